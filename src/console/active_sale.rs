@@ -1,19 +1,19 @@
-//! Which sale sells now, so that the stage, and the header while no sale is chosen, speak of that one, whichever process
-//! its buyers come to.
+//! Determines which sale is active: the one that the presenter layout, and the header while no sale is chosen, refer
+//! to, whichever process its buyers reach.
 //!
-//! It holds on to what it named: rates waver, and no one can tell them while Redis is away. It draws nothing.
+//! The choice is sticky: rates fluctuate, and are unknown while Redis is unreachable.
 
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
 use seckill_model::{Millis, Phase, VoucherId};
 
 use super::app::App;
 
-/// Between two orders of a slow sale nothing sells, by the rates: for so long no other one takes its place.
+/// How long a sale without a rate stays active before another one replaces it: a slow sale pauses between orders.
 const HOLD_MS: u64 = 5_000;
-/// Where no other one sells, it is spoken of for so long.
+/// How long a sale stays active while no other one sells.
 const LAST_MS: u64 = 60_000;
 
-/// The sale that sells, and when it was last seen to.
+/// The active sale, and when it last sold.
 #[derive(Debug, Default)]
 pub(crate) struct Selling(Option<(VoucherId, Millis)>);
 
@@ -22,11 +22,11 @@ impl Selling {
         self.0.map(|(sale, _)| sale)
     }
 
-    /// Takes what a picture tells; of several that sell, `chosen` comes first, then the one that was named before, then
-    /// the newest. Says whether it is another one now.
+    /// Applies a snapshot. Among several selling sales, `chosen` comes first, then the active one, then the newest.
+    /// Returns whether the active sale changed.
     pub(crate) fn look(&mut self, picture: &Snapshot, chosen: Option<VoucherId>) -> bool {
         if !picture.redis.up {
-            // What it did in the meantime is not held against it.
+            // Time while Redis is unreachable does not count.
             self.0 = self.0.map(|(sale, _)| (sale, picture.taken));
             return false;
         }
@@ -51,8 +51,8 @@ impl Selling {
 }
 
 impl App {
-    /// What the stage speaks of, and the header while no sale is chosen: the sale that is rushed from here, else the one that sells, else the chosen one. An
-    /// old sale is not among those that a picture lists.
+    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a rush from
+    /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
     pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
         let rushed = self.shown.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
@@ -65,7 +65,7 @@ fn is_selling(sale: &SaleLine) -> bool {
     sale.phase == Phase::Running && sale.funnel.admitted.per_second > 0.0
 }
 
-/// One that is over has nothing to hold on to.
+/// A finished sale does not stay active.
 fn is_open(picture: &Snapshot, sale: VoucherId) -> bool {
     picture.sale(sale).is_some_and(|sale| sale.phase == Phase::Running)
 }

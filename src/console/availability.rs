@@ -1,4 +1,4 @@
-//! What can be asked for by name, and why an entry is not possible now.
+//! Which actions can be run by name, and why one is unavailable.
 
 use seckill_engine::telemetry::snapshot::PendingLine;
 use seckill_model::ledger::SaleAudit;
@@ -12,11 +12,11 @@ use super::{
     views::{PagedRow, View},
 };
 
-/// Names that the palette remembers.
+/// Recent actions that the palette remembers.
 const REMEMBERED: usize = 20;
 
 impl App {
-    /// The palette with every named action: those of this view first, then those of the others.
+    /// The palette with every named action: those of this view first.
     pub(super) fn palette(&self) -> Palette {
         let here = keymap::actions(self.place());
         let mut offers: Vec<Offer> =
@@ -24,10 +24,10 @@ impl App {
         for view in View::ALL.map(View::context) {
             for action in keymap::actions(view) {
                 let homes = homes(action);
-                // What holds in every view and not over them is asked for there.
+                // Bindings of all views apply here.
                 let elsewhere = !here.contains(&action) && !homes.is_empty();
                 if elsewhere && !offers.iter().any(|it| it.action == action) {
-                    // A repair leads to the Ledger by itself.
+                    // A repair opens the Ledger by itself.
                     let why = match action {
                         Action::Repair => self.why_not(action),
                         _ => Some(words::only_in(&homes)),
@@ -39,20 +39,20 @@ impl App {
         Palette::new(offers, &self.asked)
     }
 
-    /// Remembers what was asked for by name.
+    /// Remembers an action run by name.
     pub(super) fn remember(&mut self, action: Action) {
         self.asked.retain(|it| *it != action);
         self.asked.insert(0, action);
         self.asked.truncate(REMEMBERED);
     }
 
-    /// The server that an act on a sale would wait for in vain.
+    /// The unreachable server that a sale command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
         let away = launch::away(&self.newest.redis, &self.newest.sql);
         away.map(|server| commands::not_now(&server))
     }
 
-    /// Why an action of this view would do nothing now.
+    /// Why an action of this view would have no effect.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         if action.is_act() && self.newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
@@ -101,13 +101,13 @@ impl App {
 
 fn offer(action: Action, why: Option<String>) -> Option<Offer> {
     let name = text::action(action).2?;
-    // In English and as the settings call it, in every language.
+    // The English name and the settings name, in every language.
     let english = text::english_name(action).unwrap_or_default();
     let alias = format!("{english} {}", keymap_config::name(action).replace('-', " "));
     Some(Offer { action, name, alias, why })
 }
 
-/// The views in which it can be asked for.
+/// The views in which an action is available.
 fn homes(action: Action) -> String {
     let of = |context: &Context| {
         keymap::table().iter().any(|it| it.context == *context && it.action == action)

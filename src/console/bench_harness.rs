@@ -1,6 +1,4 @@
-//! What the console costs: the real loop on a played keyboard, drawing to a terminal that nobody sees.
-//!
-//! It measures; it must not know what is going on in the engine meanwhile.
+//! Benchmark of the console: the real loop, driven by scripted keys, drawing to a null terminal.
 
 use std::{
     cell::Cell,
@@ -33,64 +31,64 @@ use super::{
     widgets::Halves,
 };
 
-/// What the person presses: every view, and a walk through its rows.
+/// The scripted keys: every view, and a walk through its rows.
 static KEYS: [char; 12] = ['1', '2', 'j', 'k', '4', 'j', '5', 'j', '6', 'j', '8', 'j'];
 
-/// A terminal and a person at it.
+/// A terminal and its simulated user.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
-    /// Cells across and down.
+    /// Columns and rows.
     pub size: (u16, u16),
-    /// Between two keys; `None` for somebody who only watches.
+    /// Time between two keys; `None` for a user who only watches.
     pub pause: Option<Duration>,
 }
 
-/// Microseconds, over `n` samples.
+/// A latency distribution over `n` samples, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// Half of them were no longer.
+    /// The median.
     pub p50: u64,
-    /// Ninety-nine of a hundred.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// The maximum.
     pub max: u64,
-    /// How many there were.
+    /// The number of samples.
     pub n: u64,
 }
 
-/// What a console drew, over as many runs as were added up.
+/// What a console drew, accumulated over several runs.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     frames: Histogram<u64>,
     keys: Histogram<u64>,
-    /// Without those of first frames, which draw every cell.
+    /// Bytes, without first frames, which draw every cell.
     bytes: u64,
-    /// Frames that these bytes are of.
+    /// Frames that the bytes were written in.
     later: u64,
 }
 
-/// Its figures.
+/// Summary of [`Drawing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drawn {
-    /// From a picture of the engine to bytes for the terminal.
+    /// From a snapshot of the engine to bytes for the terminal.
     pub frame_us: Spread,
-    /// From a key to the last byte of the frame that answers it.
+    /// From a key to the last byte of the frame that reflects it.
     pub key_us: Spread,
     /// Bytes of an average frame.
     pub bytes_a_frame: u64,
 }
 
 impl Drawing {
-    /// Nothing drawn yet.
+    /// An empty record.
     ///
     /// # Errors
-    /// The histogram takes no such bounds, which are fixed here.
+    /// The histogram rejects its bounds, which are constant.
     pub fn new() -> io::Result<Self> {
         let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).map_err(io::Error::other);
         Ok(Self { frames: histogram()?, keys: histogram()?, bytes: 0, later: 0 })
     }
 
-    /// As figures.
+    /// Summarizes the record.
     pub fn drawn(&self) -> Drawn {
         Drawn {
             frame_us: spread(&self.frames),
@@ -100,10 +98,10 @@ impl Drawing {
     }
 }
 
-/// Runs a console for `person` until `until` comes, and adds what it drew to `drawing`.
+/// Runs a console for `person` until `until` resolves, and adds what it drew to `drawing`.
 ///
 /// # Errors
-/// As the console itself.
+/// As for the console itself.
 pub async fn gauge(
     remote: Remote,
     options: Options,
@@ -134,7 +132,7 @@ pub async fn gauge(
     Ok(driven?)
 }
 
-/// Presses one key after the other, and leaves when it is told to.
+/// Presses one key after another, and quits when asked to.
 struct Played {
     keys: Cycle<Copied<slice::Iter<'static, char>>>,
     pause: Option<Duration>,
@@ -157,7 +155,7 @@ impl Keyboard for Played {
             () = due_now => {}
         }
         let key = self.keys.next()?;
-        // A person does not wait for the screen either.
+        // Real users do not wait for the screen either.
         self.due = self.due.zip(self.pause).map(|(due, pause)| due + pause);
         self.pressed.set(self.pressed.get().or_else(|| Some(Instant::now())));
         Some(Ok(Event::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE))))
@@ -166,7 +164,7 @@ impl Keyboard for Played {
     fn release(&mut self) {}
 }
 
-/// Counts bytes and forgets them.
+/// Counts bytes and discards them.
 #[derive(Clone, Default)]
 struct Counted(Rc<Cell<u64>>);
 
@@ -181,7 +179,7 @@ impl io::Write for Counted {
     }
 }
 
-/// A terminal that nobody sees.
+/// A null terminal.
 struct Unseen<'a> {
     terminal: Terminal<CrosstermBackend<Counted>>,
     halves: Halves,

@@ -1,7 +1,7 @@
-//! Acts: from a capital letter to a question, from its yes to the engine, from there to a word.
+//! Commands: from a key to a question, from its confirmation to the engine, from there to the outcome.
 //!
-//! What an act is about is taken by identity when the question is put, with the figures of the
-//! newest picture, also while the screen is frozen.
+//! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
+//! paused.
 
 use futures::future::FutureExt;
 use seckill_engine::{
@@ -28,11 +28,11 @@ use super::{
     views::{PagedRow, View},
 };
 
-/// Age up to which an audit is asked about, in milliseconds.
+/// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;
 
 impl App {
-    /// Opens the question or the form of an act, or says why there is none.
+    /// Opens the question or form of a command, or says why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
             self.note(conventions::read_only());
@@ -64,13 +64,13 @@ impl App {
         }
     }
 
-    /// The sale that an act is about; where that is not clear, the person is led to choose.
+    /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
             if self.shown.sales.is_empty() {
                 self.note(commands::NO_SALE);
             } else {
-                // The cursor begins at the sale that the header names.
+                // The cursor starts at the sale in the header.
                 if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
                     self.sales.point_at(named);
                 }
@@ -123,14 +123,14 @@ impl App {
         self.dialog = Some(Dialog::Sale(form));
     }
 
-    /// The question that follows a filled-in sale form.
+    /// Asks for confirmation of a filled-in sale form.
     pub(super) fn confirm_sale(&self, sale: NewSale) -> Dialog {
         let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
         let question = commands::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
         Dialog::Confirm(Confirm::act(question, Command::CreateSale(sale)))
     }
 
-    /// The answer to a sale that was sent: it is there, or what was typed is in the form again.
+    /// Handles the reply to a sale creation; on failure the form is restored.
     fn settle_creating(&mut self, command: &Command, created: bool) {
         let Command::CreateSale(sale) = command else { return };
         if let Some((_, form)) = self.creating.take_if(|(sent, _)| sent == sale)
@@ -140,7 +140,7 @@ impl App {
         }
     }
 
-    /// The question that follows a filled-in rush form.
+    /// Asks for confirmation of a filled-in rush form.
     pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
         let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
         let Some(sale) = sale else {
@@ -151,7 +151,7 @@ impl App {
         Some(Dialog::Confirm(Confirm::act(question, Command::Rush(plan))))
     }
 
-    /// Has a plan made; the question is put once it is there.
+    /// Requests a plan; the question follows when it arrives.
     fn plan_replay(&mut self) {
         self.planning.begin(&self.newest);
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
@@ -165,7 +165,7 @@ impl App {
         self.send(Command::Plan(Scope::All(Filter::default())));
     }
 
-    /// The question about a plan, with its exact counts; what is done is this very plan.
+    /// Asks about a plan, with its exact counts; confirming executes this very plan.
     fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
         if self.planning.take_again() {
             return self.renew_plan(plan);
@@ -218,7 +218,7 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Repair(plan))));
     }
 
-    /// Has dead letters counted by what is true of them; the question is put once that is known.
+    /// Requests a count of dead letters by verdict; the question follows when it arrives.
     fn count_letters(&mut self, act: Settling) {
         if self.counting.is_some() {
             return self.note(letters::COUNTING);
@@ -232,9 +232,9 @@ impl App {
         }
     }
 
-    /// The question about those letters, with exact counts; what is done is about these very ones.
+    /// Asks about those letters, with exact counts; confirming applies to these very letters.
     fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
-        // A count that was given up may come after all.
+        // A cancelled count may still arrive.
         let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((act, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.filtering {
@@ -244,7 +244,7 @@ impl App {
         let done = act.done(&found.counts);
         match letters::question(act, found, &about) {
             Ok(question) => {
-                // What became a letter after the count is not asked about.
+                // Letters added after the count are excluded.
                 let scope = scope.as_counted(found);
                 let command = match act {
                     Settling::Replay => Command::ReplayLetters { scope, force: false },
@@ -267,7 +267,7 @@ impl App {
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
-    /// Takes the lock from the very holder that the question names.
+    /// Releases the lock of the exact holder that the question names.
     fn ask_release(&mut self) {
         let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
         let gone = self.locks.chosen(seen).is_some();
@@ -293,7 +293,7 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
 
-    /// Asks before it leaves something undone behind.
+    /// Asks before quitting with something unfinished.
     pub(super) fn quit(&mut self) {
         if let Some(launch) = self.director.armed() {
             let question = launch::ask_quit(launch);
@@ -316,12 +316,12 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
     }
 
-    /// Sends an act; its answer comes through [`App::next_answer`]. `false` where the engine does not take it.
+    /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
     pub(super) fn send(&mut self, command: Command) -> bool {
         self.send_because(command, None)
     }
 
-    /// The same with a reason for the audit log.
+    /// As [`App::send`], with a reason for the audit log.
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {

@@ -1,5 +1,5 @@
-//! The loop: input first, then pictures, answers, the story and a slow tick. It draws when
-//! something visible changed, and never waits for the engine.
+//! The event loop: input first, then snapshots, replies, the guide and a slow tick. It draws when something visible
+//! changed, and never waits for the engine.
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -20,23 +20,23 @@ use super::{
     guide_banner::Story,
 };
 
-/// At most thirty pictures a second.
+/// At most 30 frames a second.
 const FRAME: Duration = Duration::from_millis(33);
-/// A key is answered sooner, but not each of a flood of them.
+/// A key is drawn sooner, but not every key of a flood.
 const KEY_FRAME: Duration = Duration::from_millis(8);
 /// Ages grow once a second.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Where keys come from: something that can be let go of, and that a test can play.
+/// The source of keys, which can be released and, in tests, scripted.
 pub(super) trait Keyboard {
-    /// The next event; `None` when there will be none any more.
+    /// The next event; `None` at the end of input.
     fn next(&mut self) -> impl Future<Output = Option<io::Result<Event>>>;
 
-    /// Stops reading, so that the shell gets what is typed.
+    /// Stops reading, so that the shell gets the input.
     fn release(&mut self);
 }
 
-/// The terminal's keyboard; it reads only while somebody waits.
+/// The terminal's keyboard; it reads only on demand.
 #[derive(Default)]
 pub(super) struct Tty(Option<EventStream>);
 
@@ -50,7 +50,7 @@ impl Keyboard for Tty {
     }
 }
 
-/// Signals that would end or stop the program and leave the terminal as the console has it.
+/// Signals that would end or stop the program and leave the terminal in raw mode.
 struct Signals {
     ends: Vec<Signal>,
     stop: Signal,
@@ -86,7 +86,7 @@ impl Signals {
 enum Woken {
     Input(Option<io::Result<Event>>),
     End,
-    /// Somebody else than the person at the keys wants the program to sleep.
+    /// A stop signal from outside.
     Stop,
     Picture(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
@@ -98,8 +98,7 @@ enum Woken {
     Frame,
 }
 
-/// Runs until the person, a signal or the end of the terminal ends it; files that were begun come to
-/// their end.
+/// Runs until the user quits, a signal arrives or the terminal closes; exports in progress are completed.
 pub(super) async fn drive(
     app: &mut App,
     stage: &mut impl Stage,
@@ -130,16 +129,16 @@ async fn turn(
     let mut drawn: Option<Instant> = None;
     let mut answering = false;
     loop {
-        // Also between two inputs that come in a flood, such as a paste.
+        // Also between two inputs of a flood, such as a paste.
         let pause = if answering { KEY_FRAME } else { FRAME };
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
             app.now = Millis::now().plus(app.newest.clock_ahead_ms);
-            // Else it would be drawn over the shell, to which a panic gave the terminal back.
+            // Otherwise it would be drawn over the shell to which a panic restored the terminal.
             stage.recover()?;
             if let Err(error) = stage.draw(app) {
-                // A terminal that was closed is an end like any other.
+                // A closed terminal is a normal end.
                 return if stage.is_there() { Err(error) } else { Ok(()) };
             }
             drawn = Some(Instant::now());
@@ -165,10 +164,10 @@ async fn turn(
                 app.on_event(&event);
                 answering = true;
             }
-            // The terminal is gone; there is nobody to tell.
+            // The terminal is gone: nothing can be reported.
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
             Woken::Picture(Some(picture)) => {
-                // The first one is what the person waits for: it does not wait for its turn.
+                // The first snapshot is drawn at once.
                 if app.shown.seq == 0 {
                     drawn = None;
                 }
@@ -208,7 +207,7 @@ async fn turn(
     }
 }
 
-/// That moment; never where there is none.
+/// Resolves at that moment; never if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
@@ -216,7 +215,7 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-/// The next picture; `None` once when the engine is gone, and then never again.
+/// The next snapshot; `None` once when the engine is gone, then never again.
 async fn newest(pictures: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
     match pictures {
         Some(receiver) => {
@@ -227,7 +226,7 @@ async fn newest(pictures: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option
     }
 }
 
-/// The next page of the story; `None` once when it is told.
+/// The next page of the guide; `None` once at its end.
 async fn turned(story: &mut Option<watch::Receiver<Story>>) -> Option<Story> {
     match story {
         Some(receiver) => {

@@ -1,7 +1,5 @@
-//! Forms that lead to a question and were left: what was typed is there when their key is pressed again for the same
-//! sale, until the act is on its way.
-//!
-//! It must not know what the forms ask for.
+//! Drafts of forms that lead to a question: input is restored when the form is opened again for the same sale, until
+//! the command is sent.
 
 use seckill_engine::{command::Command, telemetry::snapshot::SaleLine};
 use seckill_model::VoucherId;
@@ -19,7 +17,7 @@ pub(crate) struct Drafts {
 }
 
 impl Drafts {
-    /// The act is on its way: the next form begins anew.
+    /// The command was sent: the next form starts empty.
     pub(super) fn settle(&mut self, intent: &Intent) {
         match intent {
             Intent::Send(command) if matches!(**command, Command::Rush(_)) => self.rush = None,
@@ -30,7 +28,7 @@ impl Drafts {
 }
 
 impl App {
-    /// Keeps a form that was left, where somebody typed into it; `false` where nothing is kept.
+    /// Keeps a form that has input; `false` if nothing is kept.
     pub(super) fn keep(&mut self, dialog: Dialog) -> bool {
         match dialog {
             Dialog::Sale(sale) if !sale.is_blank() => self.draft = Some(sale),
@@ -47,7 +45,7 @@ impl App {
         true
     }
 
-    /// What a form says that is left.
+    /// Reports what happened to a form that was left.
     pub(super) fn leave(&mut self, dialog: Dialog) {
         let told = match dialog {
             Dialog::Sale(_) => commands::DRAFT_KEPT,

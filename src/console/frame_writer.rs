@@ -1,34 +1,33 @@
-//! What goes to the terminal: each picture as one write, told as one, and counted. What is in a picture is
-//! not known here.
+//! Terminal output: each frame is sent as one synchronized write and counted.
 
 use std::{
     io::{self, Write},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Around a picture: a terminal that knows this (DEC mode 2026) shows nothing half drawn, and another one
-/// heeds neither.
+/// Marks a frame as a synchronized update (DEC mode 2026), so that the terminal shows no partial frame; terminals
+/// without it ignore the sequence.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 
-/// What was drawn so far.
+/// Output counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drawn {
     pub(crate) pictures: u64,
     pub(crate) bytes: u64,
-    /// Bytes of the last one.
+    /// Bytes of the last frame.
     pub(crate) last: u64,
 }
 
 impl Drawn {
-    /// Bytes of a picture, on average.
+    /// Average bytes per frame.
     pub(crate) fn mean(self) -> Option<u64> {
         self.bytes.checked_div(self.pictures)
     }
 }
 
-/// Collects what is written until the picture is whole. Clones share what they hold: the terminal library
-/// keeps one of them, and flushes in the middle of a picture.
+/// Buffers output until the frame is complete. Clones share the buffer: the terminal library keeps one of them and
+/// flushes mid-frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ink(Arc<Mutex<Vec<u8>>>);
 
@@ -37,7 +36,7 @@ impl Ink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what was collected in one piece, and says how many bytes it had; nothing where nothing changed.
+    /// Sends the buffer in one write and returns its length; does nothing if it is empty.
     pub(super) fn send(&self, out: &mut impl Write, drawn: &mut Drawn) -> io::Result<()> {
         let mut held = self.held();
         if held.is_empty() {

@@ -1,24 +1,22 @@
-//! The banner of a guided demonstration: what happens now, and the next key for the presenter.
-//!
-//! Somebody else tells the story; this room only shows its newest page.
+//! The banner of a guided demonstration: what is happening, and the presenter's next key.
 
-/// One page of the story.
+/// One page of the guide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Story {
-    /// A few words in bold.
+    /// A short title, in bold.
     pub title: String,
-    /// What happens now, in a sentence or two.
+    /// What is happening, in a sentence or two.
     pub text: String,
-    /// The key that the presenter presses next, as it stands on the keyboard.
+    /// The label of the key that the presenter presses next.
     pub key: Option<String>,
-    /// A number that is shown large in the middle of the Overview.
+    /// A number shown in large digits in the middle of the Overview.
     pub countdown: Option<u8>,
-    /// The story is over.
+    /// The guide has ended.
     pub done: bool,
 }
 
 impl Story {
-    /// Nothing is told, so no room is taken.
+    /// Whether there is nothing to show, so that the banner takes no rows.
     pub(crate) fn is_blank(&self) -> bool {
         self.title.is_empty() && self.text.is_empty()
     }

@@ -1,6 +1,6 @@
-//! Keys of the person's own choice: `[keys]` of the settings, laid over the table of the keymap.
+//! Custom key bindings: `[keys]` of the settings, applied to the keymap.
 //!
-//! A choice is used whole or refused whole. It must not know what an action does.
+//! A configuration is applied as a whole or rejected as a whole.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -14,12 +14,12 @@ use super::{
     text,
 };
 
-/// `[keys]`: the name of an action, and its keys.
+/// `[keys]`: action names and their keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct Keys(BTreeMap<Spanned<String>, Chosen>);
 
-/// One key, or several.
+/// One key or several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "a key such as \"ctrl-n\", or a list of keys")]
 enum Chosen {
@@ -36,24 +36,24 @@ impl Chosen {
     }
 }
 
-/// Why a choice of keys can't be used.
+/// Why a key configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct KeyFault {
-    /// Where in the text of the settings it stands.
+    /// Byte offset in the settings text.
     pub at: usize,
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and how to fix it.
     why: String,
 }
 
-/// One action with its keys, for a list of them.
+/// One action with its keys, for the list of actions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct KeyLine {
     /// Its name in `[keys]`.
     pub action: String,
     /// Its keys as the settings name them.
     pub keys: Vec<String>,
-    /// What it does.
+    /// What the action does.
     pub does: &'static str,
 }
 
@@ -62,12 +62,12 @@ pub(super) fn name(action: Action) -> &'static str {
     action.into()
 }
 
-/// Where text is typed a letter is text: these keep Esc, Enter, Tab and the arrows.
+/// Contexts with text input, where letters are text: Esc, Enter, Tab and the arrows cannot be rebound there.
 fn takes_text(context: Context) -> bool {
     matches!(context, Context::Form | Context::Filter | Context::Palette)
 }
 
-/// Actions that a person may put on other keys, in the order of the table.
+/// Actions that can be rebound, in table order.
 fn actions() -> Vec<Action> {
     let mut all = Vec::new();
     for binding in TABLE.iter().filter(|it| !takes_text(it.context)) {
@@ -79,7 +79,7 @@ fn actions() -> Vec<Action> {
 }
 
 impl Keys {
-    /// Whether this can be used.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// The first fault in the order of the text.
@@ -87,7 +87,7 @@ impl Keys {
         self.table().map(|_| ())
     }
 
-    /// The table with these keys in it.
+    /// Returns the keymap with these keys applied.
     pub(super) fn table(&self) -> Result<Vec<Binding>, KeyFault> {
         let mut lines: Vec<_> = self.0.iter().collect();
         lines.sort_by_key(|(name, _)| name.span().start);
@@ -105,7 +105,7 @@ impl Keys {
             }
             chosen.push((action, at));
         }
-        // Only now: two actions may have changed places.
+        // Checked last: two actions may have swapped keys.
         for (action, at) in &chosen {
             if let Some(why) = clash(&table, *action) {
                 return Err(KeyFault { at: *at, why });
@@ -114,14 +114,14 @@ impl Keys {
         Ok(table)
     }
 
-    /// Every action that `[keys]` knows, with the keys that hold.
+    /// Lists every action that `[keys]` accepts, with its effective keys.
     ///
     /// # Errors
     /// As [`Keys::check`].
     pub fn lines(&self) -> Result<Vec<KeyLine>, KeyFault> {
         let table = self.table()?;
         let line = |action| {
-            // Help closes with some more keys, which are not worth a line.
+            // The additional keys that close Help are not listed.
             let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
             let keys =
                 first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
@@ -139,7 +139,7 @@ fn known(written: &str) -> Result<Action, String> {
         .ok_or_else(|| text!("settings-there-is-no-action-in-keys", written))
 }
 
-/// The keys of one line, as far as they can be judged without the others.
+/// Parses the keys of one line, as far as they can be checked without the others.
 fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = name(action);
     let mut keys = Vec::new();
@@ -172,7 +172,7 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     Ok(keys)
 }
 
-/// The other action that has a key of this one where both hold.
+/// Finds another action bound to the same key in an overlapping context.
 fn clash(table: &[Binding], action: Action) -> Option<String> {
     for context in Context::ALL {
         let here: Vec<&Binding> =
@@ -213,8 +213,8 @@ const NAMED: [(&str, KeyCode); 16] = [
     ("backspace", KeyCode::Backspace),
 ];
 
-/// A key from its name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crate for that, crokey, reads `A` as `a`, and
-/// capital letters are the commands here.
+/// Parses a key name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crokey crate reads `A` as `a`, but capital
+/// letters are commands here.
 fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
@@ -259,7 +259,7 @@ fn parse(written: &str) -> Result<Key, String> {
     Ok(Key { code, modifiers })
 }
 
-/// A key as the settings name it.
+/// Formats a key as the settings name it.
 fn spelled(key: Key) -> String {
     let mut text = String::new();
     for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {

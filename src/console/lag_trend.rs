@@ -1,23 +1,21 @@
-//! Whether a lag grows or is worked off, and how soon it is: one answer for every view that tells of it.
-//!
-//! It knows figures and their times only, neither views nor where the figures come from.
+//! Trend of a lag: whether it grows or drains, and when it is drained.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
 use seckill_model::Millis;
 
-/// Milliseconds of which figures are kept.
+/// Milliseconds of samples that are kept.
 const KEPT_MS: u64 = 12_000;
-/// A figure of this age counts e times less than the newest one, so that a turn is soon told.
+/// A sample of this age weighs 1/e of the newest, so that a turn is detected soon.
 const FADE_MS: f64 = 4_000.0;
-/// What a shorter time shows is no trend.
+/// A shorter span shows no trend.
 const LEAST_MS: u64 = 1_500;
-/// What moved back from the highest or lowest figure by more than this share of the highest has turned.
+/// A lag that moved back from its extreme by more than this share of the maximum has turned.
 const TURN: f64 = 0.05;
-/// A lag that would take longer than so many seconds to go, or to double, stands still.
+/// A lag that would take longer than this many seconds to drain or double is steady.
 const SLOW_S: f64 = 300.0;
 
-/// How the lag moved lately.
+/// Recent samples of the lag.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     past: VecDeque<(Millis, u64)>,
@@ -26,7 +24,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Takes the lag of a picture; `None` where nobody can tell.
+    /// Adds the lag of a snapshot; `None` if it is unknown.
     pub(crate) fn push(&mut self, taken: Millis, lag: Option<u64>) {
         let Some(lag) = lag else {
             *self = Self::default();
@@ -43,10 +41,10 @@ impl Flow {
         self.settle(taken, lag as f64);
     }
 
-    /// A rush fills the stream within a second: what was before the turn says nothing of how it goes on.
+    /// A rush fills the stream within a second: samples before the turn say nothing about what follows.
     fn turn(&mut self, lag: u64) {
         let lags = || self.past.iter().map(|(_, lag)| *lag).enumerate();
-        // Of equal ones the last.
+        // The last of equal values.
         let (Some((peak, high)), Some((trough, low))) =
             (lags().max_by_key(|(_, lag)| *lag), lags().rev().min_by_key(|(_, lag)| *lag))
         else {
@@ -56,14 +54,14 @@ impl Flow {
         let from = match (turned(high - lag), turned(lag - low)) {
             (true, false) => peak,
             (false, true) => trough,
-            // It did both: the later one counts.
+            // Both happened: the later one counts.
             (true, true) => peak.max(trough),
             (false, false) => 0,
         };
         self.past.drain(..from);
     }
 
-    /// The arrow turns when the line is clear of the noise, and goes back only when hardly anything is left of it.
+    /// Hysteresis: the arrow turns when the slope is clear of the noise, and goes back only when almost none is left.
     fn settle(&mut self, taken: Millis, lag: f64) {
         let long = self.past.front().is_some_and(|(at, _)| taken.since(*at) >= LEAST_MS);
         let Some((growth, error)) = self.line(taken).filter(|_| long) else {
@@ -80,7 +78,7 @@ impl Flow {
         }
     }
 
-    /// The slope a second of the line through the figures, by least squares, and its standard error.
+    /// The slope per second by least squares, and its standard error.
     fn line(&self, now: Millis) -> Option<(f64, f64)> {
         let points = || {
             self.past.iter().map(|(at, lag)| {
@@ -101,17 +99,17 @@ impl Flow {
         Some((slope, (off / whole / spread).sqrt()))
     }
 
-    /// Rising, falling or steady; `None` where nobody can tell yet.
+    /// Rising, falling or steady; `None` if unknown.
     pub(crate) fn trend(&self) -> Option<Ordering> {
         self.trend
     }
 
-    /// By how many entries a second the lag grows; below 0 it drains.
+    /// Growth in entries per second; negative while draining.
     pub(crate) fn growth(&self) -> f64 {
         self.growth
     }
 
-    /// Milliseconds until the lag is worked off, while it falls.
+    /// Milliseconds until the lag is drained, while it falls.
     pub(crate) fn drains_in(&self) -> Option<u64> {
         let (_, lag) = self.past.back().filter(|(_, lag)| *lag > 0)?;
         let falls = self.trend == Some(Ordering::Less) && self.growth < 0.0;
@@ -136,7 +134,7 @@ mod tests {
         (flow, told)
     }
 
-    /// 1,000,000 entries in 67 s, written in batches of uneven size that come with every second or third tick.
+    /// 1,000,000 entries in 67 s, written in batches of uneven size with every second or third tick.
     #[test]
     fn a_steady_noisy_drain_has_one_arrow_and_times_near_the_truth() {
         let lags = (0..250_u64).map(|tick| {
@@ -175,7 +173,7 @@ mod tests {
         assert_eq!(told[63].0, Some(Ordering::Less));
     }
 
-    /// As it was seen: 9,000 pieces are sold within half a second, and their orders written at 800 a second.
+    /// A recorded case: 9,000 pieces sell within half a second, and their orders are written at 800 a second.
     #[test]
     fn a_jump_is_no_trend_once_it_is_worked_off() {
         let (_, told) = told([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));

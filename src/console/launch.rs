@@ -1,8 +1,7 @@
-//! The sale director: a launch is armed, counts down by the clock of Redis, and then opens a sale and sends
-//! its buyers.
+//! The sale launcher: a launch is armed, counts down by the clock of Redis, then opens a sale and sends its buyers.
 //!
-//! Nothing is asked of the engine before the countdown ends, so a launch that is called off has done nothing.
-//! Where anything is not as the person was asked about, it is called off and not fired.
+//! The engine is not called before the countdown ends, so an aborted launch has no effect. If anything differs from
+//! what the operator confirmed, the launch is aborted.
 
 use std::time::Duration;
 
@@ -20,30 +19,30 @@ use super::{
     views::View,
 };
 
-/// A console that stood still for longer than this when the countdown ended fires nothing any more.
+/// A console that was suspended for longer than this at the end of the countdown no longer fires.
 const LATE_MS: u64 = 3_000;
 
-/// What is opened.
+/// What a launch opens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Target {
-    /// A sale that waits for its time.
+    /// An existing planned sale.
     Planned(VoucherId),
-    /// One that is created when the countdown ends.
+    /// A sale that is created when the countdown ends.
     New,
 }
 
-/// What a person was asked about.
+/// A launch as the operator confirms it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
     pub(crate) target: Target,
     pub(crate) title: String,
     pub(crate) pieces: u64,
     pub(crate) buyers: u64,
-    /// Seconds over which they come; 0 is as fast as it goes.
+    /// Seconds over which buyers arrive; 0 is as fast as possible.
     pub(crate) within: u64,
-    /// Seconds from the yes to the start.
+    /// Seconds from confirmation to start.
     pub(crate) countdown: u64,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     pub(crate) reason: Option<String>,
 }
 
@@ -55,39 +54,39 @@ impl Launch {
         RushPlan { rate, ..plan }
     }
 
-    /// How many of its buyers ask twice.
+    /// How many of its buyers repeat their request.
     pub(crate) fn twice(&self) -> u64 {
         self.rush(VoucherId(0)).twice()
     }
 }
 
-/// How far a launch is.
+/// The state of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// Until then.
+    /// When it fires.
     Counting(Millis),
-    /// This was asked of the engine; `true` where the person wants no buyers any more.
+    /// The command is outstanding; `true` if its buyers are no longer wanted.
     Opening(Command, bool),
-    /// Its buyers are on their way.
+    /// Its buyers are arriving.
     Rushing(VoucherId),
 }
 
-/// At most one launch at a time.
+/// Holds at most one launch.
 #[derive(Debug, Default)]
 pub(crate) struct Director {
     pub(super) launch: Option<(Launch, Stage)>,
-    /// The title of the launch that was armed last: what is said of it outlives it.
+    /// Title of the last launch; messages refer to it after the launch is over.
     told: String,
 }
 
-/// What the top line of every view says of a launch.
+/// What the top line of every view shows of a launch.
 pub(crate) enum Standing<'a> {
     Counting(&'a Launch, u64),
     Opening(&'a Launch),
 }
 
 impl Director {
-    /// What is armed, and in how many milliseconds it fires.
+    /// What is armed, and the milliseconds until it fires.
     pub(crate) fn standing(&self, now: Millis) -> Option<Standing<'_>> {
         match self.launch.as_ref()? {
             (launch, Stage::Counting(at)) => Some(Standing::Counting(launch, at.since(now))),
@@ -96,18 +95,18 @@ impl Director {
         }
     }
 
-    /// What waits for its countdown.
+    /// The launch that is counting down.
     pub(super) fn armed(&self) -> Option<&Launch> {
         let (launch, stage) = self.launch.as_ref()?;
         matches!(stage, Stage::Counting(_)).then_some(launch)
     }
 
-    /// The title that the last launch is told by.
+    /// Title of the last launch.
     pub(crate) fn told(&self) -> &str {
         &self.told
     }
 
-    /// The sale that is launched, where that is known by now.
+    /// The sale being launched, once its number is known.
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self.launch.as_ref()? {
             (_, Stage::Rushing(id)) => Some(*id),
@@ -130,7 +129,7 @@ impl App {
         self.dialog = Some(Dialog::Launch(self.launch_form(meant)));
     }
 
-    /// The question that follows a filled-in form.
+    /// Asks for confirmation of a filled-in form.
     pub(super) fn confirm_launch(launch: Launch) -> Dialog {
         let question = words::ask_arm(&launch);
         Dialog::Confirm(Confirm::new(question, Intent::Arm(Box::new(launch))))
@@ -146,7 +145,7 @@ impl App {
         self.director.launch = Some((launch, Stage::Counting(at)));
     }
 
-    /// Why a launch is not what the person was asked about any more; `at` is when it would fire.
+    /// Why a launch no longer matches what the operator confirmed; `at` is when it would fire.
     fn unfit(&self, launch: &Launch, at: Option<Millis>) -> Option<Off> {
         let Target::Planned(id) = launch.target else { return None };
         match self.newest.sale(id) {
@@ -167,7 +166,7 @@ impl App {
         self.status.failure(words::off(launch, why));
     }
 
-    /// Looks at the newest picture, also while another one is shown.
+    /// Follows the newest snapshot, also while the display is paused.
     pub(super) fn settle_launch(&mut self) {
         if let Some((launch, Stage::Counting(at))) = &self.director.launch
             && let Some(why) = self.unfit(launch, Some(*at))
@@ -177,7 +176,7 @@ impl App {
         }
     }
 
-    /// How long until the countdown shows another second, or ends.
+    /// Time until the countdown shows another second, or ends.
     pub(super) fn launch_due(&self) -> Option<Duration> {
         let Some((_, Stage::Counting(at))) = &self.director.launch else { return None };
         let left = at.since(self.now);
@@ -187,7 +186,7 @@ impl App {
         }))
     }
 
-    /// The countdown goes on; at its end the launch is fired.
+    /// Advances the countdown and fires the launch at its end.
     pub(super) fn on_launch_due(&mut self) {
         self.dirty = true;
         if let Some((_, Stage::Counting(at))) = self.director.launch
@@ -209,7 +208,7 @@ impl App {
         }
     }
 
-    /// Fires what the person was asked about, unless the countdown was quicker.
+    /// Fires the confirmed launch, unless the countdown was faster.
     pub(super) fn fire_now(&mut self, asked: &Launch, reason: Option<String>) {
         match &mut self.director.launch {
             Some((launch, Stage::Counting(_))) if launch == asked => {
@@ -221,7 +220,7 @@ impl App {
         }
     }
 
-    /// Nobody is asked about a launch any more that goes off by itself, or is off.
+    /// Closes a question about a launch that has fired or was aborted.
     fn close_fire(&mut self) {
         if matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)))
         {
@@ -252,7 +251,7 @@ impl App {
         }
     }
 
-    /// Takes the answers that a launch waits for; `false` where this is none of them.
+    /// Handles the replies that a launch waits for; `false` if this is not one of them.
     pub(super) fn launch_goes_on(&mut self, (command, answer): &Answer) -> bool {
         match self.director.launch.take() {
             Some((launch, Stage::Opening(asked, withdrawn))) if asked == *command => {
@@ -260,7 +259,7 @@ impl App {
                     Ok(Ok(Reply::SaleChanged { voucher, .. } | Reply::SaleCreated(voucher))) => {
                         *voucher
                     }
-                    // Told as any act that failed; there is nothing that would go on.
+                    // Reported like any failed command; there is nothing to continue.
                     _ => return false,
                 };
                 self.presenter.sale = Some(opened);
@@ -284,7 +283,7 @@ impl App {
         }
     }
 
-    /// Calls off the launch that the person was asked about, or what became of it meanwhile.
+    /// Aborts the confirmed launch, or handles what became of it meanwhile.
     pub(super) fn disarm(&mut self, about: &Launch) {
         match self.director.launch.take() {
             Some((launch, Stage::Counting(_))) if launch == *about => {
@@ -301,7 +300,7 @@ impl App {
         }
     }
 
-    /// Asks before it calls a launch off, or stops what is under way.
+    /// Asks before aborting a launch or stopping its rush.
     pub(super) fn abort(&mut self) {
         let under_way = match &self.director.launch {
             Some((launch, Stage::Counting(_) | Stage::Opening(..))) => {
@@ -329,14 +328,14 @@ impl App {
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
-    /// The rushed sale that the person looks at, or the only one.
+    /// The sale on the screen that has a rush, or the only such sale.
     fn meant_rush(&self) -> Option<VoucherId> {
         let rushed = self.newest.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
         self.seen_sale().filter(|id| rushed.contains(id)).or(only)
     }
 
-    /// Leads the person to choose among several.
+    /// Lets the operator choose among several.
     fn choose_rush(&mut self) {
         if !self.presenter.on {
             self.go(View::Sales);
@@ -344,7 +343,7 @@ impl App {
         self.note(words::several_rushes());
     }
 
-    /// No more buyers, and no sale to the buyers of anybody else.
+    /// Stops the rush, and pauses the sale for all other buyers.
     pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool, reason: Option<String>) {
         self.send_because(Command::StopRush(voucher), reason.clone());
         let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);

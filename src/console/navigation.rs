@@ -1,6 +1,4 @@
-//! From view to view, and back: what is entered, what is closed, what Esc takes away.
-//!
-//! It knows no keys and does no act.
+//! Navigation between views: what opens, what closes, what Esc dismisses.
 
 use super::{
     app::App,
@@ -27,7 +25,7 @@ impl App {
         }
     }
 
-    /// Whether the picture holds what the view shows; some is read only while somebody looks.
+    /// Whether the snapshot holds what the view shows; some data is read only while a view shows it.
     fn was_read(&self, view: View) -> bool {
         let picture = &self.shown;
         match view {
@@ -55,12 +53,12 @@ impl App {
         }
     }
 
-    /// Takes one thing away at a time, the most urgent first.
+    /// Dismisses one thing at a time, the most urgent first.
     pub(super) fn back(&mut self) {
         if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
             return;
         }
-        // What does not come is not waited for.
+        // Gives up on a pending page.
         if self.counting.take().is_some() {
             return self.note(commands::COUNT_GIVEN_UP);
         }
@@ -80,7 +78,7 @@ impl App {
         } else if self.view == View::Overview {
             self.sales.let_go();
         } else if !self.status.took_note() {
-            // Else it took the message away, and not the view behind it.
+            // Otherwise the key dismissed the message, not the view behind it.
             self.go(View::Overview);
         }
     }

@@ -1,6 +1,6 @@
-//! Jobs that were switched while no picture says so yet: what the engine answered holds until one does.
+//! Jobs that were paused or resumed while no snapshot shows it yet: the engine's reply applies until then.
 //!
-//! Jobs are read once a second, so that pictures that come after the answer may be older than it.
+//! Jobs are read once a second, so the next snapshots may be older than the reply.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use seckill_model::Millis;
 
 use super::app::App;
 
-/// So long the answer is believed more than the pictures, in milliseconds; somebody else may switch the job as well.
+/// How long the reply overrides the snapshots, in milliseconds; another operator may change the job as well.
 const BELIEVED_MS: i64 = 3_000;
 
-/// A job, whether it is paused now, and until when that is believed.
+/// A job, whether it is paused, and until when that overrides the snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Switched(Vec<(String, bool, Millis)>);
 
 impl Switched {
-    /// The picture with what is known better.
+    /// Returns the snapshot with the overrides applied.
     fn over(&mut self, mut picture: Arc<Snapshot>, now: Millis) -> Arc<Snapshot> {
         let differs = |job: &str, paused: bool, picture: &Snapshot| {
             picture.jobs.iter().any(|it| it.name == job && it.paused != paused)
@@ -35,7 +35,7 @@ impl Switched {
 }
 
 impl App {
-    /// The engine answered that it is so.
+    /// Records a reply of the engine.
     pub(super) fn job_switched(&mut self, job: String, paused: bool) {
         self.switched.0.retain(|(name, ..)| *name != job);
         self.switched.0.push((job, paused, self.now.plus(BELIEVED_MS)));

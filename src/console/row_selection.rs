@@ -1,6 +1,4 @@
-//! Marks in the lists that are read in pages, and which dead letters an act is about.
-//!
-//! It does not know what an act does with them.
+//! Marks in paged lists, and which dead letters a command applies to.
 
 use seckill_engine::command::LetterScope;
 use seckill_model::{EntryId, filter::Filter};
@@ -15,7 +13,7 @@ use super::{
 };
 
 impl App {
-    /// Marks or unmarks the row under the cursor, and goes on.
+    /// Toggles the mark of the row under the cursor, and moves on.
     pub(super) fn mark(&mut self) {
         if self.view == View::Letters && self.letters.all {
             return self.note(letters::all_marked());
@@ -37,14 +35,14 @@ impl App {
         }
     }
 
-    /// Marks all dead letters, or those that the filter shows; marked already, they are unmarked.
+    /// Marks all dead letters, or those that match the filter; unmarks them if they are marked.
     pub(super) fn mark_all(&mut self) {
         if !self.letters.mark_all(&self.shown) {
             self.note(commands::NOTHING_MARKED);
         }
     }
 
-    /// Those that an act is about: the marked ones, else the one under the cursor.
+    /// The letters that a command applies to: the marked ones, else the one under the cursor.
     pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
         let state = &self.letters;
         if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
@@ -52,7 +50,7 @@ impl App {
         }
         let filtered = !state.filter.value().is_empty();
         if state.all {
-            // The engine says up to which one it counted.
+            // The engine reports up to which ID it counted.
             let last = EntryId::MAX;
             let shown = filtered.then(|| state.rows(&self.shown).len());
             let scope = LetterScope::Matching { filter: Filter::default(), last };

@@ -1,4 +1,4 @@
-//! What keys do in the Stream view: moving along it, and acts on its group, each with a look at its figures first.
+//! Key actions of the Stream view: paging, and commands on its consumer group, each with a preview.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl App {
             Moved::Edge { top } => {
                 return self.note(if top { commands::TOP } else { commands::BOTTOM });
             }
-            // What was read before the freeze stays on the screen; another window can't come.
+            // What was read before the pause stays on the screen; no other window can be read.
             Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
                 return self.note(conventions::frozen());
             }
@@ -54,7 +54,7 @@ impl App {
         }
     }
 
-    /// Has an act looked at; the question is put once its figures are known.
+    /// Requests a preview of a command; the question follows when it arrives.
     pub(super) fn preview(&mut self, act: GroupAct) {
         self.send(Command::Preview(act));
     }
@@ -64,7 +64,7 @@ impl App {
         self.dialog = Some(Dialog::Group(form));
     }
 
-    /// Gives away the chosen entry, or all that the chosen consumer holds.
+    /// Transfers the chosen entry, or all entries of the chosen consumer.
     pub(super) fn ask_claim(&mut self) {
         let (scope, title, holder) = match self.stream.pane {
             Pane::Consumers => {
@@ -86,7 +86,7 @@ impl App {
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
             }
         };
-        // A node stands for its consumer in whichever partition the entries are.
+        // A node has one consumer per partition.
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
         for it in self.newest.entries.consumers.iter().filter(|it| it.takes) {
             *held.entry(node_of(&it.name)).or_default() += it.pending;
@@ -110,7 +110,7 @@ impl App {
         self.preview(GroupAct::Remove { name: consumer.name });
     }
 
-    /// The chosen consumer with its newest figures, those of all partitions: acts on it go by its name.
+    /// The chosen consumer with its newest figures over all partitions: commands address it by name.
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
         let chosen = self.stream.chosen_consumer(&self.shown).cloned();
         if chosen.is_none() {
@@ -129,7 +129,7 @@ impl App {
         newest
     }
 
-    /// The question about an act on the group; what is done is this very plan.
+    /// Asks about a command on the group; confirming executes this very plan.
     pub(super) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
         if self.dialog.is_some() || self.filtering {

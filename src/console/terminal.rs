@@ -1,5 +1,4 @@
-//! The terminal itself: taken over, given back, and given back in every way that the program
-//! can end. What is drawn is not known here.
+//! The terminal: taken over, and restored however the program ends.
 
 use std::{
     io::{self, Write, stdout},
@@ -33,42 +32,42 @@ use rustix::process::Signal;
 
 use super::{app::App, frame_writer::Ink, views, widgets::Halves};
 
-/// The terminal is in our hands.
+/// The console owns the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// A panic elsewhere gave the terminal back while the console goes on.
+/// A panic on another thread restored the terminal while the console keeps running.
 static LOST: AtomicBool = AtomicBool::new(false);
-/// That panic is being told: a backtrace takes its time.
+/// That panic is still being printed: a backtrace takes time.
 static TELLING: AtomicBool = AtomicBool::new(false);
-/// For which the console waits at most.
+/// The longest wait for it.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where pictures go.
+/// The drawing target.
 pub(super) trait Stage {
     fn draw(&mut self, app: &mut App) -> io::Result<()>;
 
-    /// Gives the terminal to the shell, sleeps until somebody wakes the program, takes it again.
+    /// Restores the terminal for the shell, stops the process until it is continued, and takes the terminal over again.
     fn suspend(&mut self) -> io::Result<()>;
 
-    /// Takes the terminal again if a panic elsewhere gave it back; says whether it did.
+    /// Takes the terminal over again if a panic on another thread restored it; returns whether it did.
     fn recover(&mut self) -> io::Result<bool>;
 
-    /// Whether there is still a terminal at the other end.
+    /// Whether the terminal still exists.
     fn is_there(&self) -> bool;
 }
 
-/// The real terminal. Dropping it gives it back.
+/// The real terminal. It is restored on drop.
 pub(super) struct Screen {
-    /// Never dropped: its drop complains on standard error when the terminal is gone, and where
-    /// that is the same terminal the complaint panics. [`leave`] does all that is needed.
+    /// Never dropped: its drop prints to standard error when the terminal is gone, and panics if that is the same
+    /// terminal. [`leave`] does all that is needed.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Ink>>>,
     ink: Ink,
     halves: Halves,
-    /// The mouse was asked for.
+    /// Mouse capture is on.
     mouse: bool,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
@@ -83,12 +82,12 @@ impl Screen {
         })
     }
 
-    /// Takes or gives back the mouse, and hands over what was copied.
+    /// Applies the mouse capture, and sends copied text to the clipboard.
     fn serve(&mut self, app: &mut App) -> io::Result<()> {
         let mut out = stdout();
         if app.mouse != self.mouse {
             if app.mouse {
-                // Clicks and the wheel; each move would be a flood of reports that nobody reads.
+                // Clicks and the wheel only: motion events would flood the input.
                 out.write_all(b"\x1b[?1000h\x1b[?1006h")?;
             } else {
                 execute!(out, DisableMouseCapture)?;
@@ -101,8 +100,8 @@ impl Screen {
         out.flush()
     }
 
-    /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
-    /// ask the terminal for its cursor and race the event stream for the answer.
+    /// Invalidates the screen, so that all of it is redrawn. `Terminal::clear` would query the cursor position and race
+    /// the event stream for the reply.
     fn forget(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
@@ -125,10 +124,10 @@ impl Stage for Screen {
     fn suspend(&mut self) -> io::Result<()> {
         leave();
         self.mouse = false;
-        // The whole group, as the terminal itself does it: a shell waits for the wrapper that
-        // started us, and that one must stop too. TSTP would only wake ourselves again.
+        // Stops the whole process group, as the terminal itself does: a shell waits for the wrapper that started the
+        // program, which must stop too. TSTP would only wake this process again.
         rustix::process::kill_current_process_group(Signal::STOP)?;
-        // The stop may come a moment after the call returned.
+        // The stop may arrive a moment after the call returned.
         thread::sleep(Duration::from_millis(50));
         enter()?;
         self.forget()
@@ -161,7 +160,7 @@ impl Drop for Screen {
 
 fn enter() -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
-    // Cleared for terminals that have no alternate screen; this way nobody is asked for the cursor.
+    // Cleared explicitly for terminals without an alternate screen, without querying the cursor.
     let taken = enable_raw_mode().and_then(|()| {
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
     });
@@ -171,11 +170,11 @@ fn enter() -> io::Result<()> {
     taken
 }
 
-/// Gives the terminal back, once; every step is tried, whatever became of the one before.
+/// Restores the terminal, once; every step is tried, whether or not the previous one failed.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = stdout();
-        // Focus reports are none of ours, and switching them off harms nobody.
+        // Focus reports are not used here; disabling them is harmless.
         let _ = execute!(out, DisableBracketedPaste, DisableFocusChange, DisableMouseCapture);
         let _ = execute!(out, LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
@@ -183,8 +182,8 @@ fn leave() {
     }
 }
 
-/// A panic in any thread prints on a terminal in order. If the console outlives it, it takes the
-/// terminal again.
+/// Makes a panic in any thread print on a restored terminal. If the console survives it, it takes the terminal over
+/// again.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

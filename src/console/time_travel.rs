@@ -1,4 +1,4 @@
-//! Going back: through time in the chart of the Overview, and through the log.
+//! Going back in time: along the chart of the Overview, and through the log.
 
 use seckill_engine::telemetry::log::Weight;
 
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl App {
-    /// Holds the picture still, or lets it go; what is collected meanwhile is not lost.
+    /// Pauses or resumes the display; snapshots are collected meanwhile.
     pub(super) fn freeze(&mut self) {
         self.frozen = !self.frozen;
         if self.frozen {
@@ -23,7 +23,7 @@ impl App {
         }
     }
 
-    /// Looks at another moment; a picture that moves on is held still first.
+    /// Moves to another moment; a running display is paused first.
     pub(super) fn scrub(&mut self, action: Action) {
         if !self.overview.has_chart() {
             return self.note(time::NO_CHART);
@@ -39,7 +39,7 @@ impl App {
             }
             return;
         }
-        // What is of no interest to anybody is no place to stop at.
+        // Skips what is not worth stopping at.
         let times: Vec<_> = marks(&self.shown)
             .filter(|(_, line)| Weight::of(&line.act) > Weight::Notice)
             .map(|(at, _)| at)

@@ -1,4 +1,4 @@
-//! The help screen: the keymap, written out.
+//! The help screen: the keymap in full.
 
 use ratatui::text::{Line, Span};
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: usize,
-    /// Told in the lower edge.
+    /// Shown in the lower edge.
     foot: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Help {
     }
 }
 
-/// Lines with a sign on each first one of a section.
+/// Lines, with a marker on the first line of each section.
 fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
     let mut lines = Vec::new();
     for context in Context::ALL {
@@ -85,7 +85,7 @@ fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
     lines
 }
 
-/// Where to break into two columns: at the section nearest to the middle.
+/// Where to split into two columns: at the section nearest to the middle.
 fn half(lines: &[(bool, Line<'_>)]) -> usize {
     let middle = lines.len() / 2;
     let heads = lines.iter().enumerate().filter(|(_, (head, _))| *head).map(|(at, _)| at);

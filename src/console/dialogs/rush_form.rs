@@ -1,4 +1,4 @@
-//! The form of a rush of simulated buyers; it tells the exact plan while one types.
+//! The form of a rush; it shows the exact plan while the user types.
 
 use crossterm::event::Event;
 use seckill_engine::{command::RushPlan, telemetry::snapshot::SaleLine};
@@ -11,7 +11,7 @@ const BUYERS: usize = 0;
 const REPEAT: usize = 1;
 /// Most buyers of one rush.
 pub(super) const MOST_BUYERS: u64 = 10_000_000;
-/// Where nothing is known of the stock.
+/// Default if the stock is unknown.
 const USUAL_BUYERS: u64 = 20_000;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct RushForm {
 }
 
 impl RushForm {
-    /// Ten buyers for each piece make a rush that is worth watching.
+    /// Ten buyers per piece by default.
     pub(crate) fn new(sale: &SaleLine) -> Self {
         let buyers = match sale.initial {
             0 => USUAL_BUYERS,
@@ -34,7 +34,7 @@ impl RushForm {
         Self { voucher: sale.voucher_id, form }
     }
 
-    /// The sale that it is about.
+    /// The sale of the rush.
     pub(crate) fn voucher(&self) -> VoucherId {
         self.voucher
     }
@@ -45,7 +45,7 @@ impl RushForm {
         }
     }
 
-    /// The plan, or the faults under their fields.
+    /// Updates the plan, or the errors under the fields.
     pub(crate) fn submit(&mut self) -> Option<RushPlan> {
         self.tell();
         if let Some(place) = self.form.fields.iter().position(|field| field.fault.is_some()) {
@@ -54,7 +54,7 @@ impl RushForm {
         self.plan().ok()
     }
 
-    /// The plan in words, or that there is none.
+    /// The plan as text.
     pub(crate) fn told(&self) -> Vec<String> {
         match self.plan() {
             Ok(plan) => rush_plan(&plan),
@@ -62,7 +62,7 @@ impl RushForm {
         }
     }
 
-    /// The words of the largest plan that there can be.
+    /// The text of the largest possible plan.
     pub(crate) fn widest(&self) -> Vec<String> {
         rush_plan(&RushPlan { repeat: 1.0, ..RushPlan::new(self.voucher, MOST_BUYERS) })
     }

@@ -11,7 +11,7 @@ const STOCK: usize = 1;
 const LIMIT: usize = 2;
 const BEGIN: usize = 3;
 const END: usize = 4;
-/// What most sales allow a user.
+/// The default limit per user.
 const USUAL_LIMIT: &str = "1";
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl SaleForm {
         }
     }
 
-    /// The sale, or the fault under its field.
+    /// The sale, or the error under its field.
     pub(crate) fn submit(&mut self, now: Millis) -> Option<NewSale> {
         let checked = self.checked(now);
         self.form.settle(checked)
@@ -73,7 +73,7 @@ impl SaleForm {
     }
 }
 
-/// A whole number, also with separators as the screen shows them.
+/// Parses a whole number, also with the separators of the screen.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
     plain.parse().map_err(|_| words::no_number(text.trim()))

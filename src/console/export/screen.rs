@@ -1,4 +1,4 @@
-//! A picture as lines of text, plain or with its colours as escape sequences.
+//! The screen as lines of text, plain or with colours as escape sequences.
 
 use ratatui::{
     buffer::{Buffer, Cell},
@@ -7,7 +7,7 @@ use ratatui::{
 
 use crate::widgets::width;
 
-/// The cells of a row that begin something; those under the right half of a wide character are left out.
+/// The visible cells of a row, without the right halves of wide characters.
 pub(super) fn row(buffer: &Buffer, y: u16) -> impl Iterator<Item = (u16, &Cell)> {
     let area = buffer.area;
     let mut free = area.x;
@@ -55,7 +55,7 @@ pub(super) fn ansi(buffer: &Buffer) -> String {
     text
 }
 
-/// The numbers of a cell's look, from nothing on.
+/// The SGR parameters of a cell's style, starting from a reset.
 fn look(cell: &Cell) -> String {
     let mut numbers = "0".to_owned();
     let modifiers = [

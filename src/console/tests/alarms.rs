@@ -1,4 +1,4 @@
-//! Alarms stand whole in the smallest complete window, in each language.
+//! Alarms fit in the smallest full window, in each language.
 
 use seckill_engine::{
     error::{BrokerError, RedisReason, SqlReason, StoreError},
@@ -32,7 +32,7 @@ pub(super) fn full() -> Said {
     Said::of(&Unread::Redis(BrokerError::Unwilling(RedisReason::Quoted(words))))
 }
 
-/// Each kind with figures and errors as they come in earnest.
+/// Each kind with realistic figures and errors.
 fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
     let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
@@ -147,7 +147,7 @@ fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
     kind
 }
 
-/// The cell at which the words of the first alarm begin, on whatever layout.
+/// The cell at which the text of the first alarm begins, in any layout.
 fn words_at(screen: &str) -> Vec<usize> {
     let keys = ["Press", "按 4", "按 3", "按 8", "按 5"];
     let keys =
@@ -201,7 +201,7 @@ fn of_an_error_that_is_too_long_only_the_error_is_cut() {
     }
 }
 
-/// Dead letters beside a loss, a change that Redis did not take, and a Redis that takes no writes.
+/// Dead letters beside a loss, a rejected change, and a Redis that rejects writes.
 fn crowded() -> Vec<Alarm> {
     let keys = ["orders", "dead", "watermark list", "watermark", "sale:1", "stock:1"];
     let kinds = [

@@ -1,4 +1,4 @@
-//! The same pictures in Chinese: every view, the help, the palette, each question and each form.
+//! The same screens in Chinese: every view, the help, the palette, each question and each form.
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -48,7 +48,7 @@ const VIEWS: [(&str, &str); 6] = [
     ("locks", "6"),
     ("jobs", "8"),
 ];
-/// What is opened, by its keys, on which picture.
+/// What is opened, by its keys, on which snapshot.
 const OPENED: [Opened; 28] = [
     ("help", normal, "?"),
     ("palette", normal, ":"),
@@ -80,7 +80,7 @@ const OPENED: [Opened; 28] = [
     ("no_match", normal, "2/x\n"),
 ];
 
-/// The sale that runs is held.
+/// The active sale is paused.
 fn paused() -> Snapshot {
     let mut picture = normal();
     for sale in picture.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
@@ -108,7 +108,7 @@ fn opened(picture: Snapshot, keys: &str) -> Bench {
     bench
 }
 
-/// Texts that are cut: in the dialog where one is open, for what lies below it is covered by chance.
+/// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
     let theme = bench.app.theme;
     let buffer = match &mut bench.app.dialog {
@@ -123,7 +123,7 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
     buffer.content.iter().filter(|cell| cell.symbol() == "…").count()
 }
 
-/// Each picture in both languages; what is cut in Chinese has to be cut in English as well.
+/// Each screen in both languages; what is truncated in Chinese has to be truncated in English as well.
 fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
     for &(width, height) in sizes {
         let read = |lang| {
@@ -281,17 +281,17 @@ fn ascii_glyphs_leave_the_words_as_they_are() {
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
 }
 
-/// What is no word of the program: names, units, what one types, and what the picture holds of its own.
+/// Latin words that are not texts of the console: names, units, input, and data of the snapshot.
 const NAMES: &[&str] = &[
     "Redis", "redis", "sqlite", "SQL", "sql", "ID", "UTC", "Tab", "Enter", "Esc", "Space", "XACK",
     "XCLAIM", "INSERT", "INTO", "on", "seckill", "audit", "ms", "kim", "lee", "max", "PgUp",
     "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "job", "every", "order", "recount",
     // A line of an older version.
-    "sale", // Titles and the words of servers.
+    "sale", // Titles and errors of servers.
     "hot", "pot", "off", "milk", "tea", "cinema", "ticket", "noodles", "disk", "error",
 ];
 
-/// Words in Latin letters that are no names. What holds figures or signs of its own is an id.
+/// Words in Latin letters that are not names. Words with digits or symbols are IDs.
 pub(super) fn english(screen: &str) -> Vec<String> {
     let apart = |sign: char| {
         sign.is_whitespace() || !sign.is_ascii() || ['(', ')', ',', '\'', '"'].contains(&sign)

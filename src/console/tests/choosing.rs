@@ -1,4 +1,4 @@
-//! A sale is chosen by a key, a click or an act; to look at the sales chooses none.
+//! A sale is chosen by a key, a click or a command; looking at the sales chooses none.
 
 use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use seckill_engine::{
@@ -13,7 +13,7 @@ use seckill_model::{Phase, VoucherId};
 use super::fixture::{Bench, empty, sale};
 use crate::dialogs::Dialog;
 
-/// A planned sale above five that run, of which none sells by its rate.
+/// A planned sale above five active ones, of which none has a rate.
 fn quiet() -> Snapshot {
     let running = (1..=5).rev().map(|id| sale(id, "milk tea", Phase::Running, 100, 90));
     let planned = sale(6, "hot soup", Phase::Planned, 50, 50);
@@ -24,14 +24,14 @@ fn quiet() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-/// The header names that one.
+/// The header names that sale.
 fn names(bench: &mut Bench, id: u64, why: &str) {
     let text = bench.text(120, 36);
     let header = text.lines().next().unwrap_or_default();
     assert!(header.contains(&format!("#{id} ")), "{why}: {header}");
 }
 
-/// Header and stage speak of that one.
+/// Header and presenter layout show that sale.
 fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
     names(bench, id, why);
     assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
@@ -73,7 +73,7 @@ fn a_key_a_click_and_enter_choose() {
     speaks_of(&mut bench, 6, "a click on the row where the cursor stands");
 }
 
-/// On the first row with that text.
+/// Clicks the first row with that text.
 fn click(bench: &mut Bench, told: &str) {
     let text = bench.text(120, 36);
     let row = text.lines().skip(1).position(|line| line.contains(told)).unwrap() as u16 + 1;
@@ -170,7 +170,7 @@ fn several_rushes_are_halted_by_the_row() {
     assert_eq!(bench.sent()[0], Command::StopRush(VoucherId(4)));
 }
 
-/// The sale of the question that is open, as its command has it.
+/// The sale of the open question, as its command has it.
 fn asked(bench: &Bench) -> Option<VoucherId> {
     bench.app.dialog.as_ref().and_then(Dialog::sale)
 }
@@ -198,7 +198,7 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
         bench.show(selling(2));
         names(&mut bench, 4, "it is asked about");
     }
-    // A rush from here changes no target either.
+    // A rush from here does not change the target either.
     let rush = RushLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
     let mut bench = Bench::new(quiet());
     bench.keys("2jj1");

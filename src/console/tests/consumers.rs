@@ -1,4 +1,4 @@
-//! Consumers of the group on the screen, and entries of which nobody knows what became of them.
+//! Consumers of the group on the screen, and entries whose fate is unknown.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What holds in every table: filter, order, copies, the mouse, large counts, and keys of one's own.
+//! Features of every table: filter, order, copies, the mouse, large counts, and custom keys.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -46,7 +46,7 @@ fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     let asked = bench.app.now;
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    // The person was about to copy a row.
+    // The user was about to copy a row.
     bench.app.now = asked.plus(100);
     bench.keys("y");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
@@ -98,7 +98,7 @@ fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
     bench.keys("r");
     let text = bench.text(120, 36);
     assert!(text.contains("ID↓"), "{text}");
-    // The act is about the row that was chosen, wherever that went.
+    // The command applies to the row that was chosen, wherever that moved.
     bench.keys("Ey");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
     for _ in 0..8 {
@@ -183,7 +183,7 @@ fn the_mouse_chooses_only_while_it_is_on() {
     bench.text(120, 36);
     mouse(&mut bench, MouseEventKind::ScrollUp, 20, 9);
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
-    // A question is answered with keys.
+    // Questions are answered with keys only.
     bench.keys("E");
     bench.text(120, 36);
     for y in 0..36 {
@@ -214,7 +214,7 @@ fn a_large_act_wants_its_number_typed() {
     bench.keys("y");
     assert!(bench.sent().is_empty(), "a paste is no typing");
     bench.keys("9");
-    // It is edited as a field of a form is.
+    // It is edited like a form field.
     let held = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
     bench.app.on_event(&held('u'));
     bench.keys("2049");
@@ -274,7 +274,7 @@ fn a_long_paste_is_cut_with_a_word() {
         bench.press(KeyCode::Backspace);
         assert!(!told(&mut bench), "{keys}: until the next key");
     }
-    // Where nothing is typed nothing is cut.
+    // Without input nothing is truncated.
     for keys in ["2", "x", "?", "8P"] {
         let mut bench = Bench::new(normal());
         bench.keys(keys);
@@ -361,7 +361,7 @@ fn bad_keys_are_told_one_by_one() {
     for (text, told) in cases {
         assert!(fault(text).contains(told), "{text}: {}", fault(text));
     }
-    // The first fault in the text, not in the alphabet.
+    // The first error in the text, not in alphabetical order.
     let at = keys("quit = []\naccept = \"E\"").check().map_err(|fault| fault.at);
     assert_eq!(at, Err(0));
     assert!(toml::from_str::<Keys>("mark = 5").is_err());
@@ -446,12 +446,12 @@ fn a_switched_job_is_what_the_answer_said_until_a_picture_agrees() {
         all.iter().find(|it| it.name == job).map(|it| it.paused)
     };
     assert_eq!(told(&bench), Some(paused));
-    // A picture that was read before the answer.
+    // A snapshot that was read before the reply.
     bench.show(normal());
     assert_eq!(told(&bench), Some(paused));
     bench.keys("Py");
     assert_eq!(bench.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
-    // Nobody is believed for ever.
+    // The reply expires.
     bench.app.now = bench.app.now.plus(60_000);
     bench.show(normal());
     assert_eq!(told(&bench), Some(!paused));

@@ -1,4 +1,4 @@
-//! A sale from the form to the answer: asked about, sent once, and nothing typed is lost.
+//! Creating a sale, from the form to the reply: confirmed, sent once, and no input is lost.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::dialogs::Dialog;
 
-/// Fills the form in, up to the question.
+/// Fills in the form, up to the question.
 fn asked(values: [&str; 5]) -> Bench {
     let mut bench = Bench::new(normal());
     bench.keys("N");
@@ -53,7 +53,7 @@ fn nothing_is_created_without_a_yes() {
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);
-    // For the log, as any act that it tells of.
+    // For the log, as any audited command.
     bench.press(KeyCode::Tab);
     bench.keys("drill");
     bench.press(KeyCode::Enter);
@@ -78,7 +78,7 @@ fn a_sale_that_is_on_its_way_is_not_sent_twice() {
     assert!(!bench.text(120, 36).contains("hot soup"), "the form is a new one");
     bench.keys("noodles");
     bench.press(KeyCode::Esc);
-    // What a launch has created says nothing about the form.
+    // A sale created by a launch does not affect the form.
     bench.app.on_answer((soup(), Ok(Ok(Reply::SaleCreated(VoucherId(13))))));
     bench.keys("N");
     assert!(bench.text(120, 36).contains("noodles"), "what was typed is kept");

@@ -1,4 +1,4 @@
-//! A launch: armed, called off, fired, and what happens when anything is not as it was.
+//! A launch: armed, aborted, fired, and what happens if anything has changed.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -14,18 +14,18 @@ use seckill_model::{
 use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
 use crate::dialogs::{Dialog, LaunchForm};
 
-/// What happens to a picture meanwhile.
+/// A change of the snapshot meanwhile.
 type Change = fn(&mut Snapshot);
 
 const TEA: VoucherId = VoucherId(9);
 
-/// Picks the planned sale and fills the form in, up to the question.
+/// Selects the planned sale and fills in the form, up to the question.
 fn asked(bench: &mut Bench) {
     bench.keys("2jjL");
     for _ in 0..5 {
         bench.press(KeyCode::Tab);
     }
-    // From the Cancel button back to the last field, which takes Enter for the form.
+    // From the Cancel button back to the last field, where Enter submits the form.
     bench.press(KeyCode::BackTab);
     bench.press(KeyCode::Enter);
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
@@ -110,7 +110,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert!(bench.said().starts_with("✔ load test"), "{}", bench.said());
 }
 
-/// A launch of 500 pieces is typed in, and asks whether it is meant.
+/// Fills in a launch of 500 pieces, up to the question.
 fn soup_asked() -> Bench {
     let mut bench = Bench::new(normal());
     bench.keys("L");
@@ -166,7 +166,7 @@ fn it_fires_before_its_time_only_after_a_yes() {
     assert!(bench.sent().is_empty() && bench.app.director.armed().is_some());
     bench.keys("Fy");
     assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
-    // The countdown was quicker than the answer: it is done once.
+    // The countdown was faster than the answer: it fires once.
     let mut bench = armed();
     bench.keys("F");
     later(&mut bench, 10_000);
@@ -188,7 +188,7 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
         (earlier, "the sale starts by itself before the countdown ends"),
     ];
     for (change, told) in cases {
-        // Also while an older picture is looked at.
+        // Also while an older snapshot is shown.
         for keys in ["", "f"] {
             let mut bench = armed();
             bench.keys(keys);
@@ -241,7 +241,7 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
     bench.keys("y");
     bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
-    // Its buyers came meanwhile: that is another question.
+    // Its buyers arrived meanwhile: that is another question.
     let mut bench = armed();
     bench.keys("H");
     later(&mut bench, 10_000);
@@ -270,7 +270,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
     assert!(bench.sent().is_empty(), "Cancel has the focus");
     bench.keys("Hy");
     assert_eq!(bench.sent(), [Command::StopRush(TEA), Command::PauseSale(TEA)]);
-    // A rush that nobody armed is stopped alike.
+    // A rush without a launch is stopped in the same way.
     let mut bench = Bench::new(rushing());
     bench.keys("Hy");
     assert_eq!(
@@ -412,11 +412,11 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
         "{}",
         bench.text(120, 36)
     );
-    // The presenter shows one.
+    // The presenter layout shows one.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("tHy");
     assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(7))));
-    // Two, and none of them is chosen.
+    // Two, neither of them chosen.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("H");
     assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));

@@ -1,4 +1,4 @@
-//! Exports from the keyboard on: the menu, what is made of a view, and what is told.
+//! Exports from the keyboard on: the menu, the content, and the messages.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ fn made(bench: &mut Bench) -> Vec<Export> {
     std::mem::take(&mut bench.app.exports)
 }
 
-/// What one key of the menu makes of a view, drawn at 80x24.
+/// The result of one key of the menu in a view, drawn at 80x24.
 fn export(snapshot: Snapshot, keys: &str, letter: char) -> String {
     let mut bench = Bench::new(snapshot);
     bench.keys(keys);
@@ -118,7 +118,7 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
 }
 
-/// A table, a picture that has one, and its keys.
+/// A table, a snapshot that has one, and its keys.
 type Table = (&'static str, fn() -> Snapshot, &'static str);
 
 const TABLES: [Table; 10] = [
@@ -154,7 +154,7 @@ fn a_copy_of_a_row_is_the_row_of_the_export() {
         let id = bench.app.clipboard.take().expect("an id");
         assert!(name == "activity" || copied.contains(&id), "{name}: {id} is chosen: {copied}");
     }
-    // On the Overview it is the chosen sale, also one that a filter of the sales hides.
+    // On the Overview the chosen sale is copied, also one that a filter of the sales hides.
     let mut bench = Bench::new(normal());
     bench.keys("2/noodles");
     bench.press(KeyCode::Enter);
@@ -187,7 +187,7 @@ fn values_are_exact_in_every_table() {
     }
 }
 
-/// A program that reads a file does not know which language the console spoke.
+/// The reader of a file does not know the display language.
 #[test]
 fn files_and_copies_are_the_same_in_every_language() {
     let in_each = |told: &dyn Fn() -> String| {
@@ -216,7 +216,7 @@ fn files_and_copies_are_the_same_in_every_language() {
     }
 }
 
-/// What the file leaves out, and in which order it stands, is as on the screen.
+/// Omissions and order are those of the screen.
 #[test]
 fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
     set_thread_language(Lang::Zh);

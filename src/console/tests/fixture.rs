@@ -1,4 +1,4 @@
-//! A fake engine and pictures with every figure fixed.
+//! A fake engine and snapshots with fixed figures.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Bench {
         keys.chars().for_each(|c| self.press(KeyCode::Char(c)));
     }
 
-    /// Commands that were sent since the last call.
+    /// Commands sent since the last call.
     pub(super) fn sent(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         while let Ok(request) = self.requests.try_recv() {
@@ -85,23 +85,23 @@ impl Bench {
         commands
     }
 
-    /// Why the command was asked for that was seen last.
+    /// The reason of the last command.
     pub(super) fn reason(&self) -> Option<String> {
         self.outstanding.last().and_then(|request| request.reason.clone())
     }
 
-    /// Whether a command that was seen by [`Self::sent`] waits for its answer.
+    /// Whether a command returned by [`Self::sent`] is outstanding.
     pub(super) fn is_asked(&self) -> bool {
         !self.outstanding.is_empty()
     }
 
-    /// Answers the oldest command that was seen by [`Self::sent`].
+    /// Answers the oldest command returned by [`Self::sent`].
     pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
         assert!(self.is_asked(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
         let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
         self.app.on_answer(answer);
-        // A person reads what has come before he goes on.
+        // Users read the reply before they continue.
         self.app.now = self.app.now.plus(1_000);
     }
 
@@ -114,7 +114,7 @@ impl Bench {
         Buffer::default()
     }
 
-    /// The screen as lines of text, without what stands blank at their ends.
+    /// The screen as lines of text, without trailing blanks.
     pub(super) fn text(&mut self, width: u16, height: u16) -> String {
         let buffer = self.draw(width, height);
         let mut lines = Vec::new();
@@ -131,7 +131,7 @@ impl Bench {
         lines.join("\n")
     }
 
-    /// The line that answers, at 120 columns.
+    /// The status line, at 120 columns.
     pub(super) fn said(&mut self) -> String {
         let text = self.text(120, 36);
         text.lines().nth(34).unwrap_or_default().trim().to_owned()
@@ -177,7 +177,7 @@ pub(super) fn entry(number: u64) -> EntryId {
     EntryId { millis: 1_794_999_958_000, number, partition: 0 }
 }
 
-/// What is wrong with fields that name no buyer.
+/// The error of fields without a buyer.
 pub(super) fn no_user() -> Said {
     Said::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
 }
@@ -230,7 +230,7 @@ fn series() -> Series {
     series
 }
 
-/// Nothing was sold yet.
+/// Nothing is sold yet.
 pub(super) fn empty() -> Snapshot {
     Snapshot {
         seq: 1,
@@ -258,7 +258,7 @@ pub(super) fn empty() -> Snapshot {
     }
 }
 
-/// A sale in full run, one dead consumer.
+/// An active sale with one dead consumer.
 pub(super) fn normal() -> Snapshot {
     let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
     let consumer = |name: &str, alive, pending| ConsumerLine {
@@ -356,7 +356,7 @@ fn locks() -> Vec<Holder> {
     vec![lock("job:close-overdue", "node-a", "job close-overdue", 0), lent, simple]
 }
 
-/// The database was away as an act was done.
+/// The database was unreachable during a command.
 pub(super) fn sql_away() -> EngineError {
     StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())).into()
 }
@@ -397,7 +397,7 @@ fn jobs() -> Vec<JobLine> {
     vec![close, ids, job("trim-stream", "every 1m", "trim what every group has acknowledged")]
 }
 
-/// More of everything than any window holds.
+/// More of everything than any window shows.
 pub(super) fn overflowing() -> Snapshot {
     let mut picture = normal();
     for id in 10..200 {
@@ -455,7 +455,7 @@ pub(super) fn overflowing() -> Snapshot {
     picture
 }
 
-/// Redis is away, and what is shown is 42 seconds old.
+/// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
     let mut picture = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));

@@ -1,4 +1,4 @@
-//! A picture that stands still: what is on it is walked, and what would have to be read is refused in a sentence.
+//! A paused display: what is loaded can be browsed, and what would have to be read is refused with a message.
 
 use crossterm::event::{Event, KeyCode, MouseEvent, MouseEventKind};
 use seckill_engine::telemetry::{Snapshot, StreamView, snapshot::LetterPage};
@@ -64,7 +64,7 @@ fn no_view_is_entered_that_was_not_read() {
         bench.keys("f");
         bench.keys(key);
         assert_ne!(bench.app.view, View::Overview, "{key}");
-        // What was read before stays where it is.
+        // What was read before stays in place.
         let mut bench = Bench::new(read());
         bench.keys("f");
         bench.keys(key);
@@ -85,7 +85,7 @@ fn no_orders_are_asked_for_that_cannot_come() {
     bench.keys("7");
     assert_eq!(bench.focus.borrow().orders, asked);
     assert!(!bench.text(120, 36).contains("voucher=7"));
-    // Nor is a query given up.
+    // Nor is a query cancelled.
     bench.keys("f/user=1001");
     bench.press(KeyCode::Enter);
     let asked = bench.focus.borrow().orders;

@@ -1,4 +1,4 @@
-//! Random keys, pictures and sizes: nothing panics, and nothing is sent that nobody confirmed.
+//! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::{
     guide_banner::Story,
 };
 
-/// What may be sent by the next key.
+/// What the next key may send.
 enum Allowed {
     Nothing,
     This(Command),
-    /// A launch that was confirmed before its time.
+    /// A launch confirmed before its time.
     Opening,
-    /// No more buyers at this sale, which is held as well.
+    /// Stops the rush on this sale, which is paused as well.
     Stop(VoucherId),
 }
 
@@ -39,7 +39,7 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
     match &bench.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
-                // In the reason a letter is text, and a large act wants its number first.
+                // In the reason letters are text, and a large command requires its number first.
                 confirm.number_missing().is_none()
                     && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
                         || (key.code == KeyCode::Enter && confirm.on_yes()));
@@ -135,7 +135,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
 
 #[test]
 fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
-    // Two at a time; a hundred thousand keys in all.
+    // Two at a time; a hundred thousand keys in total.
     let sent: usize = std::thread::scope(|scope| {
         let runs = [0, 1]
             .map(|half| scope.spawn(move || (0..10).map(|n| play(half * 10 + n)).sum::<usize>()));
@@ -161,14 +161,14 @@ fn any_mouse(random: &mut impl Rng) -> Event {
     })
 }
 
-/// What was sent but looks, which change nothing; a picture may have asked for one.
+/// Commands sent, without read-only ones, which a snapshot may trigger.
 fn acts(bench: &mut Bench) -> Vec<Command> {
     let mut sent = bench.sent();
     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
     sent
 }
 
-/// One run of random events; how many acts it came to.
+/// One run of random events; returns the number of commands.
 fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
     {
@@ -183,7 +183,7 @@ fn play(seed: u64) -> usize {
                     bench.app.on_event(&Event::Key(key));
                     let mut sent = bench.sent();
                     sent_in_all += sent.len();
-                    // Looks that change nothing; a picture may have asked for one as well.
+                    // Read-only requests; a snapshot may trigger one as well.
                     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
@@ -210,7 +210,7 @@ fn play(seed: u64) -> usize {
                     if bench.is_asked() {
                         bench.answer(answer);
                     }
-                    // A sale that a launch has opened gets its buyers, or is held where they are unwanted.
+                    // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
                     let sent = acts(&mut bench);
                     let fine = matches!(sent[..], [] | [Command::Rush(_) | Command::PauseSale(_)]);
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");

@@ -1,4 +1,4 @@
-//! A refusal that says what to do names the key that does it, wherever that was put, in both languages.
+//! A refusal that suggests a step names its key, wherever that is bound, in both languages.
 
 use crossterm::event::KeyCode;
 use futures::FutureExt;
@@ -69,7 +69,7 @@ fn who_has_to_choose_is_told_how() {
 #[test]
 fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
     let plan = || Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""));
-    // A form, a question, the reason of one, the palette.
+    // A form, a question, its reason, the palette.
     let over =
         [("1N", false, "Esc"), ("2jkE", false, "n"), ("2jkE", true, "Esc"), (":", false, "Esc")];
     for (keys, tab, closes) in over {

@@ -1,4 +1,4 @@
-//! Going back: moments in the chart, pages of the log, one sale over its time.
+//! Going back in time: moments in the chart, pages of the log, one sale over its time.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     ]
 }
 
-/// What was left of sale 7, with an outage.
+/// The stock of sale 7, with an outage.
 pub(super) fn stocks() -> Stocks {
     let mut stocks = Stocks::default();
     for tick in 0..108_i64 {
@@ -174,7 +174,7 @@ fn the_newest_line_is_followed_until_somebody_looks_back() {
     assert!(bench.text(120, 36).contains("press End to follow"));
     bench.keys("G");
     assert!(bench.app.log.follows() && bench.text(120, 36).contains("following"));
-    // Whoever comes down to the end wants to see what comes, too.
+    // At the end, the list follows again.
     bench.keys("kj");
     assert!(bench.app.log.follows());
 }

@@ -1,4 +1,4 @@
-//! What the engine keeps and refuses, in the reader's language: each kind of it is told in Chinese.
+//! Stored outcomes and errors of the engine are shown in the reader's language: each kind is checked in Chinese.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::{
 };
 
 const SALE: VoucherId = VoucherId(7);
-/// Cells of a line that answers, at 80 columns.
+/// Cells of the status line, at 80 columns.
 const ANSWER: usize = 76;
 
 fn findings() -> Vec<Finding> {
@@ -290,7 +290,7 @@ fn subjects() -> Vec<Subject> {
     ]
 }
 
-/// Told in Chinese, from what SQL gives back.
+/// The Chinese text, from what SQL returns.
 fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     set_thread_language(Lang::En);
@@ -375,7 +375,7 @@ fn a_line_of_an_older_version_stays_as_it_is() {
     assert_eq!(job_result(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
 }
 
-/// Rows that somebody else acknowledged, took or deleted meanwhile: their order may be anywhere or nowhere.
+/// Rows acknowledged, taken or deleted by others meanwhile: the state of their orders is unknown.
 #[test]
 fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     let missed = || {

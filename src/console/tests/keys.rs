@@ -1,4 +1,4 @@
-//! What keys do: acts go to identities, refusals say why, nothing typed is lost.
+//! Keys: commands address identities, refusals say why, no input is lost.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -24,7 +24,7 @@ fn an_act_is_sent_only_after_yes() {
     bench.press(KeyCode::Esc);
     assert!(bench.sent().is_empty());
     bench.keys("E");
-    // Past the reason.
+    // Skips the reason.
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Enter);
@@ -127,7 +127,7 @@ fn what_is_done_is_the_plan_that_was_shown() {
     bench.keys("A");
     assert_eq!(bench.sent().len(), 1);
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    // The list may change under the question, and the plan is made again; until that is shown, the act does not.
+    // The list may change under the question, and the plan is remade; until that is shown, nothing is executed.
     bench.show(overflowing());
     let again = Command::Plan(Scope::All(Filter::default()));
     assert_eq!(bench.sent(), [again]);
@@ -312,7 +312,7 @@ fn an_answer_takes_the_marks_of_its_own_act_only() {
     let mut bench = Bench::new(normal());
     bench.keys("4 A");
     assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
-    // Marked while the plan is made, so that it is none of its entries.
+    // Marked while the plan is made, so it is not among its entries.
     bench.keys(" ");
     let plan = made_up::plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
     bench.answer(Ok(Reply::Planned(plan)));

@@ -30,7 +30,7 @@ use crate::{
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
 
-/// Two sales before anybody comes.
+/// Two sales before any request.
 fn rest() -> Snapshot {
     let sales = vec![
         sale(8, "Milk tea 9.9 for the first buyers", Phase::Running, 10_000_000, 10_000_000),
@@ -39,7 +39,7 @@ fn rest() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-/// The same sales, and more of everything than anybody has seen.
+/// The same sales, with extreme values of everything.
 fn rush() -> Snapshot {
     let mut picture = overflowing();
     picture.sales = rest().sales;
@@ -68,14 +68,14 @@ fn rush() -> Snapshot {
     picture
 }
 
-/// Cells of a row, the second halves of wide characters as nothing.
+/// Cells of a row; second halves of wide characters are empty.
 fn row(buffer: &Buffer, y: u16) -> Vec<&str> {
     let width = usize::from(buffer.area.width);
     let cells = buffer.content.iter().skip(usize::from(y) * width).take(width);
     cells.map(ratatui::buffer::Cell::symbol).collect()
 }
 
-/// Where a text stands in a row.
+/// The position of a text in a row.
 pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
     let row = row(buffer, y);
     (0..row.len()).find(|from| {
@@ -91,7 +91,7 @@ pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
     })
 }
 
-/// The same where wide characters are followed by the blank that they cover.
+/// The same where a wide character is followed by the blank that it covers.
 fn skipping(cells: &[&str], text: &str) -> bool {
     let mut at = 0;
     for sign in text.chars() {
@@ -104,7 +104,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
     true
 }
 
-/// Where a heading stands on the screen, by its words and its style.
+/// The screen position of a heading, by its text and style.
 fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
     let style = app.theme.heading();
     (3..buffer.area.height).find_map(|y| {
@@ -115,7 +115,7 @@ fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
     })
 }
 
-/// Everything that has to stay where it is.
+/// Everything that must not move.
 fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)>)> {
     let buffer = bench.draw(w, h);
     let titles = [
@@ -171,7 +171,7 @@ fn nothing_moves_in_a_rush() {
             bench.show(rush());
             let told = |bench: &mut Bench| bench.text(size.0, size.1);
             assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
-            // While the picture stands still and something long is said.
+            // While the display is paused and a long message is shown.
             bench.keys("f");
             bench.app.now = NOW.plus(4_321_000);
             let mut later = rush();
@@ -185,7 +185,7 @@ fn nothing_moves_in_a_rush() {
     }
 }
 
-/// What the header says left of its badges, and where each badge begins.
+/// The header left of its badges, and where each badge begins.
 fn header(bench: &mut Bench, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
     let buffer = bench.draw(w, h);
     let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
@@ -280,7 +280,7 @@ fn a_small_window_tells_all_of_the_overview() {
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
-    // But for titles, which leave room for what a sale may come to.
+    // Except titles, which leave room for the largest figures.
     let cut = |line: &str| line.contains('…') && !line.trim_start().starts_with('#');
     assert!(!text.lines().any(cut), "{text}");
 }
@@ -303,7 +303,7 @@ fn the_header_speaks_of_what_is_rushed() {
     assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
 }
 
-/// Buyers may come from other processes, of whose rushes a picture tells nothing but what they do to the stock.
+/// Buyers may come from other processes; a snapshot shows their rushes only by the effect on the stock.
 #[test]
 fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     let hot_pot = (7, "#7 Hot pot");
@@ -358,7 +358,7 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     speaks_of(&mut bench, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
 }
 
-/// A launch is over when its sale is sold out; the stage waits for nobody.
+/// A launch is over when its sale is sold out; the presenter layout moves on.
 #[test]
 fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
     let mut bench = Bench::new(rest());

@@ -1,4 +1,4 @@
-//! The Ledger: each difference in words, what repairs it, and the question before that.
+//! The Ledger: each difference as text, its repair, and the question before that.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -38,7 +38,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     }
 }
 
-/// One sale that a repair puts right, one that it does in part, one in flight, and one in order.
+/// One sale that a repair fixes, one that it fixes in part, one in flight, and one without findings.
 pub(super) fn audited() -> Snapshot {
     let lost = SaleAudit { persisted: 6_877, ..line(7, "hot pot 50% off", 6_880, vec![]) };
     let lost = SaleAudit { findings: vec![Finding::Unknown(2), Finding::Lost(3)], ..lost };
@@ -135,7 +135,7 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     ] {
         assert!(text.contains(told), "{text}");
     }
-    // Cancel is chosen.
+    // Cancel is focused.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty());
     assert_eq!(bench.said(), "nothing was changed");
@@ -159,7 +159,7 @@ fn marked_sales_are_repaired_and_no_others() {
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
     assert_eq!(only[0].cures, [Cure::GiveBack]);
     assert_eq!(bench.sent(), [Command::Repair(only)]);
-    // A sale in order can't be marked, and a mark goes with its differences.
+    // A sale without findings cannot be marked, and a mark vanishes with its differences.
     bench.keys("G ");
     assert_eq!(bench.said(), "this sale has no automatic repair");
     bench.show(Snapshot { ledger: LedgerPage::default(), ..normal() });

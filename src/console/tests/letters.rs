@@ -1,4 +1,4 @@
-//! Dead letters on the screen, what their keys do, and the reason that goes with an act.
+//! Dead letters on the screen, their keys, and the reason of a command.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
     LetterPage { from, taken: Some(NOW), more, lines }
 }
 
-/// A sale in full run, and nine letters of every kind.
+/// An active sale, and nine letters of every kind.
 pub(super) fn poisoned() -> Snapshot {
     let mut picture = normal();
     if let Some(stream) = &mut picture.stream {
@@ -135,12 +135,12 @@ pub(super) fn all() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
 }
 
-/// The same once they were counted.
+/// The same after the count.
 pub(super) fn all_counted() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: letter(8) }
 }
 
-/// Presses a key and answers the count that it asks for.
+/// Presses a key and answers the count that it requests.
 pub(super) fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
     bench.keys(key);
     assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
@@ -227,7 +227,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut bench, key, &all());
             bench.press(no);
-            // Enter cancels, but where a number has to be typed it says so.
+            // Enter cancels, but if a number has to be typed it says so.
             if (key, no) == ("C", KeyCode::Enter) {
                 assert!(bench.said().contains("this affects 8"), "{}", bench.said());
                 bench.press(KeyCode::Esc);
@@ -235,12 +235,12 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
             assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{key}, {no:?}");
         }
         ask(&mut bench, key, &all());
-        // What comes meanwhile is no part of it.
+        // Letters that arrive meanwhile are excluded.
         let mut later = poisoned();
         later.taken = NOW.plus(60_000);
         bench.show(later);
         if key == "C" {
-            // Who cancels orders says how many.
+            // Cancelling orders requires their number.
             bench.keys("y");
             assert!(bench.sent().is_empty() && bench.said().contains("this affects 8"));
             bench.keys("8");
@@ -355,7 +355,7 @@ fn a_reason_is_text_and_travels_with_the_act() {
     bench.press(KeyCode::Tab);
     bench.keys("yes, nobody hl waits");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    // Enter ends the text, and does nothing else; then Cancel has the focus again.
+    // Enter only ends the text; then Cancel has the focus again.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     bench.keys("y");
@@ -371,7 +371,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
     bench.app.on_event(&Event::Paste("y".to_owned()));
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
-    // Shown again, it goes on; and a question that is out of sight gets no answer.
+    // Shown again, it continues; a hidden question cannot be answered.
     bench.draw(80, 24);
     bench.keys("5*");
     ask(&mut bench, "D", &all());
@@ -418,7 +418,7 @@ fn a_paste_of_a_megabyte_does_no_harm() {
         let mut bench = Bench::new(poisoned());
         bench.keys("5*");
         ask(&mut bench, "D", &all());
-        // Without the focus it is no answer.
+        // Without the focus it is not an answer.
         bench.app.on_event(&Event::Paste("y".to_owned()));
         assert!(bench.sent().is_empty());
         bench.press(KeyCode::Tab);
@@ -466,7 +466,7 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     bench.keys("j R");
     let second = bench.sent();
     assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);
-    // The first answer comes after all, and is about something else.
+    // The first reply arrives after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
     let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) }));

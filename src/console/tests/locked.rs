@@ -1,4 +1,4 @@
-//! A database that another program keeps locked: the header says so, and what is only read stays as it was.
+//! A database locked by another program: the header says so, and data that is only read is unaffected.
 
 use seckill_engine::{
     error::StoreError,

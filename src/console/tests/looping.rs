@@ -1,4 +1,4 @@
-//! The loop on a fake keyboard and a fake stage.
+//! The event loop with a scripted keyboard and a fake screen.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use crate::{
     text,
 };
 
-/// Plays keys; each waits its time, and after the last comes the end of the input.
+/// Scripted keys; each waits its time, and input ends after the last.
 struct Played {
     keys: VecDeque<(Duration, KeyEvent)>,
     /// Kept over a wait that another event interrupted.
@@ -56,7 +56,7 @@ struct Counted {
     drawn: usize,
     suspended: usize,
     gone: bool,
-    /// A panic elsewhere gave the terminal back.
+    /// A panic on another thread restored the terminal.
     lost: bool,
     /// What was drawn over the shell then.
     astray: usize,
@@ -84,7 +84,7 @@ impl Stage for Counted {
 }
 
 const PLAIN: KeyModifiers = KeyModifiers::NONE;
-/// Nobody presses this before a test is over.
+/// Not reached before a test is over.
 const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
 
 async fn run(bench: &mut Bench, keys: &mut Played, stage: &mut Counted) -> bool {

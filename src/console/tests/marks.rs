@@ -1,4 +1,4 @@
-//! Marks: which dead letters or entries an act is about, and that the question says which.
+//! Marks: which dead letters or entries a command applies to, and that the question says so.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -76,7 +76,7 @@ fn a_star_marks_all_and_takes_the_marks_back() {
     assert!(!bench.text(120, 36).contains("marked"));
     bench.keys("D");
     assert_eq!(bench.sent(), [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
-    // What is done takes them back as well.
+    // Executing the command clears them as well.
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());

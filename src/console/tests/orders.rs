@@ -1,4 +1,4 @@
-//! Orders on the screen: what is asked for, how pages turn, the way of one order, paying it.
+//! Orders on the screen: queries, paging, the trace of an order, payment.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::theme::{Depth, Theme};
 
-/// Order `number`: later ones have higher ids.
+/// Order `number`: later ones have higher IDs.
 fn id(number: u64) -> OrderId {
     OrderId::new(1_794_999_000 + number as i64, 4_000 + number).unwrap()
 }
@@ -100,7 +100,7 @@ fn ask(bench: &mut Bench, query: &str) {
     bench.press(KeyCode::Enter);
 }
 
-/// Order 950, which SQL does not hold.
+/// Order 950, which is not in SQL.
 fn ask_in_vain(bench: &mut Bench) {
     ask(bench, &id(950).to_string());
     let view = bench.focus.borrow().orders.unwrap();
@@ -150,7 +150,7 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
         let mut bench = Bench::new(sold());
         bench.keys("7/user=12 stat");
         screen("orders_typing", &mut bench);
-        // Nothing in SQL: where it is instead.
+        // Not in SQL: its trace instead.
         let mut bench = Bench::new(sold());
         bench.keys("7");
         ask_in_vain(&mut bench);
@@ -309,7 +309,7 @@ fn a_way_that_does_not_come_is_given_up_with_esc() {
     bench.press(KeyCode::Esc);
     bench.keys("jl");
     assert_eq!(bench.sent(), [Command::Trace(id(899))], "another one is looked for at once");
-    // The first answer comes after all: the second is still waited for.
+    // The first reply arrives after all: the second is still outstanding.
     bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
     bench.keys("j");
     assert!(bench.sent().is_empty(), "New orders enter the stream first");
@@ -347,7 +347,7 @@ fn a_payment_is_for_the_order_that_was_chosen() {
 fn an_order_is_not_admitted_after_it_was_written() {
     let mut picture = sold();
     let orders = Arc::make_mut(&mut picture.orders.lines);
-    // The id is dated a second ahead.
+    // The ID is dated a second ahead.
     orders.truncate(1);
     orders[0].create_time = NOW.plus(-101_000);
     let mut bench = Bench::new(picture);
@@ -373,7 +373,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let rows = bench.app.orders.rows(&bench.app.shown);
     let words: Vec<&str> = rows.iter().map(|it| crate::text::orders::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
-    // The next page is behind the oldest that is loaded, wherever that stands, and keeps the order.
+    // The next page follows the oldest loaded order, wherever that is, and keeps the order.
     bench.keys("n");
     let before = bench.focus.borrow().orders.unwrap().before;
     assert_eq!(before, Some(id(801)));

@@ -1,4 +1,4 @@
-//! The pending list in a rush: entries come and go with each picture, and nothing else moves.
+//! The pending list in a rush: entries come and go with each snapshot, and nothing else moves.
 
 use crossterm::event::{Event, KeyCode};
 use seckill_engine::telemetry::{Snapshot, census::Census, snapshot::PendingPage};
@@ -7,7 +7,7 @@ use seckill_model::locale::{Lang, set_thread_language};
 
 use super::fixture::{Bench, NOW, normal, page};
 
-/// So many are pending, counted by the look that read them; another look saw `surveyed`.
+/// This many are pending when the list is read; the survey saw `surveyed`.
 fn holding(count: u64, surveyed: u64) -> Snapshot {
     let mut picture = normal();
     picture.pending = page(0, count);
@@ -18,7 +18,7 @@ fn holding(count: u64, surveyed: u64) -> Snapshot {
     picture
 }
 
-/// Where a line of the screen with that text stands.
+/// The line of the screen that contains a text.
 fn row(text: &str, of: &str) -> Option<usize> {
     text.lines().position(|line| line.contains(of))
 }
@@ -60,7 +60,7 @@ fn the_tab_counts_what_the_list_shows() {
     bench.show(holding(0, 7));
     let text = bench.text(120, 36);
     assert!(!tab(&text).contains("Pending 7"), "{text}");
-    // Where nobody looks the survey tells.
+    // Without an open list the survey counts.
     bench.show(Snapshot { pending: PendingPage::default(), census: None, ..holding(0, 7) });
     bench.keys("1");
     assert!(tab(&bench.text(120, 36)).contains("Pending 7 "));
@@ -81,7 +81,7 @@ fn what_was_counted_by_another_look_says_when() {
 
 #[test]
 fn where_nothing_is_pending_a_key_says_so() {
-    // The survey saw some a moment before the list was read.
+    // The survey ran shortly before the list was read.
     for (key, told) in [
         ("A", "there are no pending entries to plan for"),
         ("y", "no pending entries"),

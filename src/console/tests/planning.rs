@@ -1,4 +1,4 @@
-//! The question about a plan, while live nodes take over what it is about.
+//! The question about a plan, while live nodes take over its entries.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -13,7 +13,7 @@ use seckill_model::{
 
 use super::fixture::{Bench, entry, normal, page};
 
-/// A dead consumer holds so many entries, each delivered so long ago; a live node takes them over after 30 s.
+/// A dead consumer holds this many entries, each delivered this long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {
     let mut picture = normal();
     picture.claim_idle_ms = Some(30_000);
@@ -34,7 +34,7 @@ fn planned(count: u64) -> Reply {
     Reply::Planned(made_up::plan(&stuck, ""))
 }
 
-/// Asked about a plan for 87 stranded entries.
+/// Asks about a plan for 87 stranded entries.
 fn asked_to_apply() -> Bench {
     let mut bench = Bench::new(stranded(87, 12_000));
     bench.keys("4A");
@@ -105,7 +105,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         assert!(bench.sent().is_empty());
     }
     set_thread_language(Lang::En);
-    // Who left the question is not asked again.
+    // After the question is left, it does not come back.
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));
     bench.sent();

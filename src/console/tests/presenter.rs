@@ -1,4 +1,4 @@
-//! The presenter's layout in its states, in both languages and every size.
+//! The presenter layout in its states, in both languages and every size.
 
 use seckill_engine::{
     command::{Command, RushPlan},
@@ -272,7 +272,7 @@ fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
     assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(sold_out());
     assert!(!bench.text(120, 36).contains("sending requests"), "{}", bench.text(120, 36));
-    // What is said of a sale that had nothing to begin with is no news then.
+    // The result of a sale without initial stock is not news.
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 1)));
     bench.show(sold_out());
     assert!(bench.text(120, 36).contains("1 buyer is sending requests"));
@@ -316,7 +316,7 @@ fn keys_turn_to_it_and_back() {
     let mut bench = Bench::new(normal());
     bench.keys("4t");
     assert!(bench.app.presenter.on);
-    // A key of the view below does nothing here.
+    // Keys of the view below have no effect here.
     bench.keys("A");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     bench.keys("t");
@@ -412,7 +412,7 @@ fn a_number_in_a_title_stays_as_it_is() {
     for _ in 0..3 {
         assert_eq!(bench.text(120, 36), first, "it is worded once");
     }
-    // Nor in the title of a sale that is not there yet.
+    // Nor in the title of a sale that does not exist yet.
     let mut bench = Bench::new(picture());
     bench.keys("tL");
     bench.press(crossterm::event::KeyCode::Home);

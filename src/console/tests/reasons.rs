@@ -1,4 +1,4 @@
-//! Why an act is done: whatever the audit log tells of takes a reason, by one and the same field.
+//! Every audited command takes a reason, in the same field.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::dialogs::Dialog;
 
-/// Types a reason into the question that is open, and says yes.
+/// Types a reason into the open question, and confirms.
 fn because(bench: &mut Bench, reason: &str) {
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
     bench.press(KeyCode::Tab);

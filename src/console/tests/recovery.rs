@@ -1,4 +1,4 @@
-//! The views of recovery: who is shown in them, and that an act goes to what was meant or to nothing.
+//! The recovery views: which users they show, and that a command applies to its intended subject or to nothing.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::views;
 
-/// Users 1000 to 1127 hold what is in the stream, pending, dead and bought; each text names one of them.
+/// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
 fn told() -> Snapshot {
     let mut picture = poisoned();
     for line in &mut picture.pending.lines {
@@ -44,7 +44,7 @@ fn told() -> Snapshot {
     picture
 }
 
-/// Whether a number of one of those users stands in it.
+/// Whether a text contains one of those users.
 fn names_one(text: &str) -> bool {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
     numbers.filter_map(|it| it.parse::<u64>().ok()).any(|it| (1_000..1_128).contains(&it))
@@ -126,7 +126,7 @@ fn all_that_is_pending_stands_by_age_and_deliveries() {
     assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
 }
 
-/// The lock that an operator without an engine holds, read just now with so much left.
+/// A lock held by an operator without an engine, read just now with this much time left.
 fn lent(at: Millis, left_ms: u64) -> Snapshot {
     let mut picture = normal();
     (picture.taken, picture.redis.last_ok) = (at, Some(at));
@@ -159,7 +159,7 @@ fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
         let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
         bar.map(|at| buffer.content[at].fg) == bench.app.theme.warn().fg
     };
-    // A row under the cursor has no colour of its own, so another one stands before it.
+    // A row under the cursor has no colour of its own, so another one precedes it.
     let mut two = lent(NOW.plus(16_000), 14_000);
     let mut first = two.locks.locks[0].clone();
     (first.name, first.owner) = ("a".to_owned(), "desk-7/x#2".to_owned());
@@ -272,7 +272,7 @@ fn a_question_without_a_number_still_cancels_with_enter() {
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
 }
 
-/// The same picture with every list turned round, as far as it can be.
+/// The same snapshot with every list reversed, as far as possible.
 fn turned(mut picture: Snapshot) -> Snapshot {
     picture.pending.lines.reverse();
     Arc::make_mut(&mut picture.letters.lines).reverse();
@@ -280,7 +280,7 @@ fn turned(mut picture: Snapshot) -> Snapshot {
     picture
 }
 
-/// The same without those that an act was about.
+/// The same without the subjects of a command.
 fn without(mut picture: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
     let (gone, dead): (Vec<_>, Vec<_>) = (
         pending.iter().map(|it| entry(*it)).collect(),

@@ -1,4 +1,4 @@
-//! One sale in full: what became of its orders is counted while it is open, and leads to who bought.
+//! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
@@ -76,7 +76,7 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     assert!(text(away).contains("orders  unknown"));
 }
 
-/// What was persisted is of this second; what became of the orders was counted before.
+/// The persisted count is current; the counts by status are older.
 #[test]
 fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let counted = |age: i64, seen: i64, (width, height)| {
@@ -99,7 +99,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             assert!(fresh.contains(label), "{fresh}");
             let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
             assert!(seven.contains(told) && forty.contains(old), "{seven}{forty}");
-            // Nothing else is moved by it, nor is it by its own figure.
+            // It moves nothing else, nor does its own figure.
             let differs: Vec<_> =
                 fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
             assert!(matches!(&differs[..], [(rule, _)] if rule.starts_with("───")), "{differs:?}");
@@ -218,7 +218,7 @@ fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)));
     bench.show(normal());
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a picture moves no choice");
-    // Its detail is the one that is opened, and a filter of another view moves nothing.
+    // Its detail is the one that opens, and a filter of another view moves nothing.
     bench.keys("4/x");
     bench.press(KeyCode::Esc);
     bench.keys("1");
@@ -276,7 +276,7 @@ fn what_is_not_known_is_not_said_to_be_away() {
     }
 }
 
-/// One that runs, older than three hundred that wait for their time.
+/// An active sale, older than three hundred planned ones.
 fn crowded() -> Snapshot {
     let planned = (2..=301).rev().map(|id| sale(id, "cinema ticket", Phase::Planned, 50, 50));
     let running = sale(1, "hot pot", Phase::Running, 5_000, 4_400);

@@ -1,4 +1,4 @@
-//! Pictures of every view in every state and size, as text; their styles are asserted apart.
+//! Every view in every state and size, as text; styles are tested separately.
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::{
@@ -29,7 +29,7 @@ pub(super) fn assert_screen(name: &str, text: &str) {
 
 pub(super) type Scene = (&'static str, fn() -> Snapshot);
 
-/// Languages and sizes of a picture.
+/// Languages and sizes of a screen.
 pub(super) const SHOTS: [(Lang, u16, u16); 6] = [
     (Lang::En, 120, 36),
     (Lang::En, 80, 24),
@@ -251,7 +251,7 @@ fn no_escape_of_a_title_reaches_the_terminal() {
     }
 }
 
-/// The cells of the first place where a text stands.
+/// The cells of the first occurrence of a text.
 fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
     let width = usize::from(buffer.area.width);
     let wanted: Vec<String> = text.chars().map(String::from).collect();

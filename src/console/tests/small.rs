@@ -1,4 +1,4 @@
-//! The smallest window: Enter opens in every view, or says why it does not.
+//! The smallest window: Enter opens in every view, or explains why it does not.
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::Snapshot;
@@ -18,7 +18,7 @@ use crate::guide_banner::Story;
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
-/// The keys of a view, a picture with rows in it, and what only its detail tells.
+/// The keys of a view, a snapshot with rows, and a text that only its detail shows.
 const OPENS: [Opens; 8] = [
     ("2jk", normal, ["initial stock", "总库存"]),
     ("3k", flowing, ["user ", "用户"]),

@@ -1,4 +1,4 @@
-//! Why nothing starts, and what the system says, in the reader's language.
+//! Startup errors and system errors in the reader's language.
 
 use std::io;
 
@@ -33,7 +33,7 @@ fn partitions() -> impl Iterator<Item = PartitionsFault> {
 fn everything_that_keeps_it_from_starting_is_told() {
     for fault in partitions() {
         let error = EngineError::from(fault);
-        // As the log keeps it, and as stderr has it.
+        // As the log stores it, and as stderr has it.
         let read = Said::read(Said::of(&error).stored());
         set_thread_language(Lang::En);
         assert_eq!(read.localized::<EngineError>(), *read);

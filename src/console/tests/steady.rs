@@ -1,4 +1,4 @@
-//! The presenter's layout stands still: messages have rows, and figures have places of their own.
+//! The presenter layout does not move: messages have reserved rows, and figures constant positions.
 
 use seckill_engine::telemetry::Snapshot;
 use seckill_model::ledger::Balance;
@@ -48,7 +48,7 @@ fn in_flight_and_the_books_have_a_place_each() {
         assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
         assert!(!balanced.1.contains("audit passed"), "orders come: {}", balanced.1);
     }
-    // Once none come the books are told.
+    // Once no more orders arrive, the audit is shown.
     let mut still = running();
     (still.books, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
     still.funnel = seckill_engine::telemetry::snapshot::Funnel::default();

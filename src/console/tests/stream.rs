@@ -268,7 +268,7 @@ fn windows_turn_at_their_ends_and_back() {
     assert_eq!(bench.focus.borrow().stream, Some(held));
     bench.show(Snapshot { entries: page(held, 260), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(60)));
-    // All of the held window was trimmed.
+    // The whole held window was trimmed.
     let gone = StreamPage { lines: Arc::default(), ..page(held, 260) };
     bench.show(Snapshot { entries: gone, ..normal() });
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
@@ -361,7 +361,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
     let scope = ClaimScope::Holder("node-b/1".to_owned());
     let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
     assert_eq!(bench.sent(), [Command::Preview(act)]);
-    // The rows have turned around meanwhile.
+    // The rows are reversed meanwhile.
     let mut later = flowing();
     later.entries.consumers.reverse();
     bench.show(later);

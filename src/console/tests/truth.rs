@@ -1,4 +1,4 @@
-//! One figure is told alike wherever it stands, and what is not known now is not told as if it were.
+//! A figure is the same wherever it is shown, and unknown values are not shown as known.
 
 use ratatui::style::Color;
 use seckill_engine::{
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::text::audit_log::result;
 
-/// What stands right behind a word in the first line that holds it.
+/// The text right after a word in the first line that contains it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {
     let rest = text.split(word).nth(1).unwrap_or_default();
     rest.split_whitespace().next().unwrap_or_default()
@@ -40,7 +40,7 @@ fn the_chart_and_the_funnel_tell_one_rate() {
     assert_eq!(behind(chart, "persisted"), "15,004/s", "{text}");
 }
 
-/// A picture of a drain of 1,000,000 entries in 67 s, written in batches that come with every second one.
+/// A drain of 1,000,000 entries in 67 s, written in batches with every second snapshot.
 fn draining(tick: u64) -> Snapshot {
     let mut picture = flowing();
     picture.taken = NOW.plus(tick as i64 * 250);
@@ -73,7 +73,7 @@ fn books_that_are_off_are_told_in_the_header_whatever_is_in_flight() {
     assert!(text.lines().next().is_some_and(|line| line.contains("✖ audit FAILED")), "{text}");
 }
 
-/// Redis is away, and nothing was pending or locked when it was read last.
+/// Redis is unreachable, and nothing was pending or locked at the last read.
 fn quiet_outage() -> Snapshot {
     let mut picture = outage();
     picture.pending = PendingPage::default();

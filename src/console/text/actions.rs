@@ -1,20 +1,20 @@
-//! Words of what keys do: one for the footer, a sentence for the help screen, a name for the palette.
+//! Texts of key actions: footer word, help sentence and palette name.
 
 use seckill_model::message::Label;
 
 use super::{conventions, launch, ledger, orders, presenter, stream};
 use crate::keymap::{Action, Context};
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette; each in both languages.
+/// Footer word, help sentence and palette name.
 pub(super) type Told = (Label, Label, Option<Label>);
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
+/// Footer word, help sentence and palette name.
 pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'static str>) {
     let (key, meaning, name) = told(action);
     (key.read(), meaning.read(), name.map(Label::read))
 }
 
-/// Its name in the palette in English, by which it is found in every language.
+/// The English palette name, by which the action is found in every language.
 pub(crate) fn english_name(action: Action) -> Option<&'static str> {
     told(action).2.map(Label::english)
 }

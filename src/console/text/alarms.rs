@@ -1,4 +1,4 @@
-//! Words of alarms: what is true, and the key that helps.
+//! Texts of alarms: the problem, and the key that helps.
 
 use seckill_engine::{
     error::{BrokerError, RedisReason, StoreError},
@@ -19,28 +19,28 @@ use crate::{
     widgets::right,
 };
 
-/// An alarm in words. What grows has a column of its own before them or stands last, so that no word moves.
+/// An alarm as text. Growing figures are in a column of their own or come last, so that no word moves.
 pub(crate) struct Told {
     /// An age or a count, in [`FIGURE`] cells.
     pub(crate) figure: Option<String>,
     pub(crate) words: String,
 }
 
-/// Cells of the figure before the words, in either language.
+/// Cells of the figure before the text, in either language.
 pub(crate) const FIGURE: usize = 8;
 
 impl Told {
-    /// With how long it has been so.
+    /// With its duration.
     fn since(age_ms: u64, words: String) -> Self {
         Self { figure: Some(right(&span(age_ms), FIGURE, "")), words }
     }
 
-    /// With how many it is about.
+    /// With its count.
     pub(super) fn about(count: u64, words: String) -> Self {
         Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), words }
     }
 
-    /// Cells that stand before the words.
+    /// Cells before the text.
     pub(crate) fn indent(&self) -> usize {
         self.figure.as_ref().map_or(0, |_| FIGURE + 2)
     }
@@ -52,7 +52,7 @@ impl From<String> for Told {
     }
 }
 
-/// An alarm in words, with the key that helps.
+/// Formats an alarm, with the key that helps.
 pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
     let words = match kind {
@@ -157,7 +157,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     words.into()
 }
 
-/// What Redis had lost, what came of it, and what is left to do.
+/// What Redis lost, what was recovered, and what is left to do.
 fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck: u64) -> String {
     let (pending, plan, letters, activity) = (
         key_of(Action::Pending),
@@ -207,7 +207,7 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
     words
 }
 
-/// Keys without what all of them begin with: an alarm has one row at times.
+/// Keys without their common prefix: an alarm sometimes has a single row.
 fn short(keys: &[String]) -> Vec<String> {
     let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
     keys.iter().map(short).collect()
@@ -215,7 +215,7 @@ fn short(keys: &[String]) -> Vec<String> {
 
 const COMMA: Label = Label("alarms-value");
 
-/// Another program holds the database. Nobody here can end that, so it says what comes of it.
+/// Another program locks the database. It cannot be ended from here, so the text states the consequence.
 fn locked(waiting: Option<u64>) -> Told {
     let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
         let words = text!("alarms-another-program-keeps-the-database");
@@ -226,7 +226,7 @@ fn locked(waiting: Option<u64>) -> Told {
     Told::about(waiting, words)
 }
 
-/// What makes a Redis take writes again.
+/// How to make Redis accept writes again.
 fn next_step(error: &Said) -> String {
     let reason = match error.data() {
         Some(Unread::Redis(BrokerError::Unwilling(reason))) => reason,
@@ -235,7 +235,7 @@ fn next_step(error: &Said) -> String {
     reason.remedy().to_owned()
 }
 
-/// What is wrong, without where and what to do: the alarm has two lines for all of it.
+/// The problem alone: the alarm has two lines in total.
 fn reason(error: &Said) -> String {
     match error.data() {
         Some(Unread::RedisSilent(_, millis) | Unread::SqlSilent(_, millis)) => {

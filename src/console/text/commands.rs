@@ -1,4 +1,4 @@
-//! Words of the acts: what is asked, and why nothing happens.
+//! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
     command::RushPlan,
@@ -46,7 +46,7 @@ pub(crate) fn unanswered() -> String {
     text!("acts-the-engine-stopped-before-it-answered", key)
 }
 
-/// It names the key that goes on in a field as well, where one does both.
+/// Names the key that also continues in a text field, if one does both.
 pub(crate) fn reason_hint() -> String {
     let on = footer(Context::Confirm).find(|it| it.action == Action::NextPart);
     let keys = on.map_or(&[][..], |it| &it.keys[..]);
@@ -55,7 +55,7 @@ pub(crate) fn reason_hint() -> String {
     text!("acts-optional-for-the-log-goes-here", key)
 }
 
-/// It names the key of the help where that holds.
+/// Names the help key if it is available.
 pub(crate) fn does_nothing(key: &str, place: Context) -> String {
     if !actions(place).contains(&Action::Help) {
         return text!("acts-does-nothing-here", key);
@@ -64,7 +64,7 @@ pub(crate) fn does_nothing(key: &str, place: Context) -> String {
     text!("acts-does-nothing-here-shows-the-keys", key, help)
 }
 
-/// Every view in which a key means something, with what it means there.
+/// Every view in which a key is bound, with its meaning there.
 pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) -> String {
     let listed = |views: &[Context]| {
         let names: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
@@ -92,7 +92,7 @@ fn name(sale: &SaleLine) -> String {
     sale_name(sale.voucher_id, &sale.title)
 }
 
-/// Why an act makes no sense in the sale's phase.
+/// Why a command does not apply to the sale's phase.
 pub(crate) fn no_use(sale: &SaleLine) -> String {
     let (id, pause) = (sale.voucher_id, key_of(Action::Pause));
     match sale.phase {
@@ -108,12 +108,12 @@ pub(crate) fn no_use(sale: &SaleLine) -> String {
     }
 }
 
-/// Why an act on a sale is not even asked about.
+/// Why a command on a sale is not even offered.
 pub(crate) fn not_now(away: &str) -> String {
     text!("acts-ask-again-when-it-is-back", away)
 }
 
-/// A question: its title, its sentences, the word on the button.
+/// A question: title, sentences, button.
 pub(crate) struct Question {
     pub(crate) title: String,
     pub(crate) lines: Vec<String>,
@@ -148,7 +148,7 @@ pub(crate) fn resume(sale: &SaleLine) -> Question {
     question(Label("acts-let-the-sale-go-on"), vec![name(sale), told], Label("acts-resume"))
 }
 
-/// Nobody can take it back.
+/// It cannot be undone.
 pub(super) const FOR_GOOD: Label = Label("acts-this-cant-be-undone");
 
 pub(crate) fn end(sale: &SaleLine) -> Question {
@@ -161,7 +161,7 @@ pub(crate) fn end(sale: &SaleLine) -> Question {
     )
 }
 
-/// The exact plan of a rush, a sentence each.
+/// The exact plan of a rush, one sentence each.
 pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
     let again = plan.twice();
     let (requests, buyers) = (plan.users + again, plan.users);
@@ -185,7 +185,7 @@ pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
     vec![first, text!("acts-at-most-under-way-at-once", most, pace)]
 }
 
-/// A sale that is to be; its times as the person's clock shows them.
+/// A sale to be created; times are in the user's time zone.
 pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
     let (count, limit) = (thousands(sale.stock), u64::from(sale.limit));
     let (pieces, orders) =
@@ -203,7 +203,7 @@ pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> 
     question(Label("acts-create-this-sale"), lines, Label("common-create"))
 }
 
-/// Why there is no form for another sale now.
+/// Why no second sale form can be opened now.
 pub(crate) fn creating(title: &str) -> String {
     text!("acts-is-being-created-another-sale-waits", title)
 }
@@ -230,10 +230,8 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
     question(Label("acts-send-simulated-buyers"), lines, Label("acts-rush"))
 }
 
-/// What a plan comes to, a line for each verdict.
-///
-/// `shown` is what a filter shows, where the plan is about all; `takeover_ms` is when live nodes begin to take entries over
-/// by themselves.
+/// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
+/// all; `takeover_ms` is when live nodes begin to take entries over by themselves.
 pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
     let (count, entries) = (thousands(totals.entries), counted(totals.entries, "entry", "entries"));
@@ -358,7 +356,7 @@ pub(crate) fn quit(sent: u64, planned: u64) -> Question {
     )
 }
 
-/// Told while the engine works on it.
+/// Shown while the engine executes the command.
 pub(crate) mod asked {
     use super::{NewSale, RushPlan, VoucherId, counted, thousands};
     use seckill_model::message::{Label, text};

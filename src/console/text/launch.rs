@@ -1,4 +1,4 @@
-//! Words of the sale director: what is armed, what will happen and when, and why it was called off.
+//! Texts of the sale launcher: what is armed, what will happen and when, and why it was aborted.
 
 use seckill_engine::telemetry::snapshot::Health;
 use seckill_model::{
@@ -69,24 +69,24 @@ pub(crate) fn fire_hint() -> String {
     text!("director-arms-one", NONE_ARMED, arm)
 }
 
-/// Under the field of the sale: which one its number means.
+/// Below the sale field: the sale with the typed number.
 pub(crate) fn planned(title: &str, initial: u64) -> String {
     let (pieces, count) = (counted(initial, "piece", "pieces"), thousands(initial));
     text!("director-value", title, pieces, count)
 }
 
-/// The same where it means none.
+/// The same if there is none.
 pub(crate) fn not_planned(id: VoucherId) -> String {
     text!("director-is-no-planned-sale-a-title", id)
 }
 
-/// Under the countdown.
+/// Below the countdown.
 pub(crate) fn opens_before(left_ms: u64) -> String {
     let left = clock(left_ms);
     text!("director-it-opens-by-itself-in-give", left)
 }
 
-/// What is sold, in a few words.
+/// What is sold, in short.
 fn subject(launch: &Launch) -> String {
     let title = &launch.title;
     match launch.target {
@@ -100,7 +100,7 @@ fn buyers(count: u64) -> String {
     text!("director-value-2", buyers, plain)
 }
 
-/// For the top line of every view: what is armed.
+/// The top line of every view: what is armed.
 pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
     let subject = if ids { subject(launch) } else { launch.title.clone() };
     let buyers = buyers(launch.buyers);
@@ -114,7 +114,7 @@ pub(crate) fn armed_in(left_ms: u64) -> String {
 
 pub(crate) const OPENS: Label = Label("director-opening");
 
-/// What comes of the countdown's end, a sentence each.
+/// What happens at the end of the countdown, one sentence each.
 fn what_happens(launch: &Launch) -> Vec<String> {
     let (count, title) = (thousands(launch.pieces), &launch.title);
     let pieces = counted(launch.pieces, "piece", "pieces");
@@ -166,7 +166,7 @@ pub(crate) fn ask_disarm(launch: &Launch) -> Question {
     Question { title: title.to_string(), lines, yes: yes.to_string() }
 }
 
-/// The question while buyers come: how far they are, and whether the sale is held as well.
+/// The question while buyers arrive: progress, and whether the sale is paused as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
     let requests = counted(planned, "request", "requests");
     let (sent, planned) = (thousands(sent), thousands(planned));
@@ -205,7 +205,7 @@ const REDIS_UNWRITABLE: Label = Label("director-redis-takes-no-writes");
 const SQL_AWAY: Label = Label("director-the-database-does-not-answer");
 const SQL_UNWRITABLE: Label = Label("director-the-database-takes-no-writes");
 
-/// The server that an act on a sale waits for in vain.
+/// The unreachable server that a sale command waits for.
 pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
     if !redis.up {
         return Some(REDIS_AWAY);
@@ -220,18 +220,18 @@ pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
     }
 }
 
-/// Why a launch could not be.
+/// Why a launch was aborted.
 pub(crate) enum Off {
     Gone,
     Changed,
-    /// It has so many pieces by now.
+    /// Its stock is now this.
     Stock(u64),
     Early,
     Late(u64),
     Away(Label),
 }
 
-/// It is off, why, and the next step.
+/// Reports an aborted launch: the reason and the next step.
 pub(crate) fn off(launch: &Launch, why: &Off) -> String {
     let subject = subject(launch);
     let arm = key_of(Action::Arm);

@@ -1,4 +1,4 @@
-//! Words of dead letters: what is true of them, what an act would do to them, and what it did.
+//! Texts of dead letters: their verdicts, the effects of a command, and its outcome.
 
 use seckill_engine::command::LettersCounted;
 use seckill_model::{
@@ -40,30 +40,30 @@ pub(crate) mod labels {
     pub(crate) const HISTORY: Label = Label("letters-given-up");
 }
 
-/// What is done with dead letters.
+/// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settling {
-    /// Back into the stream, those for which a buyer waits.
+    /// Puts letters with a waiting buyer back into the stream.
     Replay,
-    /// Removed, those for which nobody waits.
+    /// Removes letters without a waiting buyer.
     Discard,
-    /// Removed; who waits gets nothing, and what he held is given back.
+    /// Removes letters; waiting buyers get nothing, and their stock is returned.
     Compensate,
 }
 
-/// Which letters an act is about.
+/// Which letters a command applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     /// The one under the cursor.
     One(String),
     Marked(Marked),
-    /// All that there are, of which a filter shows so many.
+    /// All letters, of which a filter shows this many.
     All {
         shown: Option<usize>,
     },
 }
 
-/// Says so, where `total` of them are there.
+/// Describes the scope, given the `total`.
 fn told_about(about: &About, total: u64) -> String {
     let count = thousands(total);
     match about {
@@ -92,7 +92,7 @@ fn told_about(about: &About, total: u64) -> String {
     }
 }
 
-/// What becomes of letters of one verdict.
+/// The effect on letters of one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Back,
@@ -102,7 +102,7 @@ enum Fate {
 }
 
 impl Settling {
-    /// What asks for it.
+    /// The action that triggers it.
     pub(crate) fn action(self) -> Action {
         match self {
             Self::Replay => Action::ReplayLetters,
@@ -126,14 +126,14 @@ impl Settling {
         counts.total() - self.count(counts, Fate::Stays)
     }
 
-    /// How many of them have that fate.
+    /// How many of them have that effect.
     fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
         let verdicts = LetterVerdict::ALL.into_iter();
         verdicts.filter(|it| self.fate(*it) == fate).map(|it| counts.of(it)).sum()
     }
 }
 
-/// What is true of a letter, in a column.
+/// The verdict, in a column.
 pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
     let told = match verdict {
         LetterVerdict::Awaited => Label("letters-buyer-waits"),
@@ -149,7 +149,7 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
     told.read()
 }
 
-/// Why it is so and what follows, with the key that does it.
+/// The reason and the consequence, with the key for it.
 pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
         (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
@@ -172,7 +172,7 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
     }
 }
 
-/// What the act would do, in exact counts; or why there is nothing to do.
+/// What the command would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
     act: Settling,
     found: &LettersCounted,
@@ -232,7 +232,7 @@ pub(crate) fn question(
     Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
 }
 
-/// What becomes of letters of this verdict.
+/// The effect on letters of this verdict.
 fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
     let told = match (act.fate(verdict), act, verdict) {
         (Fate::Back, ..) => Label("letters-go-back"),
@@ -266,7 +266,7 @@ pub(crate) fn marks_gone(count: usize) -> String {
     text!("letters-no-longer-there-the-mark-is", gone, count)
 }
 
-/// The letter's id, and that of the entry that it was.
+/// The letter's ID, and that of the original entry.
 pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
     match entry {
         Some(entry) => text!("letters-was-entry", letter, entry),

@@ -1,5 +1,4 @@
-//! A theme from a name or a TOML file. What is wrong in the file is told with its line; what a role
-//! looks like in a terminal is not known here.
+//! Loads a theme by name or from a TOML file. Errors are reported with their line.
 
 use std::path::{Path, PathBuf};
 
@@ -14,21 +13,21 @@ use seckill_model::{OsError, message::text};
 
 use crate::text::settings;
 
-/// A theme file is a dozen lines; a larger file is something else.
+/// A theme file has a dozen lines; a larger file is not one.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// Why a theme can't be used.
+/// Why a theme is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
-    /// No built-in theme and no file has that name.
+    /// Neither a built-in theme nor a file has that name.
     #[error("{}", text!("settings-there-is-no-theme-give-or", name = .name, names = .names))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those that are built in.
+        /// The built-in themes.
         names: String,
     },
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error(
         "{}",
         text!(
@@ -38,26 +37,26 @@ pub enum ThemeError {
         )
     )]
     Unreadable {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: std::io::Error,
     },
-    /// The file is not understood.
+    /// The file is invalid.
     #[error(
         "{}",
         text!("settings-the-theme-is-not-understood", path = .path.display(), why = .why)
     )]
     Invalid {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What is wrong, and in which lines.
+        /// The errors, with their lines.
         why: String,
     },
 }
 
 impl Palette {
-    /// The theme that a person asked for: the name of a built-in one, else a file.
+    /// Loads a theme: the built-in one of that name, else a file.
     pub fn load(asked: &str) -> Result<Self, ThemeError> {
         if let Some(palette) = Self::named(asked) {
             return Ok(palette);
@@ -89,12 +88,12 @@ fn names() -> [&'static str; Palette::BUILT_IN.len()] {
     Palette::BUILT_IN.map(|(name, _)| name)
 }
 
-/// The number of the line that a place in the text is on.
+/// The line number of a byte offset.
 pub fn line_of(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|it| **it == b'\n').count() + 1
 }
 
-/// The palette, or the lines with a fault and what is wrong there.
+/// Parses a palette, or lists the errors with their lines.
 fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
     let line = |at: usize| line_of(text.as_bytes(), at);
     let table = DeTable::parse(text).map_err(|error| {

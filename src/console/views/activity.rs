@@ -1,4 +1,4 @@
-//! Activity: what operators did and what befell, the newest at the bottom, a page at a time.
+//! Activity: commands and events, the newest at the bottom, page by page.
 
 use ratatui::{
     style::Style,
@@ -19,9 +19,9 @@ use crate::{
     widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
 };
 
-/// Rows that the table keeps beside an open detail.
+/// Rows reserved for the table beside an open detail.
 const TABLE: u16 = 5;
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
 /// Cells of the labels of a detail.
 const LABELS: u16 = 10;
@@ -71,7 +71,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[Line<'_>]) {
     }
 }
 
-/// The levels in a row, the chosen one underlined.
+/// The levels in a row, the selected one underlined.
 fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
     let theme = scene.theme;
     let all =
@@ -136,7 +136,7 @@ fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
     }
 }
 
-/// Lines of other days name theirs, which takes room.
+/// Lines of other days include the date, which takes space.
 fn layout(width: u16, days: bool) -> Vec<Column> {
     let column = |title, width| Column { title, width, numeric: false };
     let mut all = vec![
@@ -195,7 +195,7 @@ fn is_today(scene: &Scene<'_>, line: &Recorded) -> bool {
     day.get(..10) == today.get(..10)
 }
 
-/// With the day where it is another one and there is room.
+/// With the date if it is another day and there is room.
 fn time(scene: &Scene<'_>, line: &Recorded, room: u16) -> String {
     let full = line.act.at.date_time(scene.zone);
     let (day, clock) = (full.get(5..10).unwrap_or_default(), full.get(11..).unwrap_or(&full));
@@ -212,7 +212,7 @@ fn who(line: &Recorded) -> String {
     if line.act.is_event() { "-".to_owned() } else { line.act.operator.clone() }
 }
 
-/// All of a line: what the log holds of it.
+/// The detail of a line: everything in the log.
 fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
     let (theme, act) = (scene.theme, &line.act);
     let (glyph, style) = sign(theme, Weight::of(act));
@@ -259,7 +259,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     lines
 }
 
-/// What an act changed, a figure a line, and below that what it left as it was.
+/// The figures that a command changed, one per line, followed by those it did not.
 fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
     let (theme, act) = (scene.theme, &line.act);
     let all = activity::changes(act.before.as_deref(), act.after.as_deref());

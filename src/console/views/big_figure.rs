@@ -1,6 +1,4 @@
-//! A figure of the presenter's layout: its signs, its label, and the place that both keep while it counts.
-//!
-//! It does not know sales, nor where it stands on the screen.
+//! A figure of the presenter layout: digits, label, and a constant width while it counts.
 
 use ratatui::style::Style;
 
@@ -12,18 +10,18 @@ use crate::{
     widgets::{Pixel, big_width, right, width},
 };
 
-/// What is told in large signs.
+/// A figure in large digits.
 pub(super) struct Figure {
     pub(super) signs: String,
-    /// Room is kept for these, so that it does not change its size while it counts.
+    /// The widest expected value, which reserves the space.
     pub(super) widest: String,
     pub(super) style: Style,
     pub(super) label: String,
-    /// The label where figure and label share a row.
+    /// The short label for a shared row.
     pub(super) brief: Option<Label>,
-    /// How old it is, where that is too old.
+    /// Its age, if it is outdated.
     pub(super) age: Option<String>,
-    /// Cells of the longest label that it may have.
+    /// Cells of the longest possible label.
     pub(super) room: u16,
 }
 
@@ -38,7 +36,7 @@ impl Figure {
         Self { brief: Some(brief), ..self }
     }
 
-    /// As many as that may come.
+    /// Reserves space for a value of this size.
     pub(super) fn up_to(self, most: u64) -> Self {
         Self { widest: figures::thousands(most), ..self }
     }
@@ -47,7 +45,7 @@ impl Figure {
         big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
     }
 
-    /// What it is called among `cells`, and the cells that any of its names take there.
+    /// The label that fits in `cells`, and the width reserved for any of its labels.
     pub(super) fn called(&self, cells: u16) -> (&str, u16) {
         match self.brief {
             Some(brief) if self.room >= cells => (brief.read(), width(&brief) as u16),
@@ -55,14 +53,14 @@ impl Figure {
         }
     }
 
-    /// Where signs and label end among `cells`: both at the right of a place of steady width, so that they stand
-    /// below each other however many digits there are.
+    /// The right edge of digits and label within `cells`: both are right-aligned in a constant width, so that they stay
+    /// below each other whatever the number of digits.
     pub(super) fn end(&self, signs: u16, cells: u16) -> u16 {
         let place = signs.max(self.called(cells).1).min(cells);
         cells.saturating_sub(place) / 2 + place
     }
 
-    /// The signs in a row, in a place of steady width.
+    /// The figure as text, in a constant width.
     pub(super) fn in_a_row(&self, theme: Theme) -> String {
         let signs = match self.signs.as_str() {
             "✔" => theme.glyphs.check,

@@ -1,17 +1,17 @@
-//! What every table knows of its rows: which words a filter wants, and in which order they stand.
+//! Filtering and sorting of table rows.
 //!
-//! A row tells its columns once, as [`Facet`]s; filter and order follow from them. Nothing in here draws.
+//! A row declares its columns once, as [`Facet`]s; filter and order follow from them.
 
 use std::cmp::Ordering;
 
 use crate::widgets::{Order, Scroll};
 
-/// What a column holds, for an order.
+/// The sort key of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Rank {
     Number(i128),
     Text(String),
-    /// Nobody knows: last, whatever the direction.
+    /// Unknown: last in either direction.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ impl Rank {
     }
 }
 
-/// One column of a row: its head, what is shown in it, and how it ranks.
+/// One column of a row: its heading, its text and its sort key.
 pub(crate) struct Facet<R> {
     pub(crate) head: String,
     pub(crate) text: fn(&R) -> String,
@@ -46,7 +46,7 @@ pub(crate) struct Facet<R> {
 }
 
 impl<R> Facet<R> {
-    /// `head` is that of the table's column.
+    /// `head` is the heading of the table's column.
     pub(crate) fn new(
         head: impl Into<String>,
         text: fn(&R) -> String,
@@ -56,12 +56,12 @@ impl<R> Facet<R> {
     }
 }
 
-/// Whether one wanted word, in small letters, stands in any column.
+/// Whether a lowercase word occurs in any column.
 pub(crate) fn any_holds<R>(facets: &[Facet<R>], row: &R, wanted: &str) -> bool {
     facets.iter().any(|facet| (facet.text)(row).to_lowercase().contains(wanted))
 }
 
-/// A filter: all of its words are wanted, and none of those behind a `!`.
+/// A filter: all of its words must match, except those after a `!`, which must not.
 pub(crate) struct Wanted(Vec<(bool, String)>);
 
 impl Wanted {
@@ -73,13 +73,13 @@ impl Wanted {
         Self(words.filter(|(_, word)| !word.is_empty()).collect())
     }
 
-    /// Whether a row that `holds` those words is let through.
+    /// Whether a row for which `holds` finds words passes the filter.
     pub(crate) fn lets(&self, holds: impl Fn(&str) -> bool) -> bool {
         self.0.iter().all(|(wanted, word)| holds(word) == *wanted)
     }
 }
 
-/// Puts rows in the order that was asked for; equal ones stay as they stood.
+/// Sorts rows as requested; the sort is stable.
 pub(crate) fn sort<R>(rows: &mut [&R], facets: &[Facet<R>], order: Option<&Order>) {
     let Some(order) = order else { return };
     let Some(facet) = facets.iter().find(|facet| facet.head == order.head) else { return };
@@ -103,7 +103,7 @@ impl Ord for Ranked {
     }
 }
 
-/// Goes on to the next column that is on the screen; behind the last one the rows stand in their own order.
+/// Selects the next visible column; after the last one, the natural order.
 pub(crate) fn next_order<R>(scroll: &mut Scroll, facets: &[Facet<R>]) {
     let seen: Vec<&str> = facets
         .iter()

@@ -1,6 +1,4 @@
-//! In whose hands an entry of the order stream is, and the word for it: of two servers' answers the one that counts.
-//!
-//! It draws nothing and does not know where the person is.
+//! The holder of a stream entry and its label; combines the answers of both servers.
 
 use seckill_engine::telemetry::snapshot::{EntryLine, Holding};
 
@@ -9,11 +7,11 @@ use crate::text::{
     stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
 };
 
-/// In whose hands an entry is. Its row, its detail, the filter and a copy all go by this.
+/// The holder of an entry. Row, detail, filter and copy all use it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hands<'a> {
     Letters,
-    /// Nobody could tell whether a letter tells of it.
+    /// It is unknown whether a dead letter refers to it.
     LettersOrNot,
     Done,
     Waiting,

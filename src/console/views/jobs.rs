@@ -1,4 +1,4 @@
-//! Jobs: when each runs next, how it went last, and its history.
+//! Jobs: next run, last result and history.
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::{jobs::outcome_name, telemetry::snapshot::JobLine};
@@ -11,13 +11,13 @@ use crate::{
     widgets::{Cell, Column, Pen, Value, left, right, table, width, wrap},
 };
 
-/// From this width on the chosen job stands beside the table.
+/// From this width on, the chosen job is beside the table.
 const BESIDE: u16 = 160;
-/// From this width on a run has its whole date.
+/// From this width on, a run has its full date.
 const DATED: u16 = 90;
-/// Lines of a run's result at most.
+/// Most lines of a run's result.
 const RESULT: usize = 3;
-/// Lines of the detail pane above the history: a rule, what it is for, when, the head.
+/// Lines of the detail pane above the history: rule, purpose, schedule, headings.
 const ABOVE: u16 = 5;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) {
@@ -47,7 +47,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
         return beside(pen, scene, state, &rows, cursor);
     }
     let top = u16::from(!scene.compact) + 1;
-    // The history takes what the list of jobs leaves.
+    // The history takes the rows that the list leaves.
     let list = (rows.len() as u16 + 1).min(h / 2);
     let open = state.detail && h > top + list + ABOVE + 1;
     let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
@@ -70,7 +70,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     }
 }
 
-/// The table, and beside it what is chosen, with nothing to open for it.
+/// The table with the chosen job beside it.
 fn beside(
     pen: &mut Pen<'_>,
     scene: &Scene<'_>,
@@ -86,7 +86,7 @@ fn beside(
     let mut list = pen.part(0, 2, half, h.saturating_sub(2));
     table(&mut list, scene.theme, &layout(half), (rows.len(), cursor), &mut state.scroll, cells);
     if let Some(job) = cursor.and_then(|row| rows.get(row)) {
-        // Its rule stands where the heads of the table stand.
+        // Its rule is aligned with the table headings.
         let x = half + 2;
         detail(&mut pen.part(x, 2, w - x, h.saturating_sub(2)), scene, job);
     }
@@ -95,7 +95,7 @@ fn beside(
 fn layout(width: u16) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
     let mut all = vec![column(columns::JOB, 0, false)];
-    // Where there is little room, the name and what comes next matter more than the rule.
+    // In a narrow pane the name and the next run take precedence over the rule.
     if width >= 72 {
         all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
     }
@@ -191,7 +191,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         if y >= h {
             break;
         }
-        // In a narrow window the day of today is left out.
+        // In a narrow window today's date is omitted.
         let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
         let x =
             pen.text(1, y, &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis), Style::new());
@@ -202,7 +202,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         let cause = left(text::cause(run.cause), 8, ellipsis);
         let x = pen.text(x + 2, y, &cause, theme.soft());
         let x = pen.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
-        // What it came to is told whole, below itself where it is long.
+        // The full result, on rows of its own if it is long.
         let said = text::audit_log::job_result(run.outcome, run.detail.as_ref());
         let lines = wrap(&said, usize::from(w.saturating_sub(x + 1)));
         for (row, line) in lines.iter().take(RESULT).enumerate() {

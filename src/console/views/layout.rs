@@ -1,4 +1,4 @@
-//! The frame around every view: header, tabs, story, the line that answers, keys.
+//! The frame around every view: header, tabs, guide, status line, keys.
 
 use ratatui::{
     style::Style,
@@ -26,17 +26,17 @@ use crate::{
     widgets::{Pen, fit, right, width, wrap},
 };
 
-/// From this width on, servers and books are told in full.
+/// From this width on, servers and audit are shown in full.
 const WIDE: u16 = 112;
-/// Cells of a title that the time gives way to.
+/// Cells of a title that take precedence over the time.
 const LEAST_TITLE: usize = 14;
 
-/// A figure of orders in flight that takes as many cells as any.
+/// The widest figure of orders in flight.
 const MOST_IN_FLIGHT: u64 = 99_999;
-/// Rows of the story, as long as one is told.
+/// Rows of the guide while it is active.
 const STORY: u16 = 2;
 
-/// Draws the frame and the view in it; says where the cursor stands.
+/// Draws the frame and the view in it; returns the cursor position.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
     if app.presenter.on {
@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
         pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
     }
     app.tabs = tabs::draw(app, &mut pen.part(0, 1, width, top - 1));
-    // Badges stand where they take no room from a name.
+    // Badges must not take space from a name.
     let badges = badges(app);
     let mut keys_room = width;
     if compact {
@@ -62,7 +62,8 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     keys(app, &mut pen.part(0, height - 1, keys_room, 1));
     let answer = answer_lines(app, width);
     let answer_rows = answer.len() as u16;
-    // A table keeps its cursor in sight when more is said. The Overview keeps its places, and what is said lies over it.
+    // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
+    // it.
     let kept = if app.view == View::Overview { 1 } else { answer_rows };
     let story_rows = if app.story.is_blank() { 0 } else { STORY };
     let body = (height - 1).saturating_sub(top + kept + story_rows);
@@ -72,7 +73,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     for (row, line) in answer.iter().enumerate() {
         pen.line(1, bottom + row as u16, line);
     }
-    // What is said stands above what is typed.
+    // Messages are above the input.
     let cursor = if app.filtering { filter_input(app, pen, height - 2) } else { None };
     bottom = bottom.saturating_sub(story_rows);
     for (row, line) in story_lines(app, width).iter().enumerate() {
@@ -85,15 +86,15 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     cursor
 }
 
-/// What the header speaks of.
+/// The subject of the header.
 enum Headline<'a> {
     Sale(&'a SaleLine),
-    /// So many sales are rushed.
+    /// This many sales have a rush.
     Rushes(usize),
 }
 
-/// The sale that a command would act on, so that no dialog ever differs from the header. Where there is none yet: how
-/// many sales are rushed, else the one that [`App::at_sale`] names, else the foremost that is not over.
+/// The sale that a command would affect, so that no dialog ever differs from the header. If there is none yet: the
+/// number of sales with a rush, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App) -> Option<Headline<'_>> {
     let shown = &app.shown;
     if let Some(target) = app.target_sale() {
@@ -113,7 +114,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let wide = pen.width() >= WIDE;
     let mut states = Vec::new();
     books(theme, &super::told_books(&app.shown), wide, &mut states);
-    // Servers are told as they are, also while the picture is frozen.
+    // The state of the servers is live, even while the display is paused.
     health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
     let states = Line::from(states);
@@ -121,7 +122,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
     let mut left = pen.part(0, 0, room, 1);
     let x = left.text(1, 0, text::PROGRAM, theme.key());
-    // What is armed matters more than what sells; both have no room. What is asked about matters more than either.
+    // An armed launch takes precedence over the active sale, and a question over both.
     let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
     if !asked && armed(app, &mut left, x + 1, true) {
         return;
@@ -139,14 +140,14 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     }
 }
 
-/// A sale's name, where it stands, and how long it still does.
+/// A sale's name, its phase, and the time left in it.
 fn sale_told(app: &App, pen: &mut Pen<'_>, sale: &SaleLine, wide: bool) {
     let theme = app.theme;
     let (word, style) = phase(theme, sale.phase);
     let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
     let title = text::sale_name(sale.voucher_id, &sale.title);
     let mut room = usize::from(pen.width().saturating_sub(2)).saturating_sub(width(&word));
-    // What is sold matters more than how long.
+    // The name matters more than the time.
     if room < width(&time) + 2 + LEAST_TITLE {
         time.clear();
     }
@@ -156,7 +157,7 @@ fn sale_told(app: &App, pen: &mut Pen<'_>, sale: &SaleLine, wide: bool) {
     pen.text(x + 2, 0, &time, Style::new());
 }
 
-/// What is armed, in the top line of every view; `false` where nothing is.
+/// The armed launch, in the top line of every view; `false` if there is none.
 pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
@@ -171,7 +172,7 @@ pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
     true
 }
 
-/// A phase in the header's capitals, in the colour of its state.
+/// A phase in capitals, in the colour of its state.
 pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
     let style = match phase {
         Phase::Running => theme.good().add_modifier(ratatui::style::Modifier::BOLD),
@@ -193,8 +194,8 @@ fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
     Some(if wide { words(&clock) } else { clock })
 }
 
-/// One server: its name, whether it answers, and where there is room how fast or how long ago. It takes as many cells
-/// whatever is told, so that what stands beside it stays there; in a narrow window the headings tell the age.
+/// One server: its name, whether it is up, and if there is room its latency or the time since it failed. The width is
+/// constant, so that nothing beside it moves; in a narrow window the panel headings show the age.
 fn health(
     theme: Theme,
     health: &Health,
@@ -234,7 +235,7 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
         Balance::Unknown => ("?", theme.warn(), text::BOOKS_UNKNOWN.to_owned()),
     };
     if wide {
-        // As wide as the longest of them, so that what stands beside it stays there.
+        // As wide as the widest state, so that nothing beside it moves.
         let told = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
         let told = told.iter().map(|it| width(it)).max().unwrap_or(0);
         let told = crate::widgets::left(&full, told, "");
@@ -245,7 +246,7 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
-/// What must not be forgotten about the picture.
+/// Important properties of the display, as badges.
 pub(super) fn badges(app: &App) -> Line<'static> {
     let theme = app.theme;
     let mut badges = Vec::new();
@@ -260,12 +261,12 @@ pub(super) fn badges(app: &App) -> Line<'static> {
     Line::from(badges)
 }
 
-/// Keys that help here, as many as fit: closer to each other where they are many.
+/// Key hints of the context, as many as fit: packed more closely if there are many.
 pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let told: Vec<_> = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
-        // A hall has no use for a key that only says why it does nothing.
+        // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
         .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
         .collect();
@@ -283,8 +284,8 @@ pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     }
 }
 
-/// The line that answers, of one row at least, so that nothing jumps when it speaks; a filter that is typed has a row of
-/// its own below.
+/// The status line, of at least one row, so that nothing moves when a message appears; filter input has a row of its
+/// own below.
 pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
     let typed = app.filtering.then(Line::default);
@@ -332,7 +333,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
     draw_input(&mut pen.part(x, y, room, 1), app.theme, input, false)
 }
 
-/// The story in one or two lines, three below 80 columns, its title first.
+/// The guide in one or two lines, three below 80 columns, its title first.
 pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (story, theme) = (&app.story, app.theme);
     if story.is_blank() {
@@ -342,15 +343,15 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
     let whole = format!("{head} {}  {}", story.title, story.text);
     let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
-    // The key stands beside the first line only; the others have the whole width.
+    // The key is beside the first line only; the others have the full width.
     let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
     if lines.len() > 1 {
-        // Lines of wide characters break where there was no blank.
+        // Lines of wide characters break without a blank.
         let flat = fit(&whole.split_whitespace().collect::<Vec<_>>().join(" "), usize::MAX, "");
         let rest = lines.split_off(1).join(" ");
         let rest = flat.get(lines.iter().map(String::len).sum()..).map_or(rest, str::to_owned);
         let (rest, room) = (rest.trim_start(), usize::from(cells).saturating_sub(4));
-        // What to do next stands at the end. In a hall the figures matter more.
+        // The next step is at the end. In the presenter layout the figures matter more.
         if cells < COMPLETE.0 && !app.presenter.on {
             let more = wrap(rest, room);
             let cut = more.len() > 2;
@@ -375,7 +376,7 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
 
 pub(super) fn story_key(app: &App) -> Line<'static> {
     let Some(key) = app.story.key.as_ref() else { return Line::default() };
-    // Keys of the views do nothing in front of a hall.
+    // Keys of the views have no effect in the presenter layout.
     let first = key.split_whitespace().next();
     let leaves = app.presenter.on && !keymap::holds(Context::Presenter, first.unwrap_or_default());
     let leave =

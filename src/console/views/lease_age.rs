@@ -1,7 +1,6 @@
-//! How far the lease of each lock has run down, between the pictures as well: full when it was renewed, and empty when
-//! it ends.
+//! The remaining share of each lease, interpolated between snapshots: full after a renewal, empty at expiry.
 //!
-//! A picture tells only what is left; how much there was follows from what was seen before.
+//! A snapshot contains only the remaining time; the full lease is inferred from earlier ones.
 
 use std::collections::HashMap;
 
@@ -13,24 +12,24 @@ use seckill_model::Millis;
 
 use super::{Row, is_stale};
 
-/// Ends that differ by less are one end, measured twice.
+/// Expiry times that differ by less are equal within measurement error.
 const JITTER_MS: u64 = 300;
 
 /// One lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     ends: Millis,
-    /// Milliseconds that it has when it was just renewed, as far as is known.
+    /// Milliseconds of a full lease, as far as known.
     full_ms: u64,
     /// A renewal was seen.
     pub(crate) renewed: bool,
 }
 
 impl Lease {
-    /// What is known of one that is seen for the first time.
+    /// The initial estimate for a new lease.
     fn first(lock: &Holder, ends: Millis, left_ms: u64) -> Self {
         let usual = u64::try_from(Timing::default().lease.as_millis()).unwrap_or(u64::MAX);
-        // One that was never renewed has just the time from its beginning to its end.
+        // A lease that was never renewed lasts from its start to its expiry.
         let whole = lock.since.map_or(usual, |since| ends.since(since));
         let full_ms = whole.min(usual).max(left_ms);
         Self { ends, full_ms, renewed: false }
@@ -40,18 +39,18 @@ impl Lease {
         self.ends.since(now)
     }
 
-    /// What is left of the whole, from 0 to 1.
+    /// The remaining share, from 0 to 1.
     pub(crate) fn share(&self, now: Millis) -> f64 {
         self.left_ms(now) as f64 / self.full_ms.max(1) as f64
     }
 
-    /// Renewals come when a third has passed: with half of it gone one was missed, or there are none.
+    /// Renewals happen after a third: at half, one was missed or there are none.
     pub(crate) fn runs_out(&self, now: Millis) -> bool {
         self.share(now) < 0.5
     }
 }
 
-/// Those of the picture that was shown last.
+/// The leases of the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(HashMap<String, Lease>);
 
@@ -75,17 +74,17 @@ impl Leases {
         self.0 = picture.locks.locks.iter().filter_map(lease).collect();
     }
 
-    /// The lease of a lock; `None` for one without an end.
+    /// The lease of a lock; `None` without an expiry.
     pub(crate) fn of(&self, lock: &Holder) -> Option<&Lease> {
         self.0.get(&lock.identity())
     }
 
-    /// Something runs down.
+    /// Whether any lease is running.
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The time at which a lease is told: while Redis is away nobody knows whether it was renewed.
+    /// The reference time of a lease: renewals are unknown while Redis is unreachable.
     pub(super) fn at(picture: &Snapshot, now: Millis) -> Millis {
         picture.redis.last_ok.filter(|_| is_stale(&picture.redis, now)).unwrap_or(now)
     }

@@ -1,4 +1,4 @@
-//! Ledger: what an audit found of each sale, why it differs, and what its repair does.
+//! Ledger: the audit findings of each sale, their causes, and the effects of a repair.
 
 use ratatui::{
     style::Style,
@@ -18,11 +18,11 @@ use crate::{
     widgets::{Cell, Column, Pen, table, wrap},
 };
 
-/// Rows that the table keeps beside the notes and the detail.
+/// Rows reserved for the table beside the notes and the detail.
 const TABLE: u16 = 4;
 /// Lines of one note.
 const NOTE: usize = 2;
-/// Where the text of the detail begins.
+/// Column of the detail's text.
 const LABEL: u16 = 16;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
@@ -73,7 +73,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState
     }
 }
 
-/// Marks, filter, and how old the audit is.
+/// Marks, filter, and the age of the audit.
 fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static> {
     let (theme, page) = (scene.theme, &scene.snapshot.ledger);
     let mut spans = Vec::new();
@@ -97,7 +97,7 @@ fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static
     Line::from(spans)
 }
 
-/// What is true of all sales together, in lines of `cells`.
+/// Findings over all sales, wrapped to `cells`.
 fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = &snapshot.ledger;
@@ -125,7 +125,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     if let Balance::Off { findings } = &snapshot.books
         && !explained
     {
-        // By figures alone: the audit of single sales has not found the cause yet.
+        // From figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
         notes.extend(
             all.map(|SaleFinding { what, .. }| (words::of_all(&what.to_string()), theme.bad())),
@@ -210,14 +210,14 @@ fn cells(scene: &Scene<'_>, line: &SaleAudit, marked: bool, layout: &[Column]) -
     layout.iter().map(cell).collect()
 }
 
-/// A line of the detail: its label where it is the first of its kind.
+/// A line of the detail, with its label if it is the first of its kind.
 struct DetailLine {
     label: Option<Label>,
     text: String,
     style: Style,
 }
 
-/// All that is known of a sale: its figures, each difference, what repairs it, what is left to an operator.
+/// The detail of a sale: figures, differences, their repair, and what is left to the operator.
 fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     let theme = scene.theme;
     let room = usize::from(width.saturating_sub(LABEL + 2));
@@ -268,7 +268,7 @@ fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let room = usize::from(pen.height().saturating_sub(1));
     let is_kind = |line: &DetailLine, label: Label| line.label.is_some_and(|it| it == label);
-    // Without room the differences come first: the figures are in the table too.
+    // If space is short, differences come first: the figures are in the table too.
     let first = lines.iter().position(|line| is_kind(line, labels::DIFFERENCES)).unwrap_or(1);
     let skipped = if lines.len() > room { first.saturating_sub(1) } else { 0 };
     let seen: Vec<&DetailLine> =

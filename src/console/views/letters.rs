@@ -1,4 +1,4 @@
-//! Dead letters: what was given up, why, and what is true of it now; a page at a time.
+//! Dead letters: entry, reason and current verdict, page by page.
 
 use ratatui::{
     style::Style,
@@ -14,13 +14,13 @@ use crate::{
     widgets::{Cell, Column, Pen, Value, left, table, wrap},
 };
 
-/// Rows that the table keeps beside an open detail, where there is room and where not.
+/// Rows reserved for the table beside an open detail, with and without space.
 const TABLE: [u16; 2] = [6, 4];
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
-/// Rows of a field; a value may be long, and the history is to be seen as well.
+/// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
-/// A page is read once a second; one that is older than this could not be read.
+/// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
@@ -97,7 +97,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     }
 }
 
-/// Ids take what they need, and the reason what the others leave.
+/// IDs take what they need, and the reason takes the rest.
 fn layout(width: u16, rows: &[&LetterLine]) -> Vec<Column> {
     let longest = rows.iter().map(|line| line.letter.to_string().len()).max().unwrap_or(0);
     let letter = if width >= 100 { 19.max(longest as u16) } else { 15.max(longest as u16) };
@@ -153,7 +153,7 @@ fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) 
     layout.iter().map(cell).collect()
 }
 
-/// Somebody waits, somebody has to decide, or nobody cares.
+/// Colour by urgency: a buyer waits, a decision is needed, or neither.
 fn verdict(theme: Theme, line: &LetterLine) -> Style {
     match line.verdict.act() {
         LetterAct::Replay => Style::new(),
@@ -164,7 +164,7 @@ fn verdict(theme: Theme, line: &LetterLine) -> Style {
 
 type Told = (&'static str, String, Style);
 
-/// All that is known of a letter, a line each, the most telling first.
+/// The detail of a letter, one line each, the most significant first.
 fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     let theme = scene.theme;
     let plain = Style::new();

@@ -1,4 +1,4 @@
-//! Locks: who holds what, for how long still, and who waits for it.
+//! Locks: holder, remaining lease and waiters.
 
 use ratatui::{
     style::Style,
@@ -15,7 +15,7 @@ use crate::{
 /// Rows of the detail pane: a rule and seven lines.
 const DETAIL: u16 = 8;
 
-/// Where this much room is, the identity of the holder stands there too, and takes what is left.
+/// From this width on, the holder's identity is shown, and takes the rest.
 const WIDE: u16 = 170;
 /// Cells of the bar in the detail pane.
 const BAR: u16 = 30;
@@ -102,7 +102,7 @@ fn layout(width: u16, rows: &[Holder]) -> Vec<Column> {
     all
 }
 
-/// A lease without an end is a lock that outlives its holder.
+/// A lock without an expiry outlives its holder.
 fn lease(scene: &Scene<'_>, leases: &Leases, lock: &Holder) -> Lease {
     let at = Leases::at(scene.snapshot, scene.now);
     match leases.of(lock) {
@@ -115,7 +115,7 @@ fn lease(scene: &Scene<'_>, leases: &Leases, lock: &Holder) -> Lease {
     }
 }
 
-/// A lease as it stands now.
+/// The current state of a lease.
 struct Lease {
     left: String,
     share: Option<f64>,

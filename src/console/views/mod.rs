@@ -1,6 +1,6 @@
 //! The views, one file each, and the frame around them.
 //!
-//! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
+//! A view draws a snapshot and the user's position in it. It sends nothing.
 
 mod activity;
 mod pending_histogram;
@@ -168,7 +168,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The row that it leads to from `row`, among `total` of which `visible` are seen.
+    /// The row that it leads to from `row`, among `total` of which `visible` are shown.
     fn from(self, row: usize, total: usize, visible: usize) -> usize {
         let screen = visible.saturating_sub(1).max(1) as isize;
         let row = match self {
@@ -181,23 +181,23 @@ impl Step {
     }
 }
 
-/// Figures older than this are told to be old, in milliseconds.
+/// Age in milliseconds from which figures are marked as outdated.
 const STALE_MS: u64 = 2_000;
 
-/// Whether what was read from a server is older than it should be.
+/// Whether data of a server is outdated.
 pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
     !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
 }
 
-/// Where a panel's figures come from.
+/// The origin of a panel's figures.
 #[derive(Clone, Copy)]
 enum Source {
     Redis,
     Sql,
 }
 
-/// What the books say for as long as a person reads it: while orders come they are in flight, also in a picture
-/// that happens to find none of them.
+/// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
+/// such order.
 fn told_books(snapshot: &Snapshot) -> Balance {
     let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
     match &snapshot.books {
@@ -206,14 +206,14 @@ fn told_books(snapshot: &Snapshot) -> Balance {
     }
 }
 
-/// All that a view sees.
+/// Everything that a view can access.
 struct Scene<'a> {
     snapshot: &'a Snapshot,
     theme: Theme,
     now: Millis,
     zone: &'a TimeZone,
     compact: bool,
-    /// The sale that a person chose.
+    /// The chosen sale.
     chosen: Option<VoucherId>,
     lag: &'a Flow,
     users: Users,
@@ -227,7 +227,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The heading of a panel, with the age of its figures where they are old.
+    /// The heading of a panel, with the age of its figures if they are outdated.
     fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading())];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
@@ -236,7 +236,7 @@ impl Scene<'_> {
         Line::from(spans)
     }
 
-    /// How old the last figures of a server are.
+    /// The age of the last figures of a server.
     fn age(&self, source: Source) -> String {
         let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
         let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
@@ -244,12 +244,12 @@ impl Scene<'_> {
         format!("{name} {age}")
     }
 
-    /// What Redis held is not known now.
+    /// Whether the data of Redis is currently unknown.
     fn is_blind(&self) -> bool {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    /// A row that was read from Redis: without its colours where it is the last that is known.
+    /// The style of a row read from Redis: without colours if it is outdated.
     fn last_known(&self, mut row: Vec<Cell>) -> Vec<Cell> {
         if self.is_blind() {
             for cell in &mut row {
@@ -263,7 +263,7 @@ impl Scene<'_> {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
-    /// A time to the second, in at most eight cells: of another day only the date is told.
+    /// A time to the second, in at most eight cells: only the date if it is another day.
     fn at_second(&self, at: Millis) -> String {
         let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
         let same_day = full.get(..10) == today.get(..10);
@@ -271,7 +271,7 @@ impl Scene<'_> {
         shown.unwrap_or(&full).to_owned()
     }
 
-    /// A time as the person's clock shows it; the date only where it is another day.
+    /// A time in the user's time zone; with a date only if it is another day.
     fn at(&self, at: Millis) -> String {
         let full = at.date_time(self.zone);
         let today = self.now.date_time(self.zone);
@@ -281,11 +281,11 @@ impl Scene<'_> {
     }
 }
 
-/// Smallest window of the whole console, and of the reduced one.
+/// Smallest window of the full console, and of the reduced one.
 const COMPLETE: (u16, u16) = (80, 24);
 const COMPACT: (u16, u16) = (60, 15);
 
-/// Whether a window shows no more than a sentence.
+/// Whether a window is too small for more than a message.
 pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
     width < COMPACT.0 || height < COMPACT.1
 }
@@ -299,7 +299,7 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draws everything into `buffer`, and says where the cursor stands.
+/// Draws everything into `buffer`, and returns the cursor position.
 pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let mut cursor = None;
     {
@@ -338,8 +338,8 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
 /// Wide enough for every column of every view, and high enough for a table beside its detail.
 const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
 
-/// The table of the view with all rows that are loaded and that the filter lets through, and of how many these
-/// are; `None` where there is none, or none was read yet.
+/// The table of the view with all loaded rows that match the filter, and the total; `None` if there is none or it was
+/// not read yet.
 pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
@@ -351,7 +351,7 @@ pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     (full < sheets.len()).then(|| Sheet { extent, ..sheets.swap_remove(full) })
 }
 
-/// Draws the view itself into what the frame leaves.
+/// Draws the view into the area that the frame leaves.
 fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
     let shown = std::sync::Arc::clone(&app.shown);
     let zone = app.zone.clone();
@@ -388,7 +388,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
     }
 }
 
-/// Acts under way, marks, filter, and which part of the whole list a page is.
+/// Commands in progress, marks, filter, and the range of the page.
 fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) -> Line<'static> {
     let theme = scene.theme;
     let page = R::page(scene.snapshot);
@@ -418,7 +418,7 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
         Some(before) if lines > 0 => {
             text::rows(before + 1, before + lines, page.total.max(before + lines))
         }
-        // Nothing read is no count of nothing.
+        // Not read is not zero.
         _ if scene.snapshot.stream.is_none() => String::new(),
         _ => figures::thousands(page.total),
     };
@@ -426,14 +426,14 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     Line::from(spans)
 }
 
-/// Where a window has no room for a table beside a detail, the detail takes its place; no row is on the screen then.
+/// If a window has no room for a table beside a detail, the detail replaces it and no row is on the screen.
 fn alone<'p>(pen: &'p mut Pen<'_>, scroll: &mut Scroll) -> Pen<'p> {
     scroll.top = None;
     let (w, h) = (pen.width(), pen.height());
     pen.part(0, 1, w, h.saturating_sub(1))
 }
 
-/// Label and figure of a detail pane.
+/// Label and value of a detail pane.
 fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
     pen.text(1, y, label, theme.soft());
     pen.line(16, y, value);

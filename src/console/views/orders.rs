@@ -1,4 +1,4 @@
-//! Orders: what stands in SQL, a page at a time, and the way of one of them.
+//! Orders: rows of SQL, page by page, and the trace of one order.
 
 use ratatui::{
     style::Style,
@@ -21,13 +21,13 @@ use crate::{
     widgets::{Cell, Column, Pen, Value, table, wrap},
 };
 
-/// Rows that the table keeps beside an open detail, where there is room and where not.
+/// Rows reserved for the table beside an open detail, with and without space.
 const TABLE: [u16; 2] = [6, 4];
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
-/// From this width on, times have their date.
+/// From this width on, times include the date.
 const WIDE: u16 = 100;
-/// A page is read once a second; one that is older than this could not be read.
+/// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
@@ -39,7 +39,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
             Some(fault) => (fault.to_string(), theme.warn()),
             None => (words::query_hint(), theme.soft()),
         };
-        // Right above the line that is typed.
+        // Directly above the input.
         let lines = wrap(&said, usize::from(w.saturating_sub(2)));
         let top = h.saturating_sub(lines.len() as u16);
         for (row, line) in lines.iter().enumerate() {
@@ -61,7 +61,7 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
         let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
         if let Some(told) = told {
-            // It is not in SQL: where it is instead is the answer.
+            // The order is not in SQL: its trace is the answer.
             lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told);
             return;
         }
@@ -106,7 +106,7 @@ fn detail(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Styl
     lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, told);
 }
 
-/// The heading, what was asked for, and which part of it is shown.
+/// The heading: query and range of the page.
 fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
     let theme = scene.theme;
     let page = &scene.snapshot.orders;
@@ -166,7 +166,7 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     }
 }
 
-/// What stands in a column.
+/// A cell of the table.
 #[derive(Clone, Copy)]
 enum Col {
     Order,
@@ -199,7 +199,7 @@ fn layout(width: u16) -> Vec<(Col, Column)> {
 
 fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     let theme = scene.theme;
-    // Where the date has no room, the time of today or the day.
+    // Without room for both: the time if it is today, else the date.
     let moment = |at: Millis| if wide { at.date_time(scene.zone) } else { brief(scene, at) };
     match col {
         Col::Order => Cell::plain(order.id.to_string()),
@@ -221,7 +221,7 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     }
 }
 
-/// `14:30:00`, or `11-20` of another day.
+/// `14:30:00`, or `11-20` on another day.
 fn brief(scene: &Scene<'_>, at: Millis) -> String {
     let (full, today) = (at.date_time(scene.zone), scene.now.date_time(scene.zone));
     let same_day = full.get(..10).is_some_and(|day| today.starts_with(day));
@@ -237,12 +237,12 @@ fn status(theme: Theme, status: OrderStatus) -> Style {
     }
 }
 
-/// An id may be dated ahead of the clock, and nothing is written before it was admitted.
+/// An ID may be dated ahead of the clock, but nothing is written before it is admitted.
 fn admitted(order: &Order) -> Millis {
     decode(order.id).issued.min(order.create_time)
 }
 
-/// To the millisecond, and how long after the step before, where that one's time is known.
+/// To the millisecond, and the time since the previous step, if that is known.
 fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
     match before {
@@ -253,7 +253,7 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
 
 type Told = (Label, String, Style);
 
-/// All that is known of an order, a line each: who, and the way that it went.
+/// The detail of an order, one line each: user and trace.
 fn told(
     scene: &Scene<'_>,
     state: &OrdersState,
@@ -318,7 +318,7 @@ fn told(
         .collect()
 }
 
-/// Its buyer in Redis, its entry in the stream, and in whose hands that is.
+/// Its buyer record in Redis, its stream entry, and the holder of that.
 fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Told>) {
     let theme = scene.theme;
     let (plain, soft) = (Style::new(), theme.soft());
@@ -328,7 +328,7 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
         let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
         told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
-    // The script that admits adds the entry: both happen at the time that its id tells.
+    // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
         let word = if held { words::HELD } else { words::NOT_HELD };
@@ -359,11 +359,11 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
     }
 }
 
-/// Who bought what, and in which place of a sale; `None` for an ordinary voucher.
+/// User, voucher and slot of the order; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.standing {
         Standing::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
-        // Only SQL tells the place; others are shown as the first one.
+        // Only SQL has the slot; otherwise the first one is assumed.
         Standing::Undelivered { user_id, voucher_id, .. }
         | Standing::Pending { user_id, voucher_id, .. }
         | Standing::Dead { user_id, voucher_id, .. }

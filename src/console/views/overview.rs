@@ -1,4 +1,4 @@
-//! The Overview: stock, admission, rates, the way through the stream, and what needs a person.
+//! The Overview: stock, admission, rates, stream, and alarms.
 
 use ratatui::{
     style::Style,
@@ -23,7 +23,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
         state.settle(None);
         return draw_compact(pen, scene);
     }
-    // Every row follows from the window alone, so that nothing moves when a figure grows.
+    // Every row depends on the window alone, so that nothing moves when a figure grows.
     let (w, h) = (pen.width(), pen.height());
     let alarms = alarm_rows(h);
     let above = u16::from(h >= ROOMY_BELOW);
@@ -49,21 +49,21 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let mut below = pen.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
     attention(&mut below, scene);
     if state.moment().is_some() {
-        // Nothing in here is of the moment that is looked at.
+        // These panels do not follow the selected moment.
         let dimmed = scene.theme.dimmed();
         below.dim(dimmed);
         pen.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
     }
 }
 
-/// Rows of the view from which blocks have a blank between them.
+/// View height from which panels are separated by a blank row.
 const ROOMY: u16 = 22;
-/// Rows of the view from which alarms have a blank above them.
+/// View height from which alarms are preceded by a blank row.
 const ROOMY_BELOW: u16 = 26;
 /// Rows of the funnel with its heading.
 const ADMISSION: u16 = 7;
 
-/// Rows that are kept for alarms.
+/// Rows reserved for alarms.
 fn alarm_rows(height: u16) -> u16 {
     match height {
         ..ROOMY_BELOW => 3,
@@ -102,7 +102,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
-/// What became of all requests.
+/// The outcome of all requests.
 fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     pen.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
     let funnel = &scene.snapshot.funnel;
@@ -111,7 +111,7 @@ fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     }
 }
 
-/// A counter of the funnel: total, rate, and its share of all requests.
+/// A counter of the funnel: total, rate, and share of all requests.
 pub(super) fn funnel_line(
     pen: &mut Pen<'_>,
     scene: &Scene<'_>,
@@ -132,7 +132,7 @@ pub(super) fn funnel_line(
         if blind { text::UNKNOWN.to_owned() } else { figures::rate_within(count.per_second, 9) };
     let rate = right(&rate, 10, theme.glyphs.ellipsis);
     let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
-    // The first line is the whole of which the others are shares.
+    // The first row is the total.
     if row > 0 && pen.width() > x + 3 {
         let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
         let style = if lead && !blind { theme.accent() } else { theme.soft() };
@@ -141,7 +141,7 @@ pub(super) fn funnel_line(
     }
 }
 
-/// How far the rushes are, all of them together; the row is there without one, too.
+/// The progress of all rushes together; the row is always reserved.
 fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
     pen.text(0, y, &text::RUSH, theme.heading());
@@ -163,10 +163,10 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
     pen.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
 }
 
-/// Cells for the sales that are rushed.
+/// Cells for the sales with a rush.
 const RUSH_NAMES: u16 = 7;
 
-/// What was done and what befell last, where the column has room to spare.
+/// Recent commands and events, if the column has space left.
 fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
     let mut free = pen.height().saturating_sub(top + 1).min(MOST_LATELY);
@@ -202,10 +202,10 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     }
 }
 
-/// Where the words begin of what befell: after its time and its sign.
+/// Column of the text of recent events, after time and symbol.
 const LATELY_WORDS: u16 = 15;
 
-/// Lines of what befell last: from so many on they are shown, and more is no story.
+/// Lines of recent events: the minimum to show any, and the maximum.
 const LEAST_LATELY: u16 = 3;
 const MOST_LATELY: u16 = 8;
 
@@ -216,7 +216,7 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
         20..30 => 3,
         30.. => 5,
     };
-    // Heading, legend, the figures below the chart, and what befell.
+    // Heading, legend, figures below the chart, and events.
     let beside = 4 + stream_panel::ROWS + consumers;
     let rows = h.saturating_sub(beside).min((h * 2 / 3).max(12));
     throughput_chart::draw(&mut pen, scene, state, rows);
@@ -227,7 +227,7 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
     }
 }
 
-/// At most so many rows of words: an error of another program may be a page long.
+/// Most rows of text: an error of another program may be a page long.
 fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String> {
     let mut rows = wrap(told, usize::from(cells));
     if rows.len() > most {
@@ -237,7 +237,7 @@ fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String
     rows
 }
 
-/// Alarms as lines in at most `most` rows, and how many have no room. Each has a row before one has two.
+/// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
 fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
@@ -256,8 +256,8 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
             Urgency::Warning => theme.warn(),
             Urgency::Notice => theme.good(),
         };
-        // All words begin in one column, but for those that would lose some of them by it.
-        // One that is alone has all the rows.
+        // Text is aligned in one column, unless that would truncate it.
+        // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
         let fits = wrap(&told.words, usize::from(room(column))).len() <= most;
         let indent = if fits { column } else { told.indent() };

@@ -1,4 +1,4 @@
-//! Pending: entries that were delivered and not acknowledged, a page at a time.
+//! Pending: delivered, unacknowledged entries, page by page.
 
 use ratatui::{
     style::Style,
@@ -15,7 +15,7 @@ use crate::{
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
 const DETAIL: u16 = 9;
-/// Rows that the table keeps below the count of all that is pending.
+/// Rows reserved for the table below the histograms.
 const TABLE: u16 = 6;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
@@ -56,7 +56,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         },
     );
     if let Some(told) = none.filter(|_| !pen.is_noting()) {
-        // In the place of the rows: in a rush they come and go with each picture.
+        // In place of the rows: in a rush they come and go with each snapshot.
         pen.text(1, top + 1, &scene.fit(&told, w.saturating_sub(2)), theme.soft());
     }
     if let Some(line) = chosen {
@@ -82,7 +82,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
     }
 }
 
-/// Ids of several partitions name theirs, which takes room.
+/// IDs of several partitions include the partition, which takes space.
 fn layout(width: u16, partitioned: bool) -> Vec<Column> {
     let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
     let column = |title, width, numeric| Column { title, width, numeric };
@@ -135,7 +135,7 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
     layout.iter().map(cell).collect()
 }
 
-/// What is true of the entry, and what is wrong with it as long as nobody has judged it.
+/// The verdict on the entry, or its error until there is a verdict.
 fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
     let theme = scene.theme;
     let Some(verdict) = line.verdict else {
@@ -149,13 +149,13 @@ fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
     Cell::new(text::verdict_word(verdict), style).exactly(Value::word(&verdict))
 }
 
-/// What is wrong with it, which may name who bought.
+/// The error of the entry, which may name the user.
 fn fault(scene: &Scene<'_>, line: &PendingLine) -> Option<String> {
     let fault = line.fault.as_ref().map(text::order_fault);
     fault.map(|fault| scene.users.within(&fault, line.user))
 }
 
-/// The holder's name; that it is dead must never be cut off.
+/// The holder's name; a dead state is never truncated.
 fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     if line.holder_alive {
         return line.consumer.clone();

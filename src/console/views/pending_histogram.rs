@@ -1,4 +1,5 @@
-//! Pending entries by age and by deliveries, a bar each: whether what is stuck is new or old, and how often it was tried.
+//! Histograms of pending entries by age and by deliveries: whether stuck entries are new or old, and how often they
+//! were tried.
 
 use ratatui::text::Span;
 use seckill_engine::telemetry::census::Census;
@@ -9,18 +10,18 @@ use crate::{
     widgets::{self, Pen, bar},
 };
 
-/// Rows that it takes: a class of age each.
+/// Its rows: one per age class.
 pub(super) const ROWS: u16 = 5;
-/// Both kinds of classes need that many columns.
+/// Columns needed for both histograms.
 const BESIDE: u16 = 72;
 /// Cells of a count.
 const COUNT: u16 = 9;
-/// More cells make no bar plainer.
+/// The maximum width of a bar.
 const MOST_BAR: u16 = 40;
-/// Counted every two seconds; one that is older than this could not be counted.
+/// Counted every two seconds; older counts are outdated.
 const STALE_MS: u64 = 5_000;
 
-/// One class: its name, how many are in it, and whether any is too many.
+/// One class: name, count, and whether any entry in it is a problem.
 struct Class {
     name: String,
     count: Option<u64>,
@@ -73,7 +74,7 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
     names.map(|((name, count), bad)| Class { name: name.to_owned(), count, bad }).collect()
 }
 
-/// Names, figures that stand below each other, and bars of one scale.
+/// Names, right-aligned counts, and bars of one scale.
 fn column(pen: &mut Pen<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64) {
     let theme = scene.theme;
     let names = classes.iter().map(|it| widgets::width(&it.name)).max().unwrap_or(0) as u16;

@@ -1,6 +1,6 @@
-//! The presenter's layout: one sale in large figures and few words, for people at the back of a hall.
+//! The presenter layout: one sale in large figures and few words, for an audience.
 //!
-//! No ids and no users stand in it. It takes the whole screen, so it brings what it needs of the frame.
+//! It contains no IDs and no users. It takes the whole screen, and draws its own parts of the frame.
 
 use ratatui::{
     style::Style,
@@ -18,33 +18,33 @@ use crate::{
     widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
 };
 
-/// Of the one large figure, the largest first.
+/// Scales of the main figure, the largest first.
 const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
-/// Of the figures below it; where neither has room they are words in bold.
+/// Scales of the figures below it; if neither fits they are bold text.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
-/// A rate of so many digits is usual in a rush.
+/// Digits that a rate usually has in a rush.
 const USUAL_RATE: u64 = 10_000;
-/// As many orders are usual in flight.
+/// Digits that in-flight orders usually have.
 const USUAL_FLIGHT: u64 = 10_000;
-/// Cells of what stands beside the bar.
+/// Cells of the text beside the bar.
 const SHARE: u16 = 13;
-/// Rows that stay free for what an act brought about, so that nothing moves when it is told.
+/// Rows reserved for messages, so that nothing moves when one appears.
 const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
-/// How the figures below are drawn.
+/// How the secondary figures are drawn.
 #[derive(Clone, Copy)]
 enum Small {
     Signs(Pixel),
     Words,
-    /// With their labels in one row.
+    /// With their labels in the same row.
     Row,
     Nothing,
 }
 
 impl Small {
-    /// With the row of labels.
+    /// Including the row of labels.
     fn rows(self) -> u16 {
         match self {
             Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
@@ -55,17 +55,17 @@ impl Small {
     }
 }
 
-/// A whole page: a title, one figure, a bar, and three figures.
+/// The whole page: a title, the main figure, a bar, and the secondary figures.
 struct Page {
     title: String,
     phase: Option<(String, Style)>,
     large: Figure,
-    /// What share is left, as a gauge that empties.
+    /// The share that is left, as an emptying bar.
     left: Option<(f64, String)>,
     small: Vec<Figure>,
 }
 
-/// Draws all of it.
+/// Draws the page.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     app.tabs.clear();
     let (w, h) = (pen.width(), pen.height());
@@ -79,7 +79,8 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     layout::keys(app, &mut pen.part(0, h - 1, w, 1));
     let roomy = h >= COMPLETE.1;
     let told = alarm(app, w);
-    // A small window has no row for the alarm alone. Beside a story rows are dear, and an answer may cover its end.
+    // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
+    // end.
     let kept = match (app.story.is_blank(), roomy) {
         (true, _) => ANSWER,
         (false, true) => ANSWER - 1,
@@ -96,7 +97,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
         let key = layout::story_key(app);
         pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
-    // Its row stays free, so that nothing jumps when one comes.
+    // Its row is reserved, so that nothing moves when an alarm appears.
     if roomy || (told.is_some() && !shared) {
         bottom = bottom.saturating_sub(1);
     }
@@ -106,7 +107,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     lines.truncate(most);
     let from = (h - 1).saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
-        // A longer one covers what a story tells, for as long as it stands.
+        // A longer message covers the guide while it is shown.
         pen.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
         pen.line(1, from + row, line);
     }
@@ -145,7 +146,7 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
 
 fn page(app: &App) -> Option<Page> {
     let (theme, now) = (app.theme, app.seen());
-    // The countdown is that of the launch itself: a frozen picture does not stop it.
+    // The countdown is live, also while the display is paused.
     match app.director.standing(app.now) {
         Some(Standing::Counting(launch, left)) => {
             let pieces = figures::thousands(launch.pieces);
@@ -193,7 +194,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
     let theme = app.theme;
     let Some(begin) = sale.begin else { return left(app, sale) };
     let left = begin.since(now);
-    // Days are no digits.
+    // Days are not drawn as large digits.
     if left / 3_600_000 >= 48 {
         let time = words::opens_at(&begin.date_time(&app.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
@@ -201,7 +202,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
     Figure::new(figures::clock(left), theme.key(), words::OPENS)
 }
 
-/// Pieces left in Redis, as large signs.
+/// The stock in Redis, in large digits.
 fn stock(sale: &SaleLine) -> String {
     sale.stock.map_or_else(|| "?".to_owned(), figures::signed)
 }
@@ -223,7 +224,7 @@ fn sold(app: &App, sale: &SaleLine) -> Figure {
     aged(app, Source::Redis, figure.up_to(sale.initial))
 }
 
-/// Buyers a second while it sells; afterwards how many too many got a piece.
+/// The admission rate while the sale is active; afterwards the number of oversold pieces.
 fn second(app: &App, sale: &SaleLine) -> Figure {
     let theme = app.theme;
     match sale.phase {
@@ -241,7 +242,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
             aged(app, Source::Redis, Figure::new(signs, style, words::OVERSOLD))
         }
-        // A rate of a while ago is none.
+        // An old rate is not a rate.
         Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
             Figure::new("?".to_owned(), theme.soft(), words::BUYERS)
                 .up_to(USUAL_RATE)
@@ -264,7 +265,7 @@ fn written(app: &App, sale: &SaleLine) -> Figure {
     aged(app, Source::Sql, figure)
 }
 
-/// What is old is faint, and says so.
+/// Outdated figures are faint and labelled.
 fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     let health = match source {
         Source::Redis => &app.shown.redis,
@@ -301,11 +302,11 @@ fn books(theme: Theme, balance: &Balance) -> Figure {
     Figure { widest: "✔".to_owned(), room, ..figure }
 }
 
-/// The largest signs that have room, with rows of air where there are some left.
+/// The largest scale that fits, with blank rows if some are left.
 fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let (w, h) = (pen.width(), pen.height());
     let columns = columns(w);
-    // By what is usual: one figure that is larger makes the others no smaller.
+    // Based on usual sizes: one larger figure does not shrink the others.
     let small = SMALL.into_iter().find(|pixel| {
         let mut figures = page.small.iter().zip(columns);
         figures.all(|(it, (_, cells))| big_width(&it.widest, *pixel) + 2 <= cells)
@@ -316,7 +317,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
         page.large.cells(large) <= w && rows(large, small, bar) + air <= h
     };
-    // Small signs are worth more than the largest of the large one, and air more than both.
+    // Secondary large figures matter more than the largest main figure, and spacing more than both.
     let signs = LARGE.into_iter().filter(|large| large.1 > 1);
     let signs = signs.filter_map(|large| Some((large, Small::Signs(small?))));
     let choice = signs
@@ -333,7 +334,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         spare -= rows;
         rows
     };
-    // Where air is short, it goes around the bar first.
+    // Scarce spacing goes around the bar first.
     let [around, below, title_gap, label_gap, more, most] =
         [air(1), air(1), air(1), air(1), air(1), air(1)];
     let mut y = spare / 2;
@@ -384,14 +385,14 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     }
 }
 
-/// Three broad columns and one for the books.
+/// Three wide columns and one for the audit.
 fn columns(w: u16) -> [(u16, u16); 4] {
     let last = if w < 64 { w / 6 } else { w / 5 };
     let each = (w - last) / 3;
     [(0, each), (each, each), (2 * each, each), (3 * each, last)]
 }
 
-/// For a window in which no large sign has room.
+/// For a window too small for large digits.
 fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     title(pen, theme, 0, page);
     let w = pen.width();
@@ -414,14 +415,14 @@ fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
     pen.line(x, y, &line);
 }
 
-/// The label, with the age of what is old, in so many cells.
+/// The label in the given width, with the age of outdated figures.
 fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Style) {
     let cells = usize::from(cells);
     let (told, style) = match &figure.age {
         None => (label.to_owned(), Style::new()),
         Some(age) => {
             let both = format!("{label}  {age}");
-            // That it is old matters more than what it is: it stands where it always does.
+            // The age matters more than the label, and keeps its position.
             (if width(&both) > cells { age.clone() } else { both }, theme.warn())
         }
     };
@@ -433,7 +434,7 @@ fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, fig
     centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
 }
 
-/// The label below its figure, where both end.
+/// The label, right-aligned below its figure.
 fn below_it(
     pen: &mut Pen<'_>,
     theme: Theme,
@@ -445,7 +446,7 @@ fn below_it(
     pen.text(from + end.saturating_sub(width(&told) as u16), y, &told, style);
 }
 
-/// A figure and what it is, in one row and as few words as there are.
+/// A figure and its short label in one row.
 fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let (label, style) = match (&figure.age, figure.brief) {
@@ -460,7 +461,7 @@ fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
     pen.text(x + 1, 0, &label, style);
 }
 
-/// A figure in one row, where large signs have no room; it ends there.
+/// A right-aligned figure in one row, if large digits do not fit.
 fn plain(pen: &mut Pen<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let x = from + end.saturating_sub(width(&signs) as u16);

@@ -1,4 +1,4 @@
-//! One sale in full: where it stands, what became of its buyers, and what was left over time.
+//! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
     style::Style,
@@ -16,27 +16,27 @@ use crate::{
     widgets::{Curve, Pen, curve, right, width},
 };
 
-/// Rows of the figures: a rule, the name, the way of the orders, what became of them, six lines.
+/// Rows of the figures: a rule, the name, the funnel, order states, six lines.
 const FIGURES: u16 = 10;
-/// Below this width funnel and figures stand as close as they can; what each of them takes.
+/// Below this width funnel and figures are packed; the width of each.
 const NARROW: u16 = 72;
 const FUNNEL: u16 = 32;
 const FACT: u16 = 11;
-/// Who ordered more than once, where there is room.
+/// Users with several orders, if there is room.
 const AGAIN: u16 = 1;
-/// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
+/// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
 const CURVE: (u16, u16) = (5, 10);
-/// Rows of the list above: its heading, a blank, its head; and the sales below that it keeps before the curve.
+/// Rows of the list above: heading, blank, column headings; and the sales it keeps before the curve gets space.
 const LIST: u16 = 3;
 const SALES: u16 = 4;
 
-/// Rows that the detail takes of a view of `height` beside so many sales; `None` where there is no room for one.
+/// Rows of the detail in a view of `height` beside this many sales; `None` if it does not fit.
 pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
     let sales = (sales.min(usize::from(SALES)) as u16).max(1);
     let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
     let again = spare.min(AGAIN);
     let spare = spare - again;
-    // Beyond what each needs they share.
+    // Surplus rows are shared.
     let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
     Some(FIGURES + again + curve)
 }
@@ -81,7 +81,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let room = beside.width().saturating_sub(at);
     for (row, (label, fact)) in facts.iter().enumerate() {
         beside.text(1, row as u16 + 1, label, theme.soft());
-        // Below the figures where it is no wider than they are.
+        // Below the figures if it is no wider than they are.
         let cells = usize::from(FACT);
         let fact =
             if width(fact) <= cells { right(fact, cells, "") } else { scene.fit(fact, room) };
@@ -93,7 +93,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     }
 }
 
-/// From the request to the row in SQL, each step with its share of the one before, where all of these have room.
+/// From the request to the row in SQL, each step with its share of the previous one, if all fit.
 fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
@@ -109,7 +109,7 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
             told.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
             let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
             told.push(Span::styled(figure, theme.strong()));
-            // Of nothing there is no share.
+            // No share of zero.
             if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
                 told.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
             }
@@ -121,7 +121,7 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     pen.line(0, 0, &if fits { whole } else { line(false) });
 }
 
-/// What became of the orders in SQL, counted for this sale only, and the key that shows who bought.
+/// Order states in SQL, counted for this sale only, and the key that opens its orders.
 fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let mut x = pen.text(0, 0, &words::ORDERS, theme.soft()) + 1;
@@ -141,8 +141,8 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     }
 }
 
-/// How old is what was counted, which what stands beside it is not. Always there, since it would come and go with each
-/// count; on the rule it takes the place of no word.
+/// The age of the counts, which differs from the rest of the figures. Always shown, as it would flicker otherwise; on
+/// the rule it covers no text.
 fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
     if let Some(known) = known {
@@ -152,12 +152,12 @@ fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     }
 }
 
-/// What SQL said of the orders of that sale, if it was asked.
+/// The SQL counts of that sale, if they were read.
 fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
     scene.snapshot.sale_orders.as_ref().filter(|it| it.voucher == sale.voucher_id)
 }
 
-/// Who has the most orders, beyond one.
+/// Users with more than one order.
 fn again(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let x = pen.text(0, 0, &words::REPEAT_BUYERS, scene.theme.soft()) + 2;
     let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_ref());
@@ -173,7 +173,7 @@ fn again(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     pen.text(x, 0, &scene.fit(&told, pen.width().saturating_sub(x)), Style::new());
 }
 
-/// What was left since this node saw the sale first, up to the picture.
+/// The stock since this node first saw the sale, up to the snapshot.
 fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let (w, h) = (pen.width(), pen.height());
@@ -185,7 +185,7 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     };
     let until = scene.snapshot.taken;
     let first = points.first().map_or(until, |(at, _)| *at);
-    // A curve of no time at all would be a wall.
+    // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
     pen.line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
     let scale = figures::compact(sale.initial as f64);
@@ -212,7 +212,7 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     pen.text(end, 2 + rows, &last, theme.soft());
 }
 
-/// Milliseconds that a curve spans at least.
+/// Minimum span of a curve in milliseconds.
 const LEAST_MS: i64 = 10_000;
 
 #[cfg(test)]

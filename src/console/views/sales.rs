@@ -1,4 +1,4 @@
-//! Sales: every sale in a row, the chosen one in detail.
+//! Sales: a table of all sales, and the detail of the chosen one.
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::telemetry::snapshot::SaleLine;
@@ -37,7 +37,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         return;
     }
     let cursor = state.cursor(&rows);
-    // Also of a sale that was chosen on the Overview and that the filter hides.
+    // Also a sale that was chosen on the Overview and that the filter hides.
     let pointed = state.pointed().filter(|_| state.detail);
     let chosen = pointed.and_then(|voucher| scene.snapshot.sale(voucher));
     let beside = sale_detail::rows(h, rows.len());
@@ -48,7 +48,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);
     if pen.is_noting() {
-        // A bar is drawn and not told: its figures stand beside it.
+        // The bar has no text: its figures are beside it.
         layout.retain(|column| column.title != columns::STOCK);
     }
     table(
@@ -64,7 +64,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     }
 }
 
-/// Columns for a width; the title takes what the others leave.
+/// Columns for a width; the title takes the rest.
 fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
     let widest = rows.iter().map(|sale| sale.voucher_id.0).max().unwrap_or(0);
@@ -77,7 +77,7 @@ fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     if width >= 100 {
         all.push(column(columns::STOCK, 12, false));
     }
-    // As wide as the largest sale needs: no figure grows beyond that.
+    // As wide as the largest sale needs, so that it stays constant.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
     let figure =
         |title: Label| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
@@ -125,7 +125,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     layout.iter().map(cell).collect()
 }
 
-/// The same as ISO 8601 has it; two dots where it is open.
+/// The same in ISO 8601; two dots for an open end.
 fn interval(sale: &SaleLine) -> Value {
     if (sale.begin, sale.end) == (None, None) {
         return Value::Nothing;

@@ -1,7 +1,7 @@
-//! The Overview's block of sales: what is left of each, as a figure and as a gauge that empties.
+//! The sales panel of the Overview: the stock of each sale as a figure and an emptying bar.
 //!
-//! How wide a figure is follows from what the sale began with, so that nothing moves while it sells: a title takes
-//! what that leaves. A figure is made shorter where it must be, and never cut.
+//! The width of a figure depends on the initial stock, so that nothing moves while the sale runs; the title takes the
+//! rest. Figures are abbreviated if necessary, never truncated.
 
 use ratatui::{
     style::Style,
@@ -16,16 +16,16 @@ use crate::{
     widgets::{Pen, bar, fit, width, wrap},
 };
 
-/// From this width on a figure says of how many, and from the second one on with all digits.
+/// Widths from which a figure includes the total, and all digits of it.
 const WIDE: u16 = 44;
 const SPACIOUS: u16 = 70;
-/// Cells of what is left, where that is told without all its digits.
+/// Cells of an abbreviated stock figure.
 const SHORT: usize = 9;
 
 /// Sales with what is left of each; returns the row after the last.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
-    // What the bars below tell.
+    // What the bars below show.
     pen.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     let room = usize::from(rows.saturating_sub(1));
     let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
     let mut kept: Vec<&SaleLine> = sales.iter().take(shown).collect();
-    // The chosen one is never below the edge.
+    // The chosen sale is always visible.
     if let Some(chosen) = scene.chosen.and_then(|chosen| scene.snapshot.sale(chosen))
         && !kept.iter().any(|sale| sale.voucher_id == chosen.voucher_id)
     {
@@ -128,13 +128,13 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     pen.line(x, y, &Line::from(line));
 }
 
-/// The figure of a sale of which nothing is sold, with all its digits.
+/// The figure of an unsold sale, with all digits.
 fn whole(initial: u64, wide: bool) -> String {
     let initial = figures::thousands(initial);
     if wide { text::left_of(&initial, &initial) } else { initial }
 }
 
-/// Cells of a sale's figure while it sells and after, of `most` that there are.
+/// Cells of a sale's figure during and after the sale, out of `most`.
 fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
     let cells = |told: &str| width(told) as u16;
     let full = cells(&whole(sale.initial, wide));
@@ -152,7 +152,7 @@ fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
     words.chain([figure, begins]).max().unwrap_or(most).min(most)
 }
 
-/// What is left of a sale too large for all its digits: those of the whole go first.
+/// The stock of a sale too large for all digits: those of the total are abbreviated first.
 fn short(left: i64, initial: u64, wide: bool) -> String {
     let count = left.unsigned_abs();
     let sign = if left < 0 { "-" } else { "" };

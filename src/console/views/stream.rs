@@ -1,4 +1,4 @@
-//! Stream: the group and who reads it, and the entries as they come.
+//! Stream: the consumer group, its consumers, and entries as they arrive.
 
 use std::cmp::Ordering;
 
@@ -28,9 +28,9 @@ use crate::{
 
 /// Rows of the detail: a rule and seven lines.
 const DETAIL: u16 = 8;
-/// Rows of the figures where there is room for all of them.
+/// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
-/// The window is read with every picture; one that is older than this could not be read.
+/// The window is read with every snapshot; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
@@ -48,7 +48,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
         return detail(&mut alone(pen, &mut state.scroll), scene, line);
     }
-    // A detail in a low window takes the place of what stands above.
+    // In a low window the detail replaces what is above it.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
     if brief {
@@ -59,7 +59,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
         figures(&mut pen.part(0, y, w, FIGURES), scene, state, &whole);
         y += FIGURES + 1;
     }
-    // Written down is the table that has the keys.
+    // An export contains the table that has the focus.
     if state.pane == Pane::Consumers || !(brief || pen.is_noting()) {
         let whole_rest = brief || h < 14;
         let rest = h.saturating_sub(y);
@@ -75,7 +75,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     if y + 2 > h {
         return;
     }
-    // The table keeps its head and a few rows.
+    // The table keeps its headings and a few rows.
     let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
     entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
     if let Some(line) = chosen {
@@ -83,7 +83,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     }
 }
 
-/// The heading, which partition, and whether the list follows.
+/// The heading: partition, and whether the list follows.
 fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
@@ -109,7 +109,7 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
     if state.is_waiting() && !state.follows() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
     } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
-        // Nothing comes now that could be followed; the badge or the heading says why.
+        // Nothing arrives that could be followed; the badge or the heading says why.
     } else if state.follows() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
         spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
@@ -122,7 +122,7 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
     pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
-/// The figures that matter most, in one line, each in a field of its own.
+/// The most important figures in one line, at constant positions.
 fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
@@ -136,7 +136,7 @@ fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> 
     Line::from(spans)
 }
 
-/// Cells of a figure that others stand behind; of one in a single line.
+/// Cells of a figure that others follow, in the full and the one-line layout.
 const FIELD: usize = 9;
 const BRIEF: usize = 7;
 
@@ -144,7 +144,7 @@ fn field(count: u64, cells: usize) -> String {
     widgets::left(&figures::within(count, cells), cells, "")
 }
 
-/// The lag and where it goes, and how soon it is worked off.
+/// The lag with its trend and drain time.
 fn lag(
     scene: &Scene<'_>,
     state: &StreamState,
@@ -170,10 +170,10 @@ fn lag(
     (spans, told.map(|told| Span::styled(format!("  {told}"), theme.soft())))
 }
 
-/// Cells of an entry's id, so that what stands behind stays there.
+/// Cells of an entry's ID, so that nothing behind it moves.
 const ID: usize = 16;
 
-/// Two columns: what stands in the stream, and how far its group is.
+/// Two columns: the content of the stream, and the progress of its group.
 fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
@@ -205,11 +205,11 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
-        // A group that was made at the start and read nothing.
+        // The group was created at the start and has read nothing.
         Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
         at => id(at),
     };
-    // Redis stops counting at a hole in the stream, and goes on once the group is at its end.
+    // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
     let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
     let read = match read {
         Some(read) => words::read_of(&figures::within(read, 9), whole.added),
@@ -259,7 +259,7 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let focused = state.pane == Pane::Consumers;
     let cursor = state.consumer_position(all).filter(|_| focused);
     let room = usize::from(pen.height().saturating_sub(1));
-    // What does not fit is told, and stands there in full once this list takes the keys.
+    // Abbreviated here; shown in full once this list has the focus.
     let more = (!focused && all.len() > room && room > 1).then(|| all.len() + 1 - room);
     let rows = all.len() - more.unwrap_or(0);
     let (w, h) = (pen.width(), pen.height());
@@ -297,7 +297,7 @@ fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer, partitioned: bool) -> V
     cells
 }
 
-/// What stands in a column of the entries.
+/// A cell of the entries table.
 #[derive(Clone, Copy)]
 enum Col {
     Entry,
@@ -308,7 +308,7 @@ enum Col {
     State,
 }
 
-/// Ids of several partitions name theirs, which takes room.
+/// IDs of several partitions include the partition, which takes space.
 fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
     let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
     let time = if width >= 72 { 12 } else { 8 };
@@ -385,7 +385,7 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
     }
 }
 
-/// In whose hands it is; a fault of its fields matters more.
+/// Its holder; an invalid entry shows its error instead.
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
     let hands = Hands::of(line);
@@ -478,7 +478,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         (labels::STATE, held, style),
         (labels::FAULT, fault, faulty),
     ];
-    // In a low window the table tells the first ones.
+    // In a low window the table shows the first ones.
     let told = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
     for (row, (label, value, style)) in rows.into_iter().skip(told).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);

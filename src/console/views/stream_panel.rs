@@ -1,6 +1,6 @@
-//! The Overview's block of the stream: what waits, what hangs, what is dead, the locks, and who holds entries.
+//! The stream panel of the Overview: lag, pending entries, dead letters, locks and consumers.
 //!
-//! Each figure has a field of its own, so that what stands behind it stays where it is.
+//! Each figure has a constant width, so that nothing behind it moves.
 
 use std::cmp::Ordering;
 
@@ -18,16 +18,16 @@ use crate::{
     widgets::{Pen, left, right, width},
 };
 
-/// Rows without the consumers: the stream, what is pending, dead letters, locks.
+/// Rows without the consumers: stream, pending, dead letters, locks.
 pub(super) const ROWS: u16 = 4;
-/// Cells for the names at the left of the figures.
+/// Cells of the labels.
 pub(super) const NAMES: u16 = 10;
-/// Cells of a figure, and where goes on what is told of it.
+/// Cells of a figure, and the column after it.
 const FIGURE: usize = 9;
 const BEHIND: u16 = NAMES + FIGURE as u16 + 2;
-/// Cells of the lag with its word.
+/// Cells of the lag with its label.
 const LAG: usize = 14;
-/// Cells of a panel in which the stream's line tells how much is kept, and since when.
+/// Panel width from which the stream's length and age are shown.
 const ROOM_FOR_KEPT: u16 = 62;
 const ROOM_FOR_OLDEST: u16 = 80;
 
@@ -42,7 +42,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     pen.line(0, 0, &lag(scene, stream));
     if let Some(wait) = scene.lag.drains_in().filter(|_| !blind) {
         let (told, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
-        // A time that is cut would be another time.
+        // A truncated duration would be misread.
         if usize::from(x) + width(&told) <= usize::from(w) {
             pen.text(x, 0, &told, theme.soft());
         }
@@ -64,10 +64,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     pen.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
-    // Counts are at the right of a place of their own, so the first has blanks before it already.
+    // Counts are right-aligned, so the first already has leading blanks.
     let mut x = BEHIND - 2;
     let gap = if w >= 50 { 3 } else { 1 };
-    // A lock that nobody gives back needs a person; a queue does not.
+    // A lock that is never released needs attention; a queue does not.
     for (count, told, style) in [
         (orphans, words::orphans(orphans), theme.warn()),
         (waiting, words::waiting(waiting), theme.soft()),
@@ -80,14 +80,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
         list(&mut pen.part(0, ROWS, pen.width(), consumers as u16), scene, stream);
     }
     if blind {
-        // All of it is of the last look, however long ago that was.
+        // All of it is as of the last read, however old that is.
         let rows = ROWS + consumers as u16;
         pen.part(0, 0, w, rows).dim(theme.dimmed());
         pen.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn()));
     }
 }
 
-/// Who reads the stream, those who need somebody first, as many as there are rows.
+/// The consumers, those that need attention first, as many as fit.
 fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     let theme = scene.theme;
     pen.text(0, 0, &words::CONSUMERS, theme.heading());
@@ -119,7 +119,7 @@ fn figure(count: u64) -> String {
     figures::within(count, FIGURE)
 }
 
-/// All of it in one row, for a window that has no more.
+/// Everything in one row, for a low window.
 pub(super) fn in_a_row(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, stream: &StreamLine) {
     let theme = scene.theme;
     let mut line = lag(scene, stream);
@@ -134,7 +134,7 @@ pub(super) fn in_a_row(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, stream: &St
     }
 }
 
-/// The lag and where it goes.
+/// The lag and its trend.
 fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
     let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
@@ -151,7 +151,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Where a lag goes; blank where there is none, or where nobody can tell yet.
+/// The trend arrow; blank if there is no lag or no trend yet.
 pub(super) fn arrow(theme: Theme, flow: &Flow, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),

@@ -1,7 +1,7 @@
-//! Names of the views in one line, with counts of what stands in some of them.
+//! The tab line: names of the views, with counts.
 //!
-//! Where a tab stands follows from the width of the window and from the language: each count has cells of its own,
-//! whether there is something to count or not. Where the line has no room for them they stand on the rule below it.
+//! The position of a tab depends only on the window width and the language: each count has reserved cells. If the line
+//! has no room for counts, they are on the rule below it.
 
 use ratatui::style::Style;
 
@@ -24,15 +24,15 @@ struct Fit {
     space: u16,
     /// Cells of a count.
     count: usize,
-    /// Sales and locks have theirs as well: they need nobody, what is stuck does.
+    /// Sales and locks have counts as well; they need no attention, unlike stuck entries.
     all: bool,
-    /// Counts stand on the rule below.
+    /// Counts are on the rule below.
     below: bool,
-    /// All views are named; else the one that is shown, and those that tell what is stuck.
+    /// All views are named; otherwise only the current one and those that count stuck entries.
     named: bool,
 }
 
-/// From the widest to what any window takes.
+/// From the widest layout to one that fits any window.
 const FITS: [Fit; 8] = [
     Fit { gap: 3, space: 1, count: 9, all: true, below: false, named: true },
     Fit { gap: 2, space: 1, count: 5, all: true, below: false, named: true },
@@ -48,12 +48,12 @@ struct Tab {
     view: View,
     key: String,
     name: Label,
-    /// Whether there is something to count in it, and how much.
+    /// The count of a view, if it has one.
     count: Option<u64>,
 }
 
 impl Fit {
-    /// What is stuck needs a person.
+    /// Stuck entries need attention.
     fn counts(self, tab: &Tab) -> bool {
         tab.count.is_some() && (self.all || matches!(tab.view, View::Pending | View::Letters))
     }
@@ -74,7 +74,7 @@ impl Fit {
     }
 }
 
-/// Draws the line, over a rule where there is one; says which cells lead to which view.
+/// Draws the line, over a rule if there is one; returns the cells of each view.
 pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();

@@ -1,4 +1,4 @@
-//! Orders a second over time, and the figures of now or of the moment that is looked at.
+//! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
 use ratatui::{
     style::Style,
@@ -17,7 +17,7 @@ use crate::{
     widgets::{Chart, Pen, Sign, chart, right, width},
 };
 
-/// Ticks farther apart than this are no longer one moment.
+/// Ticks farther apart than this are different moments.
 const NEAR_MS: i64 = 3_000;
 
 /// The right edge of the chart.
@@ -26,12 +26,12 @@ pub(crate) fn until(snapshot: &Snapshot) -> Millis {
     last.map_or(snapshot.taken, |point| point.at.max(snapshot.taken))
 }
 
-/// What befell, as far as the picture tells of it, and when: by the clock of Redis, as the chart.
+/// Events in the snapshot with their Redis time, which the chart uses.
 pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recorded)> {
     snapshot.activity.iter().map(|line| (line.act.at, line))
 }
 
-/// The sign of a line of the log.
+/// The symbol of a log line.
 pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     let glyphs = theme.glyphs;
     match weight {
@@ -43,11 +43,11 @@ pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     }
 }
 
-/// Heading, legend, chart, figures, and what befell at the moment that is looked at; `rows` are those of the chart.
+/// Heading, legend, chart, figures, and events at the selected moment; `rows` are those of the chart.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
     let theme = scene.theme;
     let until = until(scene.snapshot);
-    // An age that is cut would be another age.
+    // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
     let titles = sources.map(|sources| scene.heading(&text::RATES, sources));
     let fits = |title: &Line<'_>| title.width() <= usize::from(pen.width());
@@ -60,7 +60,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     };
     let fits = heading + 2 + told.width() <= usize::from(pen.width());
     if !fits && state.moment().is_some() {
-        // Which figures are of that moment matters more than a heading.
+        // The selected moment matters more than the heading.
         let w = pen.width();
         pen.part(0, 0, w, 1).clear();
     }
@@ -103,7 +103,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     }
 }
 
-/// The rates of now, as every view tells them: a single tick says little. What could not be read stays unknown.
+/// Current rates, averaged alike in every view, as a single tick is noise. Unreadable values stay unknown.
 fn now(scene: &Scene<'_>) -> Option<Point> {
     let Snapshot { series, funnel, written, sql, .. } = scene.snapshot;
     let last = *series.last()?;
@@ -116,14 +116,14 @@ fn now(scene: &Scene<'_>) -> Option<Point> {
     })
 }
 
-/// The figures of a moment: those of its ticks, or of the last one before it.
+/// The figures of a moment: those of its ticks, or of the last tick before it.
 fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
     let series = &snapshot.series;
     let near = || series.points().rev().find(|point| point.at < from).copied();
     series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
 }
 
-/// Beside the scale where there is room, under the heading where there is none.
+/// Beside the scale if there is room, else under the heading.
 fn margin(width: u16) -> u16 {
     if width >= 54 { 6 } else { 0 }
 }
@@ -170,7 +170,7 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     };
     let unknown = || text::UNKNOWN.to_owned();
     let figure = |value: Option<u64>| value.map_or_else(unknown, |it| figures::within(it, 6));
-    // Where nobody asked there was nothing to measure.
+    // Nothing was measured without requests.
     let p99 = point.p99_us.map_or_else(|| "-".to_owned(), figures::latency);
     labelled(
         pen,
@@ -186,12 +186,12 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
 /// Cells of a figure with its unit, such as `1.8 ms` and ` 19 ms`.
 const FIGURE: usize = 6;
 
-/// Labels and figures in steady places.
+/// Labels and figures at constant positions.
 fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
     let mut x = 0;
     let gap = if pen.width() >= 50 { 3 } else { 1 };
     for (label, figure) in told {
-        // A figure that is cut would be another figure.
+        // A truncated figure would be misread.
         if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
             break;
         }
@@ -200,7 +200,7 @@ fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
     }
 }
 
-/// What befell within a cell of the chart, the weightiest first, and how much more did.
+/// Events within a cell of the chart, by importance, and the number of further ones.
 fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
     let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
     let mut lines: Vec<&Recorded> = within.map(|(_, line)| line).collect();
@@ -210,7 +210,7 @@ fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
     let x = pen.text(0, 1, glyph, style) + 1;
     let told = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
     let more = if more.is_empty() { String::new() } else { time::more_events(more.len()) };
-    // A count that is cut would be another count.
+    // A truncated count would be misread.
     let room = pen.width().saturating_sub(x + width(&more) as u16);
     let x = pen.text(x, 1, &scene.fit(&told, room), Style::new());
     pen.text(x, 1, &more, Style::new());

@@ -1,10 +1,10 @@
-//! Who bought, as a view shows it: one switch for all views, since who looks over a shoulder sees every one of them.
+//! Masking of user numbers, with one switch for all views: an onlooker sees all of them.
 //!
-//! It knows nothing of rows; a view hands it a number, or a text that may hold one.
+//! A view passes a number, or a text that may contain one.
 
 use seckill_model::{UserId, entry::FIELD_USER};
 
-/// Shorter numbers stand for much else in a text.
+/// Shorter numbers are too common in other meanings.
 const TELLING: usize = 3;
 
 /// Whether users are shown.
@@ -14,16 +14,16 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// What leaves the screen without being asked for.
+    /// For text that leaves the screen: masked.
     pub(crate) const MASKED: Self = Self { shown: false };
 
-    /// A user's number; masked it keeps its last digits, and does not tell how long it is.
+    /// A user's number; masked, it keeps its last digits and hides its length.
     pub(crate) fn number(self, user: UserId) -> String {
         let digits = user.to_string();
         if self.shown { digits } else { masked(&digits) }
     }
 
-    /// A text that tells of that user, or of a field that should hold one.
+    /// Masks a user in a text that refers to them, or to a field that should contain a user.
     pub(crate) fn within(self, text: &str, user: Option<UserId>) -> String {
         if self.shown {
             return text.to_owned();

@@ -1,20 +1,20 @@
-//! Large digits, built from blocks: for a countdown, and for a hall.
+//! Large digits built from blocks, for countdowns and the presenter layout.
 
 use ratatui::style::Style;
 
 use super::Pen;
 use crate::theme::Theme;
 
-/// Rows of a sign.
+/// Pixel rows of a character.
 pub(crate) const SIGN_ROWS: u16 = 5;
 
-/// Cells of one pixel, across and down.
+/// Cells of one pixel, horizontally and vertically.
 pub(crate) type Pixel = (u16, u16);
 
-/// A sign: pixels across, and its rows from the top, the leftmost pixel in the highest of that many bits.
+/// A character: its width in pixels, and its rows from the top, the leftmost pixel in the highest bit.
 type Sign = (u16, [u8; 5]);
 
-/// Digits, what stands between them, and a few signs of state; anything else is a gap.
+/// Digits, separators and a few symbols; other characters are blank.
 fn sign(c: char) -> Sign {
     match c {
         '0' => (3, [0b111, 0b101, 0b101, 0b101, 0b111]),
@@ -38,13 +38,13 @@ fn sign(c: char) -> Sign {
     }
 }
 
-/// Cells that a text takes in large signs.
+/// Cells of a text in large digits.
 pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
     let pixels: u16 = text.chars().map(|c| sign(c).0 + 1).sum();
     pixels.saturating_sub(1) * pixel.0
 }
 
-/// Draws a text in large signs from a corner on; what is between them stays as it was.
+/// Draws a text in large digits from a position; the background is kept.
 pub(crate) fn big(
     pen: &mut Pen<'_>,
     theme: Theme,
@@ -67,7 +67,7 @@ pub(crate) fn big(
     }
 }
 
-/// Draws a number in the middle of the area, over whatever is there.
+/// Draws a number in the middle of the area, over existing content.
 pub(crate) fn big_number(pen: &mut Pen<'_>, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
     let digits = number.to_string();

@@ -1,4 +1,4 @@
-//! A pen that writes into one rectangle of the screen and never beyond it, whatever its size.
+//! A drawing surface clipped to one rectangle of the screen.
 
 use ratatui::{
     buffer::Buffer,
@@ -9,11 +9,11 @@ use ratatui::{
 
 use super::{Sheet, plain, width};
 
-/// Writes into an area; positions count from its corner.
+/// Draws into an area; coordinates are relative to its corner.
 pub(crate) struct Pen<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
-    /// Where a table is written down instead of drawn.
+    /// Set to record a table instead of drawing it.
     sheets: Option<&'a mut Vec<Sheet>>,
 }
 
@@ -23,12 +23,12 @@ impl<'a> Pen<'a> {
         Self { buffer, area, sheets: None }
     }
 
-    /// A pen that has tables written down in full, whatever of them would be seen.
+    /// A canvas that records tables in full, including invisible rows.
     pub(crate) fn noting(self, sheets: &'a mut Vec<Sheet>) -> Self {
         Self { sheets: Some(sheets), ..self }
     }
 
-    /// Tables are written down: an empty one too, with its heads.
+    /// Whether tables are recorded: also empty ones, with their headings.
     pub(crate) fn is_noting(&self) -> bool {
         self.sheets.is_some()
     }
@@ -37,7 +37,7 @@ impl<'a> Pen<'a> {
         self.sheets.as_deref_mut()
     }
 
-    /// A pen for a part of this area.
+    /// A canvas for a part of this area.
     pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
         let part = Rect {
             x: self.area.x.saturating_add(x),
@@ -57,12 +57,12 @@ impl<'a> Pen<'a> {
         self.area.height
     }
 
-    /// Where a position stands on the whole screen; `None` outside of the area.
+    /// The screen position of a coordinate; `None` outside the area.
     pub(crate) fn on_screen(&self, x: u16, y: u16) -> Option<(u16, u16)> {
         (x < self.area.width && y < self.area.height).then(|| (self.area.x + x, self.area.y + y))
     }
 
-    /// Writes styled text and says at which column it ended.
+    /// Draws styled text and returns the column after it.
     pub(crate) fn line(&mut self, x: u16, y: u16, line: &Line<'_>) -> u16 {
         match self.on_screen(x, y) {
             Some((column, row)) => {
@@ -82,14 +82,14 @@ impl<'a> Pen<'a> {
         self.line(x, y, &Line::from(Span::styled(text, style)))
     }
 
-    /// Writes styled text that ends at the right edge.
+    /// Draws styled text aligned to the right edge.
     pub(crate) fn line_right(&mut self, y: u16, line: &Line<'_>) {
         let cells: usize = line.spans.iter().map(|span| width(&span.content)).sum();
         let cells = u16::try_from(cells).unwrap_or(u16::MAX);
         self.line(self.area.width.saturating_sub(cells), y, line);
     }
 
-    /// Lays a style over a row.
+    /// Applies a style to a row.
     pub(crate) fn tint(&mut self, y: u16, style: Style) {
         if y < self.area.height {
             let row = Rect { y: self.area.y + y, height: 1, ..self.area };
@@ -97,7 +97,7 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Takes every other style from what stands in the area.
+    /// Resets every other style in the area.
     pub(crate) fn dim(&mut self, style: Style) {
         for y in 0..self.area.height {
             self.tint(y, Style::reset());
@@ -105,12 +105,12 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Empties the whole area.
+    /// Clears the area.
     pub(crate) fn clear(&mut self) {
         for position in self.area.positions() {
             self.buffer[position].reset();
         }
-        // A wide character that reached in from the left would show its half over the edge.
+        // A wide character overlapping the left edge would be cut in half.
         if let Some(x) = self.area.x.checked_sub(1) {
             for y in self.area.y..self.area.bottom() {
                 let cell = &mut self.buffer[(x, y)];

@@ -1,5 +1,5 @@
-//! Rates over time as a braille picture: an area for what was written, a line for what was
-//! admitted, signs on the time axis for what befell. Where nothing could be read there is a gap.
+//! Rates over time as a braille chart: an area for written orders, a line for admitted ones, and event symbols on the
+//! time axis. Unreadable spans are gaps.
 
 use ratatui::style::Style;
 use seckill_engine::telemetry::{Point, Series};
@@ -12,22 +12,22 @@ use super::{
 };
 use crate::{text::figures, theme::Theme};
 
-/// What a chart shows.
+/// The data of a chart.
 pub(crate) struct Chart<'a> {
     pub(crate) series: &'a Series,
     /// The right edge.
     pub(crate) until: Millis,
     /// Milliseconds from edge to edge.
     pub(crate) window: u64,
-    /// What stands on the time axis; where two share a cell the later one in here is seen.
+    /// Events on the time axis; the last one in a cell is visible.
     pub(crate) signs: Vec<Sign>,
-    /// The moment that is looked at.
+    /// The selected moment.
     pub(crate) cursor: Option<Millis>,
-    /// A time as it stands below the axis, where there is room for a row of them.
+    /// Formats a time below the axis, if there is room.
     pub(crate) clock: &'a dyn Fn(Millis) -> String,
 }
 
-/// A sign on the time axis.
+/// An event symbol on the time axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sign {
     pub(crate) at: Millis,
@@ -35,7 +35,7 @@ pub(crate) struct Sign {
     pub(crate) style: Style,
 }
 
-/// Which times a chart covers, cell by cell.
+/// The time range of each cell of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     /// Milliseconds of a cell.
@@ -45,15 +45,15 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The axis of a chart of that many cells. Cells stand on a grid of fixed times, so a picture that moves on does
-    /// not change its shape.
+    /// The axis of a chart of that many cells. Cells are aligned to fixed times, so that a scrolling chart keeps its
+    /// shape.
     pub(crate) fn new(until: Millis, window: u64, cells: u16, across: u16) -> Self {
         let cell = column_ms(window, usize::from(cells * across)) as i64 * i64::from(across);
         let first = until.0.div_euclid(cell) - i64::from(cells) + 1;
         Self { cell, first, cells }
     }
 
-    /// When a cell begins.
+    /// The start of a cell.
     fn begin(&self, cell: u16) -> Millis {
         Millis((self.first + i64::from(cell)).saturating_mul(self.cell))
     }
@@ -64,7 +64,7 @@ impl Axis {
         (cell < self.cells).then_some(cell)
     }
 
-    /// Begin and end of the cell of a time; of the nearest one where it lies outside.
+    /// Start and end of the cell at a time, or of the nearest cell.
     pub(crate) fn around(&self, at: Millis) -> (Millis, Millis) {
         let cell = (at.0.div_euclid(self.cell) - self.first).clamp(0, i64::from(self.cells) - 1);
         let begin = self.begin(cell as u16);
@@ -74,23 +74,23 @@ impl Axis {
 
 /// Cells of the scale: four for a figure, one blank, one for the axis.
 const SCALE: u16 = 6;
-/// Ticks farther apart than this are not joined: somebody was not looking.
+/// Ticks farther apart than this are not joined: the interval was not sampled.
 const LONGEST_TICK_MS: u64 = 3_000;
 
 /// One column of dots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Dot {
-    /// No tick fell in here.
+    /// No tick in this column.
     Nothing,
-    /// A tick fell in here, and it could not be read.
+    /// A tick that could not be read.
     Outage,
     Value(f64),
 }
 
-/// From this height on times stand below the axis.
+/// From this height on, times are shown below the axis.
 const ROOM_FOR_CLOCK: u16 = 12;
 
-/// Draws scale, axis and both rates; tells which times were drawn where, if there was room.
+/// Draws scale, axis and both rates; returns the axis, if there was room.
 pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
     let clock = pen.height() >= ROOM_FOR_CLOCK;
     let below = 1 + u16::from(clock);
@@ -98,7 +98,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
     if width < 4 || height < 2 {
         return None;
     }
-    // A cell holds two by four dots of braille; in ASCII it is one dot itself.
+    // A cell has two by four braille dots; in ASCII it is a single dot.
     let (across, down) = if theme.glyphs.ascii { (1, 1) } else { (2, 4) };
     let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
@@ -114,7 +114,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
     let wide = column_ms(shown.window, columns);
     let mut written = vec![false; columns];
     join(&persisted, wide, |x, value| {
-        // However little it is beside the scale, it is not nothing.
+        // A small value is not drawn as zero.
         let least = usize::from(value > 0.0);
         area.fill(x, level(value).max(least));
         if let Some(column) = written.get_mut(x) {
@@ -122,14 +122,14 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         }
     });
     let mut line = Grid::new(columns, rows);
-    // Where it stands, without its strokes up and down and without its foot.
+    // The current level, without vertical strokes and without the base.
     let mut level_at = Grid::new(columns, rows);
     let mut last: Option<(usize, usize)> = None;
     join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
-        // A steep rise is one stroke and not two lonely dots.
+        // A steep rise is drawn as one stroke.
         let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
-        // Where nothing is admitted the line would hide the foot of the area.
+        // If nothing is admitted, the line would hide the base of the area.
         let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
         let strokes = (from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y));
         strokes.for_each(|y| line.set(x, y));
@@ -153,7 +153,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         for column in 0..width {
             let below = area.cell(column, height - 1 - row, across, down);
             let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
-            // A stroke hides nothing: what was written in a short burst stands in its cells alone.
+            // A stroke hides nothing: a short burst of writes has these cells to itself.
             let above = match below {
                 1.. if !stands => 0,
                 _ => line.cell(column, height - 1 - row, across, down),
@@ -168,7 +168,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
                 (0, 0) => continue,
                 (0, _) if glyphs.ascii => '.',
                 _ if glyphs.ascii => '*',
-                // The line stays alone in its cell: mixed with the area it would be a smear.
+                // The line has its cell to itself: mixed with the area it would be unreadable.
                 (0, dots) | (dots, _) => braille(dots),
             };
             pen.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
@@ -212,7 +212,7 @@ fn column_ms(window: u64, columns: usize) -> u64 {
     (window / columns.max(1) as u64).max(1)
 }
 
-/// Means per column. Columns stand on the grid of [`Axis`]. One that was not read for half of its ticks is an outage.
+/// Means per column, aligned to [`Axis`]. A column without readings for half of its ticks is an outage.
 fn dots(
     shown: &Chart<'_>,
     axis: Axis,
@@ -239,7 +239,7 @@ fn dots(
         .collect()
 }
 
-/// Hands out a value for each column, also between ticks, but never across an outage.
+/// Interpolates a value for each column between ticks, but never across an outage.
 fn join(dots: &[Dot], column_ms: u64, mut draw: impl FnMut(usize, f64)) {
     let mut before: Option<(usize, f64)> = None;
     for (x, dot) in dots.iter().enumerate() {
@@ -262,7 +262,7 @@ fn join(dots: &[Dot], column_ms: u64, mut draw: impl FnMut(usize, f64)) {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20 … above everything shown: it seldom changes, so the picture rests.
+/// The next of 1, 2, 5, 10, 20 … above the maximum: it seldom changes, so the chart is stable.
 fn scale<'a>(dots: impl Iterator<Item = &'a Dot>) -> f64 {
     let most = dots.fold(0.0_f64, |most, dot| match dot {
         Dot::Value(value) => most.max(*value),
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(values, [10.0, 15.0, 20.0, 40.0]);
     }
 
-    /// Nobody could read in the middle third; before and behind nothing was sold, which is a zero.
+    /// The middle third is unreadable; before and after it nothing sells, which is zero.
     #[test]
     fn an_outage_is_a_gap_in_every_window_in_braille_and_in_ascii() {
         use ratatui::{buffer::Buffer, layout::Rect};
@@ -365,7 +365,7 @@ mod tests {
                     clock,
                 };
                 let axis = chart(&mut pen, Theme::new(Depth::None, ascii), &shown).unwrap();
-                // Right above the axis, where a zero stands.
+                // Directly above the axis, where zero is.
                 let drawn = |at: i64| {
                     let column = SCALE + axis.of(Millis(at)).unwrap();
                     buffer[(column, 12 - 3)].symbol() != " "
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// 15,000 a second below a scale of 200k, while nothing is admitted any more.
+    /// 15,000 per second on a scale of 200k, while nothing is admitted any more.
     #[test]
     fn what_is_written_is_seen_where_nothing_is_admitted() {
         use ratatui::{buffer::Buffer, layout::Rect};
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    /// All was admitted and written within one tick.
+    /// Everything is admitted and written within one tick.
     #[test]
     fn a_burst_is_seen_at_every_size() {
         use ratatui::{buffer::Buffer, layout::Rect};

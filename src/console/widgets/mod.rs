@@ -1,6 +1,6 @@
-//! Small things that views draw with: clipped text, bars, tables, the chart, large digits.
+//! Drawing primitives of the views: clipped text, bars, tables, the chart, large digits.
 //!
-//! Nothing in here knows a Snapshot or a key.
+//! They depend on neither snapshots nor keys.
 
 mod ascii;
 mod bar;

@@ -1,26 +1,25 @@
-//! Text of unknown origin, reduced to signs that every terminal draws in the same number of cells.
+//! Reduces untrusted text to characters that every terminal draws in the same number of cells.
 //!
-//! Terminals disagree about what is put together from several characters: they join it or they don't. What
-//! takes no room and steers, joins or turns others is left out; of a joined sign its first part stays. Where a
-//! text stands is not known here.
+//! Terminals differ in whether they join sequences of characters. Zero-width controls, joiners and directional marks
+//! are dropped; of a joined sequence the first part is kept.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
 const JOINER: char = '\u{200d}';
-/// Marks that one sign carries: more than any script needs would run over the lines above and below.
+/// Combining marks per character: more than any script needs would overflow into adjacent lines.
 const MOST_MARKS: usize = 2;
-/// Stands for what has no width that can be relied on.
+/// Replaces characters without a reliable width.
 const UNSURE: char = '?';
 
-/// The text as it may go to a terminal.
+/// Returns the text as it is safe for a terminal.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_certain) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
-    // The last sign that takes room, the marks on it, and whether the next one is joined to it.
+    // The last character with a width, its marks, and whether the next one is joined to it.
     let (mut base, mut marks, mut joined): (Option<char>, usize, bool) = (None, 0, false);
     for c in text.chars() {
         let joins = std::mem::take(&mut joined);
@@ -31,7 +30,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         if is_hidden(c) {
             continue;
         }
-        // One picture of several, or of another skin.
+        // Part of a joined emoji, or a skin tone.
         let part = joins || matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
         if part && is_picture(c) && base.is_some_and(is_picture) {
             continue;
@@ -60,15 +59,15 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Alone and beside others it takes the same room everywhere.
+/// Whether it has the same width everywhere, alone or next to others.
 fn is_certain(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2010}'..='\u{2027}'
         | '\u{2190}'..='\u{22ff}' | '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}'
         | '\u{3001}'..='\u{3029}' | '\u{4e00}'..='\u{9fff}' | '\u{ff01}'..='\u{ff5e}')
 }
 
-/// Takes no room and is not seen: controls, breaks, directions, joiners, selectors, fillers and tags; and rings
-/// around other signs, as those of keycaps.
+/// Invisible and zero-width: controls, line breaks, directional marks, joiners, selectors, fillers and tags; and
+/// enclosing marks such as those of keycaps.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -78,24 +77,24 @@ fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A sign that others are joined to as pictures, and no letter.
+/// A character that joins with others into an emoji, and is not a letter.
 fn is_picture(c: char) -> bool {
     c >= '\u{203c}' && !c.is_alphanumeric() && c.width() != Some(0)
 }
 
-/// Half a flag is a letter: some terminals draw two of them as a flag, others as two boxes.
+/// Regional indicators become letters: some terminals draw a pair as a flag, others as two boxes.
 fn flag_letter(c: char) -> Option<char> {
     let place = u32::from(c).checked_sub(0x1f1e6).filter(|place| *place < 26)?;
     char::from_u32(u32::from('A') + place)
 }
 
-/// Parts of Korean syllables that stand alone, and signs around numbers: of width 0 here and not there.
+/// Korean jamo and enclosing number marks, whose width is 0 on some terminals only.
 fn is_loose(c: char) -> bool {
     matches!(c, '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}' | '\u{600}'..='\u{605}' | '\u{6dd}'
         | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}')
 }
 
-/// A Korean syllable of its parts, as Unicode composes it.
+/// Composes a Korean syllable from jamo, as Unicode defines it.
 fn syllable(base: char, next: char) -> Option<char> {
     const FIRST: u32 = 0xac00;
     let (base, next) = (u32::from(base), u32::from(next));
@@ -122,7 +121,7 @@ mod tests {
         for (text, shown, width) in [
             ("hot pot", "hot pot", 7),
             ("火锅五折", "火锅五折", 8),
-            // Families, professions, skins, hearts.
+            // Families, professions, skin tones, hearts.
             ("👩‍👩‍👧‍👦!", "👩!", 3),
             ("👩🏽‍🤝‍👩🏻", "👩", 2),
             ("👍🏿👍", "👍👍", 4),
@@ -134,22 +133,22 @@ mod tests {
             ("❤️ ⌚\u{fe0e}", "❤ ⌚", 4),
             ("1️⃣2️⃣", "12", 2),
             ("🇨🇳🇩🇪🇨", "CNDEC", 5),
-            // What is not seen.
+            // Invisible characters.
             ("a\u{200b}b\u{200c}c\u{2060}d\u{feff}e\u{ad}f", "abcdef", 6),
             ("x\u{202e}y\u{202c}\u{2066}z\u{2069}\u{200f}", "xyz", 3),
             ("a\u{2028}b\u{2029}c\x1b\u{9b}\r\nd", "abcd", 4),
             ("\u{3164}\u{ffa0}\u{115f}", "", 0),
             // A joiner between letters shapes them and joins no cells.
             ("न\u{94d}\u{200d}न", "न\u{94d}न", 2),
-            // Marks: two stay, and none without a sign.
+            // Combining marks: two are kept, and none without a base.
             ("e\u{301}", "e\u{301}", 1),
             ("Z\u{300}\u{301}\u{302}\u{303}\u{304}o", "Z\u{300}\u{301}o", 2),
             ("\u{301}a", "a", 1),
-            // Korean from its parts.
+            // Korean from jamo.
             ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", "한글", 4),
             ("\u{1161}x\u{11a8}", "?x?", 3),
             ("한\u{11ab}", "한?", 3),
-            // Narrow in this count wherever a terminal is not told otherwise.
+            // Ambiguous width counts as narrow.
             ("①±Ж“”", "①±Ж“”", 5),
         ] {
             assert_eq!((&*plain(text), plain(text).width()), (shown, width), "{text:?}");

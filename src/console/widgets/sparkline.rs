@@ -1,4 +1,4 @@
-//! What was left over time as an area: a value holds until the next one, and an outage is a gap.
+//! Stock over time as an area: a value holds until the next one, and an outage is a gap.
 
 use seckill_model::Millis;
 
@@ -8,25 +8,25 @@ use super::{
 };
 use crate::theme::Theme;
 
-/// What a curve shows.
+/// The data of a curve.
 pub(crate) struct Curve<'a> {
-    /// Since when each value holds, oldest first; `None` is an outage.
+    /// Start of each value, oldest first; `None` is an outage.
     pub(crate) points: &'a [(Millis, Option<i64>)],
-    /// The left and the right edge.
+    /// The left and right edge.
     pub(crate) span: (Millis, Millis),
     /// The value that fills the height.
     pub(crate) top: u64,
 }
 
 impl Curve<'_> {
-    /// What held at a time; `None` before the first point and in an outage.
+    /// The value at a time; `None` before the first point and in an outage.
     fn at(&self, at: Millis) -> Option<i64> {
         let place = self.points.partition_point(|(since, _)| *since <= at);
         self.points.get(place.checked_sub(1)?)?.1
     }
 }
 
-/// Draws it over the whole of the pen's area.
+/// Draws it over the whole area.
 pub(crate) fn curve(pen: &mut Pen<'_>, theme: Theme, shown: &Curve<'_>) {
     let (width, height) = (pen.width(), pen.height());
     let ascii = theme.glyphs.ascii;
@@ -35,7 +35,7 @@ pub(crate) fn curve(pen: &mut Pen<'_>, theme: Theme, shown: &Curve<'_>) {
     let mut area = Grid::new(columns, rows);
     let (from, until) = shown.span;
     for x in 0..columns {
-        // The right edge is now: what holds at the end of a column is what it shows.
+        // The right edge is now: a column shows the value at its end.
         let share = (x + 1) as f64 / columns as f64;
         let at = from.plus((until.since(from) as f64 * share) as i64);
         let Some(left) = shown.at(at) else { continue };

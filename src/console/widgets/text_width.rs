@@ -1,21 +1,21 @@
-//! Text measured in terminal cells, as [`plain`] leaves it. Widths are those of whole graphemes.
+//! Text measured in terminal cells after [`plain`]. Widths are those of whole graphemes.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::plain;
 
-/// The parts of a plain text, each with its cells.
+/// The graphemes of a sanitized text with their widths.
 fn visible(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.graphemes(true).map(|part| (part, part.width())).filter(|(_, width)| *width > 0)
 }
 
-/// Cells that a text takes.
+/// The width of a text in cells.
 pub(crate) fn width(text: &str) -> usize {
     visible(&plain(text)).map(|(_, width)| width).sum()
 }
 
-/// The text, cut to at most `limit` cells with an ellipsis of one cell.
+/// Truncates a text to at most `limit` cells, including a one-cell ellipsis.
 pub(crate) fn fit(text: &str, limit: usize, ellipsis: &str) -> String {
     let text = plain(text);
     if visible(&text).map(|(_, width)| width).sum::<usize>() <= limit {
@@ -36,14 +36,14 @@ pub(crate) fn fit(text: &str, limit: usize, ellipsis: &str) -> String {
     cut
 }
 
-/// Cut and filled up with spaces to exactly `limit` cells, text at the left.
+/// Truncates or pads to exactly `limit` cells, left-aligned.
 pub(crate) fn left(text: &str, limit: usize, ellipsis: &str) -> String {
     let mut text = fit(text, limit, ellipsis);
     text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
     text
 }
 
-/// Cut and filled up with spaces to exactly `limit` cells, text at the right.
+/// Truncates or pads to exactly `limit` cells, right-aligned.
 pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
     let text = fit(text, limit, ellipsis);
     let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
@@ -51,10 +51,9 @@ pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
     padded
 }
 
-/// Broken at spaces and between wide characters into lines of at most `limit` cells; a longer word is cut where it
-/// must be.
+/// Wraps at spaces and between wide characters into lines of at most `limit` cells; longer words are split.
 ///
-/// Each line is measured whole: signs that stand alone may join into one grapheme of another width.
+/// Each line is measured as a whole: adjacent characters may join into one grapheme of another width.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let (text, limit) = (plain(text), limit.max(1));
     let mut lines = Vec::new();
@@ -89,14 +88,14 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     lines
 }
 
-/// Signs that no line begins with, and signs that no line ends with.
+/// Characters that may not start a line, and characters that may not end one.
 const CLOSING: &str = "，。、；：？！”’）》】」…%";
 const OPENING: &str = "“‘（《【「#";
 
-/// What of a word stays on one line: a run of narrow characters, or a wide one with the signs that belong to it.
+/// An unbreakable part of a word: a run of narrow characters, or a wide one with its punctuation.
 fn pieces(word: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
-    // What came last: nothing yet, and whether a wide character may follow on the next line.
+    // Whether there is a previous part, and whether a line may break after it.
     let mut joins = false;
     let mut narrow = false;
     for (part, cells) in visible(word) {
