@@ -56,8 +56,8 @@ impl App {
     pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
         let rushed = self.shown.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
-        let mut told = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
-        told.find_map(|voucher| self.shown.sale(voucher))
+        let mut candidates = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
+        candidates.find_map(|voucher| self.shown.sale(voucher))
     }
 }
 

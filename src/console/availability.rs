@@ -58,41 +58,41 @@ impl App {
             return Some(text::READ_ONLY.to_lowercase());
         }
         let stream = self.newest.stream.as_ref();
-        let told = |why: bool, word: String| why.then_some(word);
+        let reason = |why: bool, word: String| why.then_some(word);
         match action {
             Action::Replay => {
                 let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
-                told(none, commands::NOTHING_PENDING.to_string())
+                reason(none, commands::NOTHING_PENDING.to_string())
             }
             Action::Repair => {
                 let audited = self.newest.ledger.taken.is_some();
                 let found = |line: &SaleAudit| !line.findings.is_empty();
                 let page = &self.newest.ledger;
                 let none = !page.lines.iter().any(found) && page.partitions.is_empty();
-                told(audited && none, ledger::NOTHING_TO_REPAIR.to_string())
+                reason(audited && none, ledger::NOTHING_TO_REPAIR.to_string())
             }
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
-                told(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
+                reason(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
             }
-            Action::BreakOff => told(
+            Action::BreakOff => reason(
                 !self.newest.recoveries.iter().any(|line| line.changes),
                 commands::NOTHING_UNDER_WAY.to_string(),
             ),
             Action::Start | Action::Pause | Action::End | Action::Rush => {
-                told(self.shown.sales.is_empty(), commands::NO_SALE.to_string()).or_else(|| self.away())
+                reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string()).or_else(|| self.away())
             }
-            Action::Fire => told(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
-            Action::Abort => told(
+            Action::Fire => reason(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
+            Action::Abort => reason(
                 self.director.launch.is_none() && self.newest.rushes.is_empty(),
                 launch::NOTHING_TO_STOP.to_string(),
             ),
-            Action::Filter => told(self.view == View::Overview, commands::NO_FILTER.to_string()),
+            Action::Filter => reason(self.view == View::Overview, commands::NO_FILTER.to_string()),
             Action::SortNext | Action::SortTurn => match self.paged_total() {
                 Some(total) => Some(words::in_pages(total)),
-                None => told(self.view == View::Overview, words::NO_TABLE.to_string()),
+                None => reason(self.view == View::Overview, words::NO_TABLE.to_string()),
             },
             Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
-                told(!self.has_choice(), self.no_choice())
+                reason(!self.has_choice(), self.no_choice())
             }
             _ => None,
         }

@@ -116,8 +116,8 @@ impl App {
 
     fn ask_new_sale(&mut self) {
         if let Some((sale, _)) = &self.creating {
-            let told = commands::creating(&sale.title);
-            return self.note(told);
+            let text = commands::creating(&sale.title);
+            return self.note(text);
         }
         let form = self.draft.take().unwrap_or_else(SaleForm::new);
         self.dialog = Some(Dialog::Sale(form));
@@ -174,8 +174,8 @@ impl App {
             return self.note(commands::nothing_to_do(&plan));
         }
         if self.dialog.is_some() || self.filtering {
-            let told = conventions::behind(commands::PLAN_READY, self.context(), Action::Replay);
-            return self.note(told);
+            let text = conventions::behind(commands::PLAN_READY, self.context(), Action::Replay);
+            return self.note(text);
         }
         let question = self.plan_question(&plan);
         self.planning.asked(scope);
@@ -238,8 +238,8 @@ impl App {
         let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((act, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.filtering {
-            let told = conventions::behind(letters::COUNTED, self.context(), act.action());
-            return self.note(told);
+            let text = conventions::behind(letters::COUNTED, self.context(), act.action());
+            return self.note(text);
         }
         let done = act.done(&found.counts);
         match letters::question(act, found, &about) {
@@ -325,7 +325,7 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
-                let told = match &command {
+                let text = match &command {
                     Command::CreateSale(sale) => commands::asked::create(sale),
                     Command::StartSale(id)
                     | Command::PauseSale(id)
@@ -356,9 +356,9 @@ impl App {
                 let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
                 match &command {
                     Command::Rush(plan) if sells(plan.voucher) => {
-                        self.status.note_rush(told, plan.voucher, self.now);
+                        self.status.note_rush(text, plan.voucher, self.now);
                     }
-                    _ => self.note(told),
+                    _ => self.note(text),
                 }
                 self.answers.push(async move { (command, reply.await) }.boxed());
                 true

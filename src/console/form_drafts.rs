@@ -47,12 +47,12 @@ impl App {
 
     /// Reports what happened to a form that was left.
     pub(super) fn leave(&mut self, dialog: Dialog) {
-        let told = match dialog {
+        let text = match dialog {
             Dialog::Sale(_) => commands::DRAFT_KEPT,
             _ => commands::FORM_KEPT,
         };
         let kept = self.keep(dialog);
-        self.note(if kept { told } else { commands::CANCELLED });
+        self.note(if kept { text } else { commands::CANCELLED });
     }
 
     pub(super) fn rush_form(&mut self, sale: &SaleLine) -> RushForm {

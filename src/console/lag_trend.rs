@@ -122,16 +122,16 @@ impl Flow {
 mod tests {
     use super::*;
 
-    type Told = (Option<Ordering>, Option<u64>);
+    type Reading = (Option<Ordering>, Option<u64>);
 
-    fn told(lags: impl IntoIterator<Item = u64>) -> (Flow, Vec<Told>) {
+    fn replay(lags: impl IntoIterator<Item = u64>) -> (Flow, Vec<Reading>) {
         let mut flow = Flow::default();
-        let mut told = Vec::new();
+        let mut readings = Vec::new();
         for (tick, lag) in lags.into_iter().enumerate() {
             flow.push(Millis(tick as i64 * 250), Some(lag));
-            told.push((flow.trend(), flow.drains_in()));
+            readings.push((flow.trend(), flow.drains_in()));
         }
-        (flow, told)
+        (flow, readings)
     }
 
     /// 1,000,000 entries in 67 s, written in batches of uneven size with every second or third tick.
@@ -142,8 +142,8 @@ mod tests {
             let jitter = tick * 7_919 % 4_001;
             1_000_000 - (tick / batch * batch) * 3_731 + jitter
         });
-        let (_, told) = told(lags);
-        for (tick, (trend, wait)) in told.into_iter().enumerate().skip(24) {
+        let (_, readings) = replay(lags);
+        for (tick, (trend, wait)) in readings.into_iter().enumerate().skip(24) {
             assert_eq!(trend, Some(Ordering::Less), "{tick}");
             let truth = (268.0 - tick as f64) * 250.0;
             let wait = wait.unwrap_or_default() as f64;
@@ -154,39 +154,39 @@ mod tests {
     #[test]
     fn a_lag_that_is_nearly_worked_off_does_not_rise() {
         let burst = [0, 400, 900, 1_256, 1_100, 800, 500, 300, 120, 40, 17, 15, 17];
-        let (_, told) = told(burst);
-        assert_ne!(told.last().and_then(|(trend, _)| *trend), Some(Ordering::Greater));
+        let (_, readings) = replay(burst);
+        assert_ne!(readings.last().and_then(|(trend, _)| *trend), Some(Ordering::Greater));
     }
 
     #[test]
     fn a_few_entries_up_and_down_stand_still() {
-        let (flow, told) = told((0..80_u64).map(|tick| 1_000 + tick * 37 % 41));
-        assert!(told[12..].iter().all(|(trend, _)| *trend == Some(Ordering::Equal)), "{told:?}");
+        let (flow, readings) = replay((0..80_u64).map(|tick| 1_000 + tick * 37 % 41));
+        assert!(readings[12..].iter().all(|(trend, _)| *trend == Some(Ordering::Equal)), "{readings:?}");
         assert_eq!(flow.drains_in(), None);
     }
 
     #[test]
     fn a_turn_is_told_within_seconds() {
-        let (_, told) =
-            told((0..40_u64).map(|tick| tick * 500).chain((0..24).map(|t| 20_000 - t * 500)));
-        assert_eq!(told[39].0, Some(Ordering::Greater));
-        assert_eq!(told[63].0, Some(Ordering::Less));
+        let (_, readings) =
+            replay((0..40_u64).map(|tick| tick * 500).chain((0..24).map(|t| 20_000 - t * 500)));
+        assert_eq!(readings[39].0, Some(Ordering::Greater));
+        assert_eq!(readings[63].0, Some(Ordering::Less));
     }
 
     /// A recorded case: 9,000 pieces sell within half a second, and their orders are written at 800 a second.
     #[test]
     fn a_jump_is_no_trend_once_it_is_worked_off() {
-        let (_, told) = told([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));
-        assert!(told[22..].iter().all(|(trend, _)| *trend != Some(Ordering::Greater)), "{told:?}");
+        let (_, readings) = replay([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));
+        assert!(readings[22..].iter().all(|(trend, _)| *trend != Some(Ordering::Greater)), "{readings:?}");
         // Two seconds after the jump.
-        assert!(told[28..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)), "{told:?}");
-        let wait = told[32].1.unwrap();
+        assert!(readings[28..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)), "{readings:?}");
+        let wait = readings[32].1.unwrap();
         assert!((5_000..12_000).contains(&wait), "{wait}");
     }
 
     #[test]
     fn a_gap_begins_anew() {
-        let (mut flow, _) = told((0..20_u64).map(|tick| 9_000 - tick * 100));
+        let (mut flow, _) = replay((0..20_u64).map(|tick| 9_000 - tick * 100));
         assert_eq!(flow.trend(), Some(Ordering::Less));
         flow.push(Millis(6_000), None);
         assert_eq!((flow.trend(), flow.drains_in()), (None, None));

@@ -76,7 +76,7 @@ pub(super) enum Stage {
 pub(crate) struct Director {
     pub(super) launch: Option<(Launch, Stage)>,
     /// Title of the last launch; messages refer to it after the launch is over.
-    told: String,
+    last_title: String,
 }
 
 /// What the top line of every view shows of a launch.
@@ -102,8 +102,8 @@ impl Director {
     }
 
     /// Title of the last launch.
-    pub(crate) fn told(&self) -> &str {
-        &self.told
+    pub(crate) fn last_title(&self) -> &str {
+        &self.last_title
     }
 
     /// The sale being launched, once its number is known.
@@ -137,7 +137,7 @@ impl App {
 
     pub(super) fn arm(&mut self, launch: Launch) {
         let at = self.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
-        self.director.told.clone_from(&launch.title);
+        self.director.last_title.clone_from(&launch.title);
         if let Some(why) = self.unfit(&launch, Some(at)) {
             return self.call_off(&launch, &why);
         }

@@ -37,9 +37,9 @@ mod tests {
         assert_eq!(of(&[("LC_ALL", "de_DE.UTF-8@euro")]), None);
         assert_eq!(of(&[("LANG", "xx_YY.UTF-8")]), None);
         assert_eq!(of(&[("LC_CTYPE", "UTF-8")]), None);
-        for told in [("LANG", "zh_CN"), ("LANG", "de_DE"), ("LANG", "de_DE@euro")] {
-            let line = format!("LANG={}", told.1);
-            assert_eq!(not_utf8(|name| (name == told.0).then(|| told.1.to_owned())), Some(line));
+        for variable in [("LANG", "zh_CN"), ("LANG", "de_DE"), ("LANG", "de_DE@euro")] {
+            let line = format!("LANG={}", variable.1);
+            assert_eq!(not_utf8(|name| (name == variable.0).then(|| variable.1.to_owned())), Some(line));
         }
     }
 }

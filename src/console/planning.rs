@@ -57,7 +57,7 @@ impl App {
         };
         let question = self.plan_question(&plan);
         if let Some(Dialog::Confirm(confirm)) = &mut self.dialog {
-            confirm.tell(question);
+            confirm.set_question(question);
             self.dirty = true;
         }
         let held = held(&self.newest);

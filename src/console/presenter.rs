@@ -54,17 +54,17 @@ impl Presenter {
 pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> String {
     let titles = snapshot.sales.iter().map(|sale| &*sale.title).chain(launched.iter().copied());
     let titles: Vec<&str> = titles.filter(|title| title.contains('#')).collect();
-    let mut told = String::new();
+    let mut out = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let title = titles.iter().filter(|title| rest.starts_with(**title));
         if let Some(title) = title.max_by_key(|title| title.len()) {
-            told.push_str(title);
+            out.push_str(title);
             rest = rest.strip_prefix(title).unwrap_or_default();
             continue;
         }
         let Some(after) = rest.strip_prefix('#') else {
-            told.push(c);
+            out.push(c);
             rest = rest.strip_prefix(c).unwrap_or_default();
             continue;
         };
@@ -74,15 +74,15 @@ pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> St
         rest = behind;
         match sale {
             Some(sale) => {
-                told.push_str(&sale.title);
+                out.push_str(&sale.title);
                 // The title already follows its number: do not repeat it.
                 let again = behind.strip_prefix(' ').and_then(|it| it.strip_prefix(&*sale.title));
                 rest = again.unwrap_or(behind);
             }
-            None => told.extend(["#", id]),
+            None => out.extend(["#", id]),
         }
     }
-    told
+    out
 }
 
 /// Whether nothing is left for buyers to come for.

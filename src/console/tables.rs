@@ -169,11 +169,11 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let told = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
+        let shown = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
         self.note(if self.in_tmux {
-            words::copied_in_tmux(&told, TMUX_SETTING)
+            words::copied_in_tmux(&shown, TMUX_SETTING)
         } else {
-            words::copied(&told)
+            words::copied(&shown)
         });
         self.clipboard = Some(text);
     }

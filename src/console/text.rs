@@ -34,7 +34,7 @@ use seckill_model::{
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     actions::{action, context, english_name},
-    alarms::{Told, alarm},
+    alarms::{AlarmText, alarm},
     engine::{about, act_name},
     faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
@@ -95,7 +95,7 @@ pub(crate) const PENDING_UNKNOWN: Label = Label("console-redis-does-not-answer-w
 pub(crate) const LOCKS_UNKNOWN: Label = Label("console-redis-does-not-answer-which-locks");
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
-    let told = match phase {
+    let text = match phase {
         Phase::Planned => Label("console-planned"),
         Phase::Running => Label("console-running"),
         Phase::Paused => Label("console-paused"),
@@ -103,16 +103,16 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::Ended => Label("console-ended"),
         Phase::Archived => Label("console-archived"),
     };
-    told.read()
+    text.read()
 }
 
 pub(crate) fn cause(cause: Cause) -> &'static str {
-    let told = match cause {
+    let text = match cause {
         Cause::Due => Label("console-on-time"),
         Cause::Missed => Label("console-made-up"),
         Cause::Operator => Label("console-by-hand"),
     };
-    told.read()
+    text.read()
 }
 
 pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
@@ -321,12 +321,12 @@ pub(crate) fn sales_filtered(shown: usize, of: usize) -> String {
 
 pub(crate) fn marked(marked: Marked) -> String {
     let count = thousands(marked.count as u64);
-    let mut told = text!("console-marked", count);
+    let mut text = text!("console-marked", count);
     if marked.filtered > 0 {
         let hidden = thousands(marked.filtered as u64);
-        told += &text!("console-hidden", hidden);
+        text += &text!("console-hidden", hidden);
     }
-    told
+    text
 }
 
 pub(crate) fn all_marked(count: u64) -> String {

@@ -343,15 +343,15 @@ mod tests {
         for (name, palette) in Palette::BUILT_IN {
             for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
                 let theme = Theme::of(&palette, depth, false);
-                let told = [
+                let styles = [
                     ("text", Style::new()),
                     ("chosen", theme.selected()),
                     ("alarm", theme.bad()),
                     ("badge", theme.badge()),
                     ("field", theme.underlined()),
                 ];
-                for (at, (one, style)) in told.iter().enumerate() {
-                    for (other, another) in told.iter().skip(at + 1) {
+                for (at, (one, style)) in styles.iter().enumerate() {
+                    for (other, another) in styles.iter().skip(at + 1) {
                         assert_ne!(style, another, "{name} {depth:?}: {one} and {other}");
                     }
                 }

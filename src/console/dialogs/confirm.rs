@@ -161,7 +161,7 @@ impl Confirm {
     }
 
     /// Replaces the text of the question with its current state.
-    pub(crate) fn tell(&mut self, question: Question) {
+    pub(crate) fn set_question(&mut self, question: Question) {
         self.lines = question.lines;
     }
 
@@ -357,7 +357,7 @@ impl Confirm {
         }
         let mut number_cursor = None;
         if let Some((count, number)) = &self.number {
-            let (told, style) = if self.number_missing().is_some() {
+            let (shown, style) = if self.number_missing().is_some() {
                 (conventions::type_number(*count), theme.warn())
             } else if self.focus == Stop::Number {
                 (conventions::number_typed(*count), theme.good())
@@ -367,7 +367,7 @@ impl Confirm {
             // The input stays in place when the label before it changes.
             let both = [conventions::type_number(*count), conventions::number_typed(*count)];
             let cells = both.iter().map(|it| widgets::width(it)).max().unwrap_or(0);
-            let x = panel.text(3, number_at, &widgets::left(&told, cells, ""), style);
+            let x = panel.text(3, number_at, &widgets::left(&shown, cells, ""), style);
             let mut field = panel.part(x + 2, number_at, DIGITS, 1);
             let at = draw_input(&mut field, theme, number, true);
             number_cursor = at.filter(|_| !self.in_reason());

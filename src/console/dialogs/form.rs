@@ -83,7 +83,7 @@ impl Form {
     }
 
     /// Shows an input error at once; an empty field is not an error yet.
-    pub(crate) fn tell(&mut self, fault: Option<&(usize, String)>) {
+    pub(crate) fn show_fault(&mut self, fault: Option<&(usize, String)>) {
         for (place, field) in self.fields.iter_mut().enumerate() {
             let here = fault.filter(|(at, _)| *at == place).map(|(_, text)| text);
             let waits = field.input.value().trim().is_empty();
@@ -134,7 +134,7 @@ impl Form {
         const LABEL: u16 = 9;
         let width = pen.width().saturating_sub(4).min(66);
         let room = width.saturating_sub(LABEL + 6);
-        let told: Vec<Vec<String>> = self
+        let shown: Vec<Vec<String>> = self
             .fields
             .iter()
             .map(|field| match (&field.fault, &field.note) {
@@ -152,14 +152,14 @@ impl Form {
         let gaps = self.fields.len() + 3 + usize::from(note_rows > 0);
         // The second line of an error takes the row below its field; if there is none, a row is reserved.
         let beyond = |lines: usize| -> usize {
-            told.iter().map(|told| told.len().saturating_sub(lines)).sum()
+            shown.iter().map(|shown| shown.len().saturating_sub(lines)).sum()
         };
         let airy = rows + gaps + 3 + beyond(2) <= usize::from(pen.height());
         let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
         let mut panel = panel(pen, theme, (width, height as u16), &self.title);
         let mut cursor = None;
         let mut y = if airy { 2 } else { 1 };
-        for (place, (field, told)) in self.fields.iter().zip(told).enumerate() {
+        for (place, (field, shown)) in self.fields.iter().zip(shown).enumerate() {
             let focused = place == self.focus;
             let label = if focused { theme.key() } else { Style::new() };
             panel.text(3, y, &field.label, label);
@@ -167,10 +167,10 @@ impl Form {
             let at = draw_input(&mut line, theme, &field.input, true);
             cursor = if focused { at } else { cursor };
             let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
-            for (row, line) in (1..).zip(&told) {
+            for (row, line) in (1..).zip(&shown) {
                 panel.text(3 + LABEL, y + row, line, style);
             }
-            y += 1 + (told.len() as u16).max(1 + u16::from(airy));
+            y += 1 + (shown.len() as u16).max(1 + u16::from(airy));
         }
         for note in notes {
             panel.text(3, y, &note, Style::new());

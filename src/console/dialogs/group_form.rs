@@ -53,7 +53,7 @@ impl GroupForm {
     }
 
     /// Where it applies, and that nothing is done yet.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let place = match &self.kind {
             Kind::Rewind { partition } => Some(words::place(*partition)),
             Kind::Claim { .. } => None,

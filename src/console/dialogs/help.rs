@@ -101,12 +101,12 @@ mod tests {
     fn every_binding_is_told() {
         // The narrower of the two columns.
         let lines = lines(Theme::new(Depth::None, false), 53);
-        let told: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
+        let rows: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
         for binding in table() {
             let meaning = text::action(binding.action).1;
             let key = binding.keys[0].label();
             assert!(
-                told.iter().any(|line| line.starts_with(&key) && line.contains(meaning)),
+                rows.iter().any(|line| line.starts_with(&key) && line.contains(meaning)),
                 "{binding:?} is missing"
             );
         }

@@ -63,7 +63,7 @@ impl LaunchForm {
         if self.form.type_in(event) {
             self.name_sale(sales);
             let fault = self.checked(sales, now).err();
-            self.form.tell(fault.as_ref());
+            self.form.show_fault(fault.as_ref());
         }
     }
 

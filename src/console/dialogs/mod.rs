@@ -89,9 +89,9 @@ impl Dialog {
         match self {
             Self::Confirm(confirm) => confirm.draw(pen, theme, str::to_owned),
             Self::Sale(sale) => sale.form.draw(pen, theme, &[], &[]),
-            Self::Rush(rush) => rush.form.draw(pen, theme, &rush.told(), &rush.widest()),
+            Self::Rush(rush) => rush.form.draw(pen, theme, &rush.notes(), &rush.widest()),
             Self::Launch(launch) => launch.form.draw(pen, theme, &[], &[]),
-            Self::Group(group) => group.form.draw(pen, theme, &group.told(), &[]),
+            Self::Group(group) => group.form.draw(pen, theme, &group.notes(), &[]),
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {
                 help.draw(pen, theme);

@@ -41,13 +41,13 @@ impl RushForm {
 
     pub(crate) fn type_in(&mut self, event: &Event) {
         if self.form.type_in(event) {
-            self.tell();
+            self.refresh();
         }
     }
 
     /// Updates the plan, or the errors under the fields.
     pub(crate) fn submit(&mut self) -> Option<RushPlan> {
-        self.tell();
+        self.refresh();
         if let Some(place) = self.form.fields.iter().position(|field| field.fault.is_some()) {
             self.form.focus(place);
         }
@@ -55,7 +55,7 @@ impl RushForm {
     }
 
     /// The plan as text.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         match self.plan() {
             Ok(plan) => rush_plan(&plan),
             Err(_) => vec![words::NO_PLAN.to_string()],
@@ -67,7 +67,7 @@ impl RushForm {
         rush_plan(&RushPlan { repeat: 1.0, ..RushPlan::new(self.voucher, MOST_BUYERS) })
     }
 
-    fn tell(&mut self) {
+    fn refresh(&mut self) {
         let faults = [self.buyers().err(), self.percent().err()];
         for (field, fault) in self.form.fields.iter_mut().zip(faults) {
             field.fault = fault;

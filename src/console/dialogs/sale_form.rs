@@ -40,7 +40,7 @@ impl SaleForm {
     pub(crate) fn type_in(&mut self, event: &Event, now: Millis) {
         if self.form.type_in(event) {
             let fault = self.checked(now).err();
-            self.form.tell(fault.as_ref());
+            self.form.show_fault(fault.as_ref());
         }
     }
 

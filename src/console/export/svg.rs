@@ -275,13 +275,13 @@ fn draw_line(c: char, left: f64, top: f64, path: &mut String) -> bool {
     let (right, bottom) = (left + WIDE, top + HIGH);
     let (x, y) = (left + WIDE / 2.0, top + HIGH / 2.0);
     let ends = [(x, top), (right, y), (x, bottom), (left, y)];
-    let mut told = arms.into_iter().zip(ends).filter(|(is, _)| *is).map(|(_, end)| end);
+    let mut points = arms.into_iter().zip(ends).filter(|(is, _)| *is).map(|(_, end)| end);
     if matches!(c, '╭' | '╮' | '╰' | '╯') {
-        if let (Some((ax, ay)), Some((bx, by))) = (told.next(), told.next()) {
+        if let (Some((ax, ay)), Some((bx, by))) = (points.next(), points.next()) {
             let _ = write!(path, "M{ax:.1} {ay:.1}Q{x:.1} {y:.1} {bx:.1} {by:.1}");
         }
     } else {
-        for (ex, ey) in told {
+        for (ex, ey) in points {
             let _ = write!(path, "M{x:.1} {y:.1}L{ex:.1} {ey:.1}");
         }
     }

@@ -118,12 +118,12 @@ fn each_alarm_stands_whole_at_80_columns() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for kind in kinds() {
-            let told = text::alarm(&kind).words;
+            let text = text::alarm(&kind).words;
             let mut picture = normal();
             picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
             let screen = Bench::new(picture).text(80, 24);
-            if !closed_up(&screen).contains(&closed_up(&told)) {
-                cut.push(format!("{}: {told}", width(&told)));
+            if !closed_up(&screen).contains(&closed_up(&text)) {
+                cut.push(format!("{}: {text}", width(&text)));
             }
         }
     }
@@ -230,18 +230,18 @@ fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
 
 #[test]
 fn each_alarm_has_a_row_before_one_has_two() {
-    let mut told = String::new();
+    let mut text = String::new();
     for (w, h) in [(60, 15), (80, 24), (120, 36)] {
         for alarms in [crowded(), crowded()[2..4].to_vec(), crowded()[2..].to_vec()] {
-            told.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
+            text.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
         }
     }
-    assert_screen("attention", &told);
+    assert_screen("attention", &text);
 }
 
 #[test]
 fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
-    let told = |buyers, promised, refused, unknown, pending| {
+    let shown = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
         text::alarm(&AlarmKind::RedisForgot {
             at,
@@ -255,19 +255,19 @@ fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
         .words
     };
     assert_eq!(
-        told(0, 18, 0, 0, 0),
+        shown(0, 18, 0, 0, 0),
         "Redis lost data: 18 orders re-added to the stream.  No action needed."
     );
     assert_eq!(
-        told(0, 0, 2, 0, 0),
+        shown(0, 0, 2, 0, 0),
         "Redis lost data: 2 promises cannot be fulfilled.  Press 5 to list them."
     );
     assert_eq!(
-        told(1, 0, 0, 0, 6),
+        shown(1, 0, 0, 0, 6),
         "Redis lost data: 1 buyer restored.  Press 4 then A to recover the rest."
     );
     assert_eq!(
-        told(1, 0, 0, 9, 0),
+        shown(1, 0, 0, 9, 0),
         "Redis lost data: 1 buyer restored, 9 buyers may be missing.  Press 0 for the event."
     );
 }

@@ -240,8 +240,8 @@ fn every_alarm() {
     for kind in kinds {
         picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
         let text = Bench::new(picture.clone()).text(80, 24);
-        let told = text.lines().skip_while(|line| !line.contains("告警")).take(4);
-        seen.extend(told.map(str::to_owned));
+        let shown = text.lines().skip_while(|line| !line.contains("告警")).take(4);
+        seen.extend(shown.map(str::to_owned));
     }
     picture.alarms = alarms(&picture, None);
     assert_screen("alarms_zh", &seen.join("\n"));

@@ -74,9 +74,9 @@ fn a_key_a_click_and_enter_choose() {
 }
 
 /// Clicks the first row with that text.
-fn click(bench: &mut Bench, told: &str) {
+fn click(bench: &mut Bench, shown: &str) {
     let text = bench.text(120, 36);
-    let row = text.lines().skip(1).position(|line| line.contains(told)).unwrap() as u16 + 1;
+    let row = text.lines().skip(1).position(|line| line.contains(shown)).unwrap() as u16 + 1;
     let kind = MouseEventKind::Down(MouseButton::Left);
     let click = MouseEvent { kind, column: 20, row, modifiers: KeyModifiers::NONE };
     bench.app.on_event(&Event::Mouse(click));
@@ -84,7 +84,7 @@ fn click(bench: &mut Bench, told: &str) {
 
 #[test]
 fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
-    for told in ["#4  milk", "#2  milk"] {
+    for text in ["#4  milk", "#2  milk"] {
         let mut bench = Bench::new(quiet());
         bench.keys("2m/running");
         bench.press(KeyCode::Enter);
@@ -92,9 +92,9 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
         picture.sales[1].phase = Phase::Paused;
         bench.show(picture);
         assert_eq!(bench.app.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
-        click(&mut bench, told);
+        click(&mut bench, text);
         let chosen = bench.app.sales.chosen;
-        assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(told));
+        assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(text));
     }
 }
 

@@ -68,11 +68,11 @@ fn every_table_is_filtered_alike() {
         ('8', "paused", "1 of 3"),
         ('8', "!paused !done", "1 of 3"),
     ];
-    for (view, filter, told) in counts {
+    for (view, filter, expected) in counts {
         let mut bench = Bench::new(poisoned());
         bench.keys(&format!("{view}/{filter}"));
         let text = bench.text(120, 36);
-        assert!(text.contains(told), "{view} {filter}: {text}");
+        assert!(text.contains(expected), "{view} {filter}: {text}");
         bench.press(KeyCode::Enter);
         bench.press(KeyCode::Esc);
         assert!(!bench.text(120, 36).contains(&format!("/{filter}")), "{view}");
@@ -144,7 +144,7 @@ fn a_copy_is_told_and_holds_no_control_character() {
 
 #[test]
 fn a_copy_in_tmux_says_what_it_needs() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "copied: 9; tmux forwards it only with 'set -s set-clipboard on'"),
         (Lang::Zh, "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
     ] {
@@ -152,7 +152,7 @@ fn a_copy_in_tmux_says_what_it_needs() {
         let mut bench = Bench::new(normal());
         bench.app.in_tmux = true;
         bench.keys("2jjy");
-        assert_eq!(bench.said(), told);
+        assert_eq!(bench.said(), expected);
         assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
         bench.keys("w");
         assert!(bench.said().contains("tmux"), "{}", bench.said());
@@ -259,7 +259,7 @@ fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
 
 #[test]
 fn a_long_paste_is_cut_with_a_word() {
-    let told = |bench: &mut Bench| {
+    let shown = |bench: &mut Bench| {
         bench.text(120, 36).contains("the pasted text was truncated to 1,000 characters")
     };
     for keys in ["N", ":", "2jkE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
@@ -268,18 +268,18 @@ fn a_long_paste_is_cut_with_a_word() {
             bench.press(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
         }
         bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(!told(&mut bench), "{keys}: there is room for it");
+        assert!(!shown(&mut bench), "{keys}: there is room for it");
         bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(told(&mut bench), "{keys}: {}", bench.text(120, 36));
+        assert!(shown(&mut bench), "{keys}: {}", bench.text(120, 36));
         bench.press(KeyCode::Backspace);
-        assert!(!told(&mut bench), "{keys}: until the next key");
+        assert!(!shown(&mut bench), "{keys}: until the next key");
     }
     // Without input nothing is truncated.
     for keys in ["2", "x", "?", "8P"] {
         let mut bench = Bench::new(normal());
         bench.keys(keys);
         bench.app.on_event(&Event::Paste("锅".repeat(2_000)));
-        assert!(!told(&mut bench), "{keys}");
+        assert!(!shown(&mut bench), "{keys}");
     }
 }
 
@@ -358,8 +358,8 @@ fn bad_keys_are_told_one_by_one() {
         ("cancel = []", "'cancel' has no key left"),
         ("quit-now = \"x\"", "also applies while text is typed"),
     ];
-    for (text, told) in cases {
-        assert!(fault(text).contains(told), "{text}: {}", fault(text));
+    for (text, expected) in cases {
+        assert!(fault(text).contains(expected), "{text}: {}", fault(text));
     }
     // The first error in the text, not in alphabetical order.
     let at = keys("quit = []\naccept = \"E\"").check().map_err(|fault| fault.at);
@@ -441,18 +441,18 @@ fn a_switched_job_is_what_the_answer_said_until_a_picture_agrees() {
     let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
     let (job, paused) = (job.clone(), *paused);
     bench.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
-    let told = |bench: &Bench| {
+    let shown = |bench: &Bench| {
         let all = &bench.app.shown.jobs;
         all.iter().find(|it| it.name == job).map(|it| it.paused)
     };
-    assert_eq!(told(&bench), Some(paused));
+    assert_eq!(shown(&bench), Some(paused));
     // A snapshot that was read before the reply.
     bench.show(normal());
-    assert_eq!(told(&bench), Some(paused));
+    assert_eq!(shown(&bench), Some(paused));
     bench.keys("Py");
     assert_eq!(bench.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
     // The reply expires.
     bench.app.now = bench.app.now.plus(60_000);
     bench.show(normal());
-    assert_eq!(told(&bench), Some(!paused));
+    assert_eq!(shown(&bench), Some(!paused));
 }

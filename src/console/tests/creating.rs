@@ -44,8 +44,8 @@ fn nothing_is_created_without_a_yes() {
     assert!(bench.sent().is_empty(), "the form leads to a question");
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
     let text = bench.text(120, 36);
-    for told in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
-        assert!(text.contains(told), "{told}: {text}");
+    for shown in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
+        assert!(text.contains(shown), "{shown}: {text}");
     }
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");

@@ -58,13 +58,13 @@ fn nothing_is_armed_without_a_yes() {
     let mut bench = Bench::new(normal());
     asked(&mut bench);
     let text = bench.text(120, 36);
-    for told in [
+    for shown in [
         "10 s after you confirm, by the Redis clock:",
         "#9 starts with 2,000 pieces, before its planned time.",
         "Then 20,000 buyers come within 10 s",
         "press H to cancel",
     ] {
-        assert!(text.contains(told), "{told}: {text}");
+        assert!(text.contains(shown), "{shown}: {text}");
     }
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_none() && bench.app.director.launch.is_none());
@@ -187,7 +187,7 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
         (more, "the stock changed from 2,000 to 2,001"),
         (earlier, "the sale starts by itself before the countdown ends"),
     ];
-    for (change, told) in cases {
+    for (change, expected) in cases {
         // Also while an older snapshot is shown.
         for keys in ["", "f"] {
             let mut bench = armed();
@@ -196,9 +196,9 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
             change(&mut picture);
             bench.show(picture);
             let text = bench.text(160, 36);
-            assert!(text.contains(told) && text.contains("nothing was started"), "{text}");
+            assert!(text.contains(expected) && text.contains("nothing was started"), "{text}");
             later(&mut bench, 20_000);
-            assert!(bench.sent().is_empty(), "{told}");
+            assert!(bench.sent().is_empty(), "{expected}");
         }
     }
 }

@@ -73,9 +73,9 @@ fn the_cursor_keeps_to_what_there_is() {
         bench.press(KeyCode::Down);
     }
     bench.press(KeyCode::Enter);
-    let told = made(&mut bench);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].body.starts_with(" seckill"), "the first line again");
+    let shown = made(&mut bench);
+    assert_eq!(shown.len(), 1);
+    assert!(shown[0].body.starts_with(" seckill"), "the first line again");
     bench.keys("xc");
     assert!(made(&mut bench).is_empty());
     assert_eq!(bench.said(), "there are no rows to export; export the screen instead");
@@ -114,8 +114,8 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     bench.press(KeyCode::Enter);
     bench.draw(80, 24);
     bench.keys("xc");
-    let told = made(&mut bench);
-    assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
+    let shown = made(&mut bench);
+    assert_eq!(shown[0].body.lines().count(), 2, "{}", shown[0].body);
 }
 
 /// A table, a snapshot that has one, and its keys.
@@ -190,10 +190,10 @@ fn values_are_exact_in_every_table() {
 /// The reader of a file does not know the display language.
 #[test]
 fn files_and_copies_are_the_same_in_every_language() {
-    let in_each = |told: &dyn Fn() -> String| {
+    let in_each = |text: &dyn Fn() -> String| {
         [Lang::En, Lang::Zh].map(|lang| {
             set_thread_language(lang);
-            told()
+            text()
         })
     };
     for (name, picture, keys) in TABLES {
@@ -272,16 +272,16 @@ fn an_empty_table_has_its_head() {
 
 #[test]
 fn a_table_of_which_only_a_page_is_loaded_says_so() {
-    let told = |picture: Snapshot, keys: &str| {
+    let shown = |picture: Snapshot, keys: &str| {
         let read: serde_json::Value = serde_json::from_str(&export(picture, keys, 'j')).unwrap();
         (read["total"].as_u64(), read["more"].as_bool().unwrap())
     };
     let pending = overflowing().stream.unwrap().pending;
-    assert_eq!(told(overflowing(), "4"), (Some(pending), true));
-    assert_eq!(told(poisoned(), "5"), (Some(9), false));
-    assert_eq!(told(sold(), "7"), (None, true));
-    assert_eq!(told(flowing(), "3"), (Some(6_880), true));
-    assert_eq!(told(flowing(), "3c"), (Some(3), false));
+    assert_eq!(shown(overflowing(), "4"), (Some(pending), true));
+    assert_eq!(shown(poisoned(), "5"), (Some(9), false));
+    assert_eq!(shown(sold(), "7"), (None, true));
+    assert_eq!(shown(flowing(), "3"), (Some(6_880), true));
+    assert_eq!(shown(flowing(), "3c"), (Some(3), false));
     let mut bench = Bench::new(flowing());
     bench.keys("3x");
     assert!(bench.text(80, 24).contains("200 of 6,880 rows"), "{}", bench.text(80, 24));
@@ -334,8 +334,8 @@ fn a_picture_is_made_over_a_question_too() {
     bench.app.on_event(&Event::Key(control));
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "the question stands");
     assert!(bench.sent().is_empty());
-    let told = made(&mut bench);
-    assert!(told[0].body.contains("Cancel"), "{}", told[0].body);
+    let rows = made(&mut bench);
+    assert!(rows[0].body.contains("Cancel"), "{}", rows[0].body);
 }
 
 #[test]

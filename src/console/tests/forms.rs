@@ -67,7 +67,7 @@ fn no_form_changes_its_height() {
 
 #[test]
 fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "The plan appears here once both numbers are valid."),
         (Lang::Zh, "两个数字都有效后，这里显示计划。"),
     ] {
@@ -82,8 +82,8 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
             clear(&mut bench);
             bench.keys("ten");
             let bad = bench.text(width, height);
-            assert!(row(&bad, told).is_some(), "{bad}");
-            assert_eq!(row(&good, plan), row(&bad, told), "{good}{bad}");
+            assert!(row(&bad, expected).is_some(), "{bad}");
+            assert_eq!(row(&good, plan), row(&bad, expected), "{good}{bad}");
             assert_screen(&format!("form_rush_fault{tail}_{width}x{height}"), &bad);
         }
     }

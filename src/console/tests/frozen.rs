@@ -12,7 +12,7 @@ use super::{
 };
 use crate::views::View;
 
-const TOLD: &str = "the display is paused; press f to resume before loading more";
+const REFUSED: &str = "the display is paused; press f to resume before loading more";
 
 /// It is held, and its window does not end with the newest entry.
 fn held() -> Bench {
@@ -31,7 +31,7 @@ fn a_held_window_is_not_left_for_one_that_cannot_come() {
     bench.keys("f");
     let before = bench.focus.borrow().stream;
     bench.keys("G");
-    assert_eq!(bench.said(), TOLD);
+    assert_eq!(bench.said(), REFUSED);
     assert_eq!(bench.focus.borrow().stream, before);
     let row = |bench: &mut Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
     let at: Option<EntryId> = row(&mut bench);
@@ -48,7 +48,7 @@ fn another_partition_waits_until_the_picture_goes_on() {
     let mut bench = Bench::new(picture);
     bench.keys("3f");
     bench.keys("p");
-    assert_eq!(bench.said(), TOLD);
+    assert_eq!(bench.said(), REFUSED);
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
     assert!(!bench.text(120, 36).contains("reading"));
 }
@@ -60,7 +60,7 @@ fn no_view_is_entered_that_was_not_read() {
         let mut bench = Bench::new(unread());
         bench.keys("f");
         bench.keys(key);
-        assert_eq!((bench.app.view, bench.said().as_str()), (View::Overview, TOLD), "{key}");
+        assert_eq!((bench.app.view, bench.said().as_str()), (View::Overview, REFUSED), "{key}");
         bench.keys("f");
         bench.keys(key);
         assert_ne!(bench.app.view, View::Overview, "{key}");
@@ -78,10 +78,10 @@ fn no_orders_are_asked_for_that_cannot_come() {
     bench.keys("7");
     let asked = bench.focus.borrow().orders;
     bench.keys("f/");
-    assert_eq!((bench.app.filtering, bench.said().as_str()), (false, TOLD));
+    assert_eq!((bench.app.filtering, bench.said().as_str()), (false, REFUSED));
     bench.keys("2jkl");
     bench.press(KeyCode::Enter);
-    assert_eq!((bench.app.view, bench.said().as_str()), (View::Sales, TOLD));
+    assert_eq!((bench.app.view, bench.said().as_str()), (View::Sales, REFUSED));
     bench.keys("7");
     assert_eq!(bench.focus.borrow().orders, asked);
     assert!(!bench.text(120, 36).contains("voucher=7"));

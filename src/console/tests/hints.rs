@@ -29,7 +29,7 @@ fn choose(text: &str) {
 #[test]
 fn a_frozen_picture_says_what_lets_it_go_on() {
     choose("freeze = \"f6\"");
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "the display is paused; press F6 to resume before loading more"),
         (Lang::Zh, "画面已冻结，按 F6 恢复后才能读取更多"),
     ] {
@@ -37,7 +37,7 @@ fn a_frozen_picture_says_what_lets_it_go_on() {
         let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
         bench.press(KeyCode::F(6));
         bench.keys("5");
-        assert_eq!(bench.said(), told);
+        assert_eq!(bench.said(), expected);
     }
 }
 
@@ -81,8 +81,8 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
             bench.press(KeyCode::Tab);
         }
         bench.answer(Ok(plan()));
-        let told = format!("the plan is ready; press {closes} to close this, then A again");
-        assert_eq!(bench.said(), told, "{keys}");
+        let text = format!("the plan is ready; press {closes} to close this, then A again");
+        assert_eq!(bench.said(), text, "{keys}");
         match closes {
             "n" => bench.keys("n"),
             _ => bench.press(KeyCode::Esc),
@@ -114,7 +114,7 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
 #[test]
 fn an_act_without_an_answer_names_where_to_look() {
     choose("activity = \"f9\"");
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "; check Activity (F9) before you repeat the command"),
         (Lang::Zh, "请先在日志（F9）中核对结果再重试"),
     ] {
@@ -124,7 +124,7 @@ fn an_act_without_an_answer_names_where_to_look() {
         drop(sender);
         let answer = answer.now_or_never().expect("nobody will answer");
         bench.app.on_answer((Command::EndSale(VoucherId(7)), answer));
-        assert!(bench.said().contains(told), "{}", bench.said());
+        assert!(bench.said().contains(expected), "{}", bench.said());
     }
 }
 

@@ -317,9 +317,9 @@ fn collecting_goes_on_while_the_picture_is_frozen() {
 #[test]
 fn the_chart_zooms_over_half_an_hour() {
     let mut bench = Bench::new(normal());
-    for (keys, told) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
+    for (keys, expected) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
         bench.keys(keys);
-        assert!(bench.text(120, 36).contains(told), "{told}");
+        assert!(bench.text(120, 36).contains(expected), "{expected}");
     }
     bench.keys("-----");
     assert!(bench.text(120, 36).contains("last 30 min"));

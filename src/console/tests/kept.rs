@@ -291,29 +291,29 @@ fn subjects() -> Vec<Subject> {
 }
 
 /// The Chinese text, from what SQL returns.
-fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
+fn told_well(said: &Said, text: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     set_thread_language(Lang::En);
-    assert_eq!(told(&read), said.to_string(), "English is the sentence itself");
+    assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
     set_thread_language(Lang::Zh);
-    let told = told(&read);
-    assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
-    assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
+    let text = text(&read);
+    assert!(!text.is_ascii() && english(&text).is_empty(), "{text}");
+    assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
 }
 
 #[test]
 fn every_error_is_told() {
     set_thread_language(Lang::Zh);
     for error in errors() {
-        let told = error.to_string();
-        let strange: Vec<String> = english(&told);
+        let text = error.to_string();
+        let strange: Vec<String> = english(&text);
         let known = [
             "node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work",
             "fuser", "audit", "repair", "RENAME",
         ];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
-        assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
-        assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
+        assert!(!text.is_ascii() && strange.is_empty(), "{text} {strange:?}");
+        assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
     }
 }
 
@@ -330,9 +330,9 @@ fn every_result_is_told() {
     }
     for found in findings() {
         set_thread_language(Lang::Zh);
-        let told = found.to_string();
-        assert!(english(&told).is_empty(), "{told}");
-        assert!(wrap(&told, ANSWER).len() == 1, "{told}");
+        let text = found.to_string();
+        assert!(english(&text).is_empty(), "{text}");
+        assert!(wrap(&text, ANSWER).len() == 1, "{text}");
     }
 }
 
@@ -345,16 +345,16 @@ fn every_fault_of_an_order_is_told() {
         set_thread_language(Lang::En);
         assert_eq!(text::order_fault(&read), fault.to_string());
         set_thread_language(Lang::Zh);
-        let told = text::order_fault(&read);
-        let strange = english(&told).into_iter().filter(|it| it != "userId").count();
-        assert!(!told.is_ascii() && strange == 0 && width(&told) <= 60, "{told}");
+        let text = text::order_fault(&read);
+        let strange = english(&text).into_iter().filter(|it| it != "userId").count();
+        assert!(!text.is_ascii() && strange == 0 && width(&text) <= 60, "{text}");
     }
     for old in ["delivered 5 times", ""] {
         assert_eq!(text::order_fault(&Said::with(old.to_owned(), "{")), old);
     }
     let foreign = Said::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
-    let told = text::order_fault(&foreign);
-    assert!(told.chars().count() <= MAX_REASON + 1 && !told.contains(['\u{1b}', '\u{202e}']));
+    let text = text::order_fault(&foreign);
+    assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
 }
 
 #[test]
@@ -392,9 +392,9 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     ] {
         set_thread_language(lang);
         for reply in missed() {
-            let told = reply.to_string();
-            assert!(known.iter().any(|it| told.contains(it)), "{told}");
-            assert!(!guessed.iter().any(|it| told.contains(it)), "{told}");
+            let text = reply.to_string();
+            assert!(known.iter().any(|it| text.contains(it)), "{text}");
+            assert!(!guessed.iter().any(|it| text.contains(it)), "{text}");
         }
     }
     // A line that is in the log already.
@@ -403,6 +403,6 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     set_thread_language(Lang::En);
     assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
-    let told = "2 entries moved to another consumer, 1 without a body";
-    assert_eq!(there.to_string(), told, "what there is none of is not told");
+    let text = "2 entries moved to another consumer, 1 without a body";
+    assert_eq!(there.to_string(), text, "what there is none of is not text");
 }

@@ -169,8 +169,8 @@ fn nothing_moves_in_a_rush() {
                 assert!(place.is_some(), "{what} at {size:?}: {}", bench.text(size.0, size.1));
             }
             bench.show(rush());
-            let told = |bench: &mut Bench| bench.text(size.0, size.1);
-            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
+            let read = |bench: &mut Bench| bench.text(size.0, size.1);
+            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
             // While the display is paused and a long message is shown.
             bench.keys("f");
             bench.app.now = NOW.plus(4_321_000);
@@ -180,7 +180,7 @@ fn nothing_moves_in_a_rush() {
             }
             bench.show(later);
             bench.app.status.failure("redis does not answer; try again ".repeat(9));
-            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
+            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
         }
     }
 }
@@ -199,8 +199,8 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
         set_thread_language(lang);
         for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
             let mut bench = Bench::new(normal());
-            let (told, servers) = header(&mut bench, size);
-            assert!(told.contains('7') && servers.iter().all(Option::is_some), "{told}");
+            let (shown, servers) = header(&mut bench, size);
+            assert!(shown.contains('7') && servers.iter().all(Option::is_some), "{shown}");
             for up in [true, false] {
                 for ago in [Some(6), Some(59), Some(119), Some(7_199), Some(172_799), None] {
                     let mut later = normal();
@@ -211,20 +211,20 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                     bench.show(later);
                     let now = header(&mut bench, size);
                     let text = bench.text(size.0, size.1);
-                    assert_eq!(now, (told.clone(), servers), "{up} {ago:?}: {text}");
+                    assert_eq!(now, (shown.clone(), servers), "{up} {ago:?}: {text}");
                     let badges = text.lines().next().and_then(|line| line.split_once("redis"));
-                    assert!(badges.is_some_and(|(_, told)| !told.contains('…')), "{text}");
+                    assert!(badges.is_some_and(|(_, shown)| !shown.contains('…')), "{text}");
                 }
             }
             let mut locked = normal();
             locked.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
             bench.show(locked);
-            assert_eq!(header(&mut bench, size), (told.clone(), servers));
+            assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {
                 let mut slow = normal();
                 (slow.redis.latency_us, slow.sql.latency_us) = (micros, micros);
                 bench.show(slow);
-                assert_eq!(header(&mut bench, size), (told.clone(), servers));
+                assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             }
         }
     }
@@ -268,7 +268,7 @@ fn a_small_window_tells_all_of_the_overview() {
     picture.funnel.rejected.total = 17;
     picture.funnel.busy.total = 4_711;
     let text = Bench::new(picture).text(80, 24);
-    for told in [
+    for shown in [
         "n 21,840",
         "rejected",
         "4,711",
@@ -278,7 +278,7 @@ fn a_small_window_tells_all_of_the_overview() {
         "f freeze",
         ": command",
     ] {
-        assert!(text.contains(told), "{told}: {text}");
+        assert!(text.contains(shown), "{shown}: {text}");
     }
     // Except titles, which leave room for the largest figures.
     let cut = |line: &str| line.contains('…') && !line.trim_start().starts_with('#');

@@ -86,7 +86,7 @@ fn what_is_not_known_is_said() {
     none.ledger = LedgerPage::of(NOW, Vec::new(), Vec::new());
     let mut old = Snapshot { ledger: audited().ledger, ..outage() };
     old.ledger.taken = Some(NOW.plus(-42_000));
-    for (picture, told) in [
+    for (picture, expected) in [
         (normal(), "Auditing the sales."),
         (outage(), "once Redis and the database are reachable again"),
         (old, "4 sales audited    42 s ago"),
@@ -98,8 +98,8 @@ fn what_is_not_known_is_said() {
             bench.keys("9");
             let text = bench.text(width, height);
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains(&told), "{text}");
+            let expected = expected.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(&expected), "{text}");
         }
     }
 }
@@ -112,9 +112,9 @@ fn the_alarm_names_the_key_and_the_key_explains() {
     assert!(text.contains("Press 9"), "{text}");
     bench.keys("9l");
     let text = bench.text(120, 36);
-    for told in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
+    for shown in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
     {
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(shown), "{text}");
     }
     bench.keys("jl");
     let text = bench.text(120, 36);
@@ -126,14 +126,14 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     let mut bench = Bench::new(audited());
     bench.keys("9A");
     let text = bench.text(80, 24);
-    for told in [
+    for shown in [
         "2 sales, 4 differences: #7 #8",
         "1 sale: reconcile with SQL, stream and dead letters",
         "1 sale: return the stock of orders closed in SQL to Redis",
         "1 sale: put lost orders back into the stream",
         "Not repaired: 1 difference",
     ] {
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(shown), "{text}");
     }
     // Cancel is focused.
     bench.press(KeyCode::Enter);
@@ -171,7 +171,7 @@ fn a_repair_is_refused_where_there_is_none() {
     let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
     let page = |lines| LedgerPage::of(NOW, lines, Vec::new());
     let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..audited().ledger };
-    for (picture, told) in [
+    for (picture, expected) in [
         (Snapshot { read_only: true, ..audited() }, "read-only"),
         (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
         (Snapshot { ledger: page(by_hand), ..normal() }, "no automatic repair"),
@@ -182,7 +182,7 @@ fn a_repair_is_refused_where_there_is_none() {
         bench.keys("9A");
         assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
         let said = bench.said();
-        assert!(said.to_lowercase().contains(&told.to_lowercase()), "{said}");
+        assert!(said.to_lowercase().contains(&expected.to_lowercase()), "{said}");
     }
 }
 

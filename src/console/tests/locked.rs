@@ -55,16 +55,16 @@ fn what_is_only_read_is_no_older_for_it() {
 
 #[test]
 fn an_act_that_would_wait_is_not_asked_about() {
-    for (lang, told) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
+    for (lang, expected) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
         assert_eq!(bench.app.away(), None);
         bench.show(locked(normal()));
-        assert!(bench.app.away().is_some_and(|it| it.contains(told)));
+        assert!(bench.app.away().is_some_and(|it| it.contains(expected)));
         let mut gone = normal();
         gone.sql.up = false;
         gone.sql.last_ok = Some(NOW.plus(-42_000));
         bench.show(gone);
-        assert!(bench.app.away().is_some_and(|it| !it.contains(told)));
+        assert!(bench.app.away().is_some_and(|it| !it.contains(expected)));
     }
 }

@@ -127,8 +127,8 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     bench.answer(Ok(Reply::Planned(plan)));
     let text = bench.text(120, 36);
-    let told = format!("All 1, not only the {shown} filtered ones.");
-    assert!(text.contains(&told), "{told}: {text}");
+    let label = format!("All 1, not only the {shown} filtered ones.");
+    assert!(text.contains(&label), "{label}: {text}");
 }
 
 #[test]

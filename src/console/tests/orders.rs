@@ -200,7 +200,7 @@ fn it_speaks_chinese() {
 #[test]
 fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
     set_thread_language(Lang::Zh);
-    for (query, told) in [
+    for (query, expected) in [
         ("user=one", "user 要填数字"),
         ("colour=red", "不能按“colour”查订单"),
         ("status=lost", "不是订单状态"),
@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
         bench.keys("7/");
         bench.keys(query);
         let text = bench.text(120, 36).replace(' ', "");
-        assert!(text.contains(&told.replace(' ', "")), "{query}: {text}");
+        assert!(text.contains(&expected.replace(' ', "")), "{query}: {text}");
     }
     set_thread_language(Lang::En);
 }

@@ -34,9 +34,9 @@ fn the_layout_stays_while_entries_come_and_go() {
             let mut bench = Bench::new(holding(0, 7));
             bench.keys("4");
             let first = bench.text(size.0, size.1);
-            let told = row(&first, none).unwrap_or_else(|| panic!("{first}"));
+            let shown = row(&first, none).unwrap_or_else(|| panic!("{first}"));
             let at = row(&first, head).unwrap_or_else(|| panic!("{first}"));
-            assert_eq!(told, at + 1, "{first}");
+            assert_eq!(shown, at + 1, "{first}");
             let bars = row(&first, oldest);
             assert_eq!(bars.is_some(), size.1 > 15, "{first}");
             for count in [3, 0, 1] {
@@ -82,7 +82,7 @@ fn what_was_counted_by_another_look_says_when() {
 #[test]
 fn where_nothing_is_pending_a_key_says_so() {
     // The survey ran shortly before the list was read.
-    for (key, told) in [
+    for (key, expected) in [
         ("A", "there are no pending entries to plan for"),
         ("y", "no pending entries"),
         ("w", "no pending entries"),
@@ -91,7 +91,7 @@ fn where_nothing_is_pending_a_key_says_so() {
         let mut bench = Bench::new(holding(0, 7));
         bench.keys("4");
         bench.keys(key);
-        assert_eq!(bench.said(), told, "{key}");
+        assert_eq!(bench.said(), expected, "{key}");
         assert!(bench.sent().is_empty());
     }
 }

@@ -56,10 +56,10 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
     ] {
         set_thread_language(lang);
         let mut bench = asked_to_apply();
-        for (idle_ms, told) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
+        for (idle_ms, expected) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
             bench.show(stranded(87, idle_ms));
             let text = bench.text(120, 36);
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(bench.sent().is_empty(), "what is held is the same");
     }
@@ -90,7 +90,7 @@ fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
 
 #[test]
 fn a_question_ends_when_nothing_of_its_plan_is_left() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "nothing left to apply: live nodes claimed the entries"),
         (Lang::Zh, "这些消息已由在线节点接管"),
     ] {
@@ -100,7 +100,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         bench.sent();
         bench.answer(Ok(planned(0)));
         assert!(bench.app.dialog.is_none());
-        assert!(bench.said().contains(told), "{}", bench.said());
+        assert!(bench.said().contains(expected), "{}", bench.said());
         bench.keys("y");
         assert!(bench.sent().is_empty());
     }

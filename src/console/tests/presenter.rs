@@ -169,12 +169,12 @@ fn a_question_names_the_sale_by_its_title() {
         }
     }
     let picture = running();
-    for (text, told) in [
+    for (text, expected) in [
         ("stopping the load test on #7", "stopping the load test on hot pot 50% off"),
         ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
         ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
     ] {
-        assert_eq!(by_title(&picture, &[], text), told);
+        assert_eq!(by_title(&picture, &[], text), expected);
     }
 }
 
@@ -336,7 +336,7 @@ fn keys_turn_to_it_and_back() {
 
 #[test]
 fn a_key_of_the_views_does_not_end_a_demo() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, " works in the views; press t to leave presenter mode"),
         (Lang::Zh, " 用于普通视图，按 t 退出演示"),
     ] {
@@ -346,7 +346,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
         for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {
             bench.keys(key);
             assert!(bench.app.presenter.on && bench.app.dialog.is_none(), "{key}");
-            assert_eq!(bench.said(), format!("{key}{told}"));
+            assert_eq!(bench.said(), format!("{key}{expected}"));
         }
         bench.press(crossterm::event::KeyCode::Tab);
         assert!(bench.app.presenter.on, "{}", bench.said());

@@ -21,7 +21,7 @@ use super::{
 use crate::views;
 
 /// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
-fn told() -> Snapshot {
+fn with_users() -> Snapshot {
     let mut picture = poisoned();
     for line in &mut picture.pending.lines {
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
@@ -54,7 +54,7 @@ fn names_one(text: &str) -> bool {
 fn users_are_masked_in_every_view_until_asked() {
     for view in ["3", "4", "5", "7"] {
         for row in 0..9 {
-            let mut bench = Bench::new(told());
+            let mut bench = Bench::new(with_users());
             bench.keys(view);
             bench.keys(&"j".repeat(row));
             for keys in ["", "\n"] {
@@ -68,7 +68,7 @@ fn users_are_masked_in_every_view_until_asked() {
             }
             assert!(bench.text(200, 50).contains("***"), "{}", bench.text(200, 50));
         }
-        let mut bench = Bench::new(told());
+        let mut bench = Bench::new(with_users());
         bench.keys(view);
         let sheet = views::sheet(&mut bench.app).map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
@@ -83,7 +83,7 @@ fn users_are_masked_in_every_view_until_asked() {
 #[test]
 fn a_copy_names_no_user() {
     for view in ["3", "4", "5"] {
-        let mut bench = Bench::new(told());
+        let mut bench = Bench::new(with_users());
         bench.keys(view);
         bench.keys("jjuw");
         let copied = bench.app.clipboard.take().unwrap_or_default();
@@ -452,7 +452,7 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
         (Some(1), "No pending entries. 1 entry waits in the stream (3).", "消息流积压 1 条"),
         (None, "The lag of the stream is unknown (3).", "消息流积压未知（3）。"),
     ] {
-        for (lang, told) in [(Lang::En, english), (Lang::Zh, chinese)] {
+        for (lang, expected) in [(Lang::En, english), (Lang::Zh, chinese)] {
             set_thread_language(lang);
             let mut picture = empty();
             if let Some(stream) = &mut picture.stream {
@@ -461,7 +461,7 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
             let mut bench = Bench::new(picture);
             bench.keys("4");
             let text = bench.text(80, 24);
-            assert!(text.contains(told), "{text}");
+            assert!(text.contains(expected), "{text}");
         }
     }
 }

@@ -58,10 +58,10 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
         bench.keys("2jkl");
         bench.text(80, 24)
     };
-    let told = text(normal());
-    assert!(told.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{told}");
-    assert!(told.contains("press Enter for its orders"), "{told}");
-    assert!(told.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{told}");
+    let label = text(normal());
+    assert!(label.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{label}");
+    assert!(label.contains("press Enter for its orders"), "{label}");
+    assert!(label.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{label}");
     let mut bench = Bench::new(normal());
     bench.keys("2jklu");
     let shown = bench.text(80, 24);
@@ -69,8 +69,8 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     assert!(shown.contains("press u to show or mask them"), "{shown}");
     let voucher = VoucherId(7);
     let unknown = SaleOrders { voucher, taken: NOW, counts: None, repeat_buyers: None };
-    let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
-    assert!(told.contains("orders  unknown"), "{told}");
+    let label = text(Snapshot { sale_orders: Some(unknown), ..normal() });
+    assert!(label.contains("orders  unknown"), "{label}");
     let mut away = outage();
     (away.sql.up, away.sale_orders) = (false, None);
     assert!(text(away).contains("orders  unknown"));
@@ -89,7 +89,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
         bench.app.now = NOW.plus(seen);
         bench.text(width, height)
     };
-    for (lang, label, told, old) in [
+    for (lang, label, expected, old) in [
         (Lang::En, "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
         (Lang::Zh, "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
     ] {
@@ -98,7 +98,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             let fresh = counted(0, 0, size);
             assert!(fresh.contains(label), "{fresh}");
             let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
-            assert!(seven.contains(told) && forty.contains(old), "{seven}{forty}");
+            assert!(seven.contains(expected) && forty.contains(old), "{seven}{forty}");
             // It moves nothing else, nor does its own figure.
             let differs: Vec<_> =
                 fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
@@ -108,7 +108,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
                 line.find(label).map(|at| line[..at].chars().count())
             };
             assert_eq!(at(&seven), at(&forty));
-            assert!(counted(4_000, 3_000, size).contains(told), "it grows without a new picture");
+            assert!(counted(4_000, 3_000, size).contains(expected), "it grows without a new picture");
         }
     }
     set_thread_language(Lang::En);
@@ -152,7 +152,7 @@ fn no_title_moves_while_its_sale_sells() {
         let title = |row: &str| row.split_once('…').map(|(title, _)| title.to_owned());
         let full = row(Phase::Running, 120_000);
         let end =
-            |row: &str, told: &str| row.find(told).map(|at| row[..at + told.len()].chars().count());
+            |row: &str, rows: &str| row.find(rows).map(|at| row[..at + rows.len()].chars().count());
         for left in [119_999, 101_027, 96_423, 1_000, 7] {
             let row = row(Phase::Running, left);
             assert_eq!(title(&row), title(&full), "{left}: {row}");
@@ -250,7 +250,7 @@ fn what_is_not_known_is_not_said_to_be_away() {
         [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
     {
         set_thread_language(lang);
-        for (admitted, told, not) in [(None, unknown, away), (Some(0), away, unknown)] {
+        for (admitted, expected, not) in [(None, unknown, away), (Some(0), away, unknown)] {
             let mut picture = normal();
             picture.sales.retain(|sale| sale.voucher_id == VoucherId(9));
             picture.sales[0].phase = Phase::Running;
@@ -261,14 +261,14 @@ fn what_is_not_known_is_not_said_to_be_away() {
                     bench.keys(view);
                     let text = bench.text(width, height);
                     let row = text.lines().skip(2).find(|line| line.contains("#9 ")).unwrap();
-                    assert!(row.contains(told) && !row.contains(not), "{view}: {text}");
+                    assert!(row.contains(expected) && !row.contains(not), "{view}: {text}");
                 }
                 bench.keys("l");
                 let text = bench.text(width, height);
                 let name = text::details::LEFT_REDIS.read();
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
-                assert!(line.contains(told) && !line.contains(not), "{text}");
-                bench.keys(&format!("/{told}"));
+                assert!(line.contains(expected) && !line.contains(not), "{text}");
+                bench.keys(&format!("/{expected}"));
                 let found = bench.app.sales.rows(&bench.app.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }

@@ -44,11 +44,11 @@ fn story() -> Story {
 fn enter_opens_in_every_view() {
     for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
         set_thread_language(lang);
-        for told in [Story::default(), story()] {
+        for shown in [Story::default(), story()] {
             for (keys, picture, words) in OPENS {
                 let word = words[of];
                 let mut bench = Bench::new(picture());
-                bench.app.on_story(told.clone());
+                bench.app.on_story(shown.clone());
                 bench.keys(keys);
                 let before = bench.text(60, 15);
                 bench.press(KeyCode::Enter);
@@ -75,8 +75,8 @@ fn a_sale_is_told_in_full() {
         let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();
         assert!(way.ends_with("123,437") || way.ends_with("123,437 99.9%"), "{way}");
         for figure in ["9,876,543", "9,876,563", "10,000,000", "802/s", "until 11:10"] {
-            let told = text.lines().skip(4).any(|line| line.contains(figure));
-            assert!(told, "{width}x{height}, {figure}: {text}");
+            let shown = text.lines().skip(4).any(|line| line.contains(figure));
+            assert!(shown, "{width}x{height}, {figure}: {text}");
         }
     }
 }

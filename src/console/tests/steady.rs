@@ -11,7 +11,7 @@ use super::{
 #[test]
 fn nothing_moves_when_a_result_is_told() {
     let long =
-        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were told \
+        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were shown \
                 at once that it is sold out; "
             .repeat(2);
     for (width, height) in SIZES {

@@ -55,13 +55,13 @@ fn draining(tick: u64) -> Snapshot {
 
 #[test]
 fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
-    let told = ["1", "3"].map(|key| {
+    let rows = ["1", "3"].map(|key| {
         let mut bench = Bench::new(draining(0));
         (1..=40).for_each(|tick| bench.show(draining(tick)));
         bench.keys(key);
         behind(&bench.text(120, 36), "drains in").parse::<u64>().unwrap_or_default()
     });
-    assert!(told[0].abs_diff(57) < 12 && told[0] == told[1], "{told:?}");
+    assert!(rows[0].abs_diff(57) < 12 && rows[0] == rows[1], "{rows:?}");
 }
 
 #[test]

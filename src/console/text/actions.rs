@@ -6,20 +6,20 @@ use super::{conventions, launch, ledger, orders, presenter, stream};
 use crate::keymap::{Action, Context};
 
 /// Footer word, help sentence and palette name.
-pub(super) type Told = (Label, Label, Option<Label>);
+pub(super) type ActionText = (Label, Label, Option<Label>);
 
 /// Footer word, help sentence and palette name.
 pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'static str>) {
-    let (key, meaning, name) = told(action);
+    let (key, meaning, name) = action_text(action);
     (key.read(), meaning.read(), name.map(Label::read))
 }
 
 /// The English palette name, by which the action is found in every language.
 pub(crate) fn english_name(action: Action) -> Option<&'static str> {
-    told(action).2.map(Label::english)
+    action_text(action).2.map(Label::english)
 }
 
-fn told(action: Action) -> Told {
+fn action_text(action: Action) -> ActionText {
     match action {
         Action::Stream
         | Action::Rewind
@@ -237,7 +237,7 @@ fn told(action: Action) -> Told {
 
 /// Headings of the help screen.
 pub(crate) fn context(context: Context) -> &'static str {
-    let told = match context {
+    let text = match context {
         Context::Always => Label("actions-always"),
         Context::Views => Label("actions-every-view"),
         Context::Overview => Label("common-overview"),
@@ -258,5 +258,5 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Help => Label("actions-help-2"),
         Context::Filter => Label("actions-filter-2"),
     };
-    told.read()
+    text.read()
 }

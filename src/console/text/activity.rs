@@ -153,12 +153,12 @@ mod tests {
     fn figures_stand_in_their_order_and_the_unknown_says_so() {
         let before = r#"{"books":"off","pending":1280,"stock":null,"sale":7}"#;
         let after = r#"{"books":"balanced","pending":0,"more_of_it":3}"#;
-        let told: Vec<String> = changes(Some(before), Some(after))
+        let shown: Vec<String> = changes(Some(before), Some(after))
             .into_iter()
             .map(|it| format!("{} {} {}", it.name, it.before, it.after))
             .collect();
         assert_eq!(
-            told,
+            shown,
             [
                 "stock unknown unknown",
                 "pending 1,280 0",

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// An alarm as text. Growing figures are in a column of their own or come last, so that no word moves.
-pub(crate) struct Told {
+pub(crate) struct AlarmText {
     /// An age or a count, in [`FIGURE`] cells.
     pub(crate) figure: Option<String>,
     pub(crate) words: String,
@@ -29,7 +29,7 @@ pub(crate) struct Told {
 /// Cells of the figure before the text, in either language.
 pub(crate) const FIGURE: usize = 8;
 
-impl Told {
+impl AlarmText {
     /// With its duration.
     fn since(age_ms: u64, words: String) -> Self {
         Self { figure: Some(right(&span(age_ms), FIGURE, "")), words }
@@ -46,14 +46,14 @@ impl Told {
     }
 }
 
-impl From<String> for Told {
+impl From<String> for AlarmText {
     fn from(words: String) -> Self {
         Self { figure: None, words }
     }
 }
 
 /// Formats an alarm, with the key that helps.
-pub(crate) fn alarm(kind: &AlarmKind) -> Told {
+pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
     let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
@@ -103,7 +103,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             } else {
                 text!("alarms-is-no-node-that-is-known", consumer, pending, plan, entries, count)
             };
-            return Told::since(*idle_ms, words);
+            return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
@@ -115,7 +115,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 entries,
                 count
             );
-            return Told::since(*idle_ms, words);
+            return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::LagStands { lag, drains_ms } => {
             let stream = key_of(Action::Stream);
@@ -124,18 +124,18 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", wait, stream, takes),
                 None => text!("alarms-for-a-consumer-shows-who-reads-2", wait, stream),
             };
-            return Told::about(*lag, words);
+            return AlarmText::about(*lag, words);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
             let (jobs, run) = (key_of(Action::Jobs), key_of(Action::RunJob));
             let words = text!("alarms-ago-the-last-run-of-failed", job, jobs, run);
-            return Told::since(*ago_ms, words);
+            return AlarmText::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Letters);
             let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
             let words = text!("alarms-for-a-person-to-judge-opens", waits, letters);
-            return Told::about(*count, words);
+            return AlarmText::about(*count, words);
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
@@ -165,7 +165,7 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
         key_of(Action::Letters),
         key_of(Action::Activity),
     );
-    let told = |count: u64, words: String| (count > 0).then_some(words);
+    let part = |count: u64, words: String| (count > 0).then_some(words);
     let [orders, buyers_put_back, promises, strangers] = [
         counted(promised, "order", "orders"),
         counted(buyers, "buyer", "buyers"),
@@ -175,10 +175,10 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
     let [orders_zh, buyers_zh, refused_zh, unknown_zh] =
         [promised, buyers, refused, unknown].map(thousands);
     let parts = [
-        told(promised, text!("alarms-put-into-the-stream-again", orders, orders_zh)),
-        told(buyers, text!("alarms-put-back", buyers_put_back, buyers_zh)),
-        told(refused, text!("alarms-cant-be-kept", promises, refused_zh)),
-        told(unknown, text!("alarms-may-be-unknown", strangers, unknown_zh)),
+        part(promised, text!("alarms-put-into-the-stream-again", orders, orders_zh)),
+        part(buyers, text!("alarms-put-back", buyers_put_back, buyers_zh)),
+        part(refused, text!("alarms-cant-be-kept", promises, refused_zh)),
+        part(unknown, text!("alarms-may-be-unknown", strangers, unknown_zh)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let parts =
@@ -216,14 +216,14 @@ fn short(keys: &[String]) -> Vec<String> {
 const COMMA: Label = Label("alarms-value");
 
 /// Another program locks the database. It cannot be ended from here, so the text states the consequence.
-fn locked(waiting: Option<u64>) -> Told {
+fn locked(waiting: Option<u64>) -> AlarmText {
     let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
         let words = text!("alarms-another-program-keeps-the-database");
         return words.into();
     };
     let wait = if waiting == 1 { "entry waits" } else { "entries wait" };
     let words = text!("alarms-another-program-keeps-the-database-2", wait);
-    Told::about(waiting, words)
+    AlarmText::about(waiting, words)
 }
 
 /// How to make Redis accept writes again.

@@ -132,20 +132,20 @@ fn left(sale: &SaleLine) -> String {
 
 pub(crate) fn start(sale: &SaleLine) -> Question {
     let left = left(sale);
-    let told = text!("acts-open-to-buyers-at-once-before", left);
-    question(Label("acts-start-the-sale-now"), vec![name(sale), told], Label("acts-start"))
+    let text = text!("acts-open-to-buyers-at-once-before", left);
+    question(Label("acts-start-the-sale-now"), vec![name(sale), text], Label("acts-start"))
 }
 
 pub(crate) fn pause(sale: &SaleLine) -> Question {
     let left = left(sale);
-    let told = text!("acts-left-buyers-are-turned-away-until", left);
-    question(Label("acts-pause-the-sale"), vec![name(sale), told], Label("acts-pause"))
+    let text = text!("acts-left-buyers-are-turned-away-until", left);
+    question(Label("acts-pause-the-sale"), vec![name(sale), text], Label("acts-pause"))
 }
 
 pub(crate) fn resume(sale: &SaleLine) -> Question {
     let left = left(sale);
-    let told = text!("acts-open-to-buyers-again-within-its", left);
-    question(Label("acts-let-the-sale-go-on"), vec![name(sale), told], Label("acts-resume"))
+    let text = text!("acts-open-to-buyers-again-within-its", left);
+    question(Label("acts-let-the-sale-go-on"), vec![name(sale), text], Label("acts-resume"))
 }
 
 /// It cannot be undone.
@@ -153,10 +153,10 @@ pub(super) const FOR_GOOD: Label = Label("acts-this-cant-be-undone");
 
 pub(crate) fn end(sale: &SaleLine) -> Question {
     let left = left(sale);
-    let told = text!("acts-unsold-buyers-are-refused-from-now", left);
+    let text = text!("acts-unsold-buyers-are-refused-from-now", left);
     question(
         Label("acts-end-the-sale-for-good"),
-        vec![name(sale), told, FOR_GOOD.to_string()],
+        vec![name(sale), text, FOR_GOOD.to_string()],
         Label("common-end"),
     )
 }

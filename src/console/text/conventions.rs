@@ -2,11 +2,11 @@
 
 use seckill_model::message::{Label, text};
 
-use super::{actions::Told, figures::thousands};
+use super::{actions::ActionText, figures::thousands};
 use crate::keymap::{Action, Context, footer, key_of};
 
 /// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> Told {
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::SortNext => (
             Label("conventions-order"),
@@ -115,12 +115,12 @@ pub(crate) fn choose_sale(again: Action) -> String {
 }
 
 /// A reply arrived while a dialog covers the view.
-pub(crate) fn behind(told: Label, over: Context, again: Action) -> String {
+pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
     let close = footer(over).find(|it| it.action == Action::Cancel);
     let close = close.and_then(|it| it.keys.first());
     let close = close.map_or_else(|| key_of(Action::Cancel), |it| it.label());
     let again = key_of(again);
-    text!("conventions-closes-this-then-press-again", told, close, again)
+    text!("conventions-closes-this-then-press-again", text, close, again)
 }
 
 pub(crate) fn read_only() -> String {

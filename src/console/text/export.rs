@@ -31,15 +31,15 @@ pub(crate) fn format(format: Format) -> Label {
 /// How many rows of a table are exported.
 pub(crate) fn rows(rows: Option<(usize, Extent)>) -> String {
     let Some((rows, Extent { total, more })) = rows else { return text!("export-no-rows") };
-    let told = thousands(rows as u64);
+    let text = thousands(rows as u64);
     match (total.filter(|_| more), more) {
         (Some(total), _) => {
             let total = thousands(total);
-            text!("export-of-rows", told, total)
+            text!("export-of-rows", text, total)
         }
-        (None, true) => text!("export-rows-there-are-more", told),
+        (None, true) => text!("export-rows-there-are-more", text),
         (None, false) if rows == 1 => text!("export-1-row"),
-        (None, false) => text!("export-rows", told),
+        (None, false) => text!("export-rows", text),
     }
 }
 

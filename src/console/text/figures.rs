@@ -71,11 +71,11 @@ pub(crate) fn tiny(number: u64) -> String {
         return number.to_string();
     }
     let units = [(1_000, "k"), (1_000_000, "M"), (1_000_000_000, "G"), (1_000_000_000_000, "T")];
-    let told = units.iter().find(|(unit, _)| number / unit < 100).map(|(unit, sign)| {
+    let text = units.iter().find(|(unit, _)| number / unit < 100).map(|(unit, sign)| {
         let tenths = number / (unit / 10);
         if tenths < 10 { format!(".{tenths}{sign}") } else { format!("{}{sign}", tenths / 10) }
     });
-    told.unwrap_or_else(|| ">9P".to_owned())
+    text.unwrap_or_else(|| ">9P".to_owned())
 }
 
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.

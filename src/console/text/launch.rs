@@ -7,7 +7,7 @@ use seckill_model::{
 };
 
 use super::{
-    actions::Told,
+    actions::ActionText,
     commands::Question,
     figures::{clock, counted, span, thousands},
 };
@@ -33,7 +33,7 @@ pub(crate) const OPENING: Label = Label("director-the-sale-is-being-opened-its")
 pub(crate) const WITHDRAWN: Label = Label("director-no-buyers-will-come-the-sale");
 pub(crate) const OWN_STOCK: Label = Label("director-a-planned-sale-has-its-own");
 
-pub(super) fn action(action: Action) -> Told {
+pub(super) fn action(action: Action) -> ActionText {
     match action {
         Action::Arm => (
             Label("director-launch"),

@@ -8,7 +8,7 @@ use seckill_model::{
 };
 
 use super::{
-    actions::Told,
+    actions::ActionText,
     commands::Question,
     figures::{counted, signed, thousands},
     orders::query_of_sale,
@@ -38,7 +38,7 @@ pub(crate) mod labels {
 }
 
 /// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> Told {
+pub(super) fn action(action: Action) -> ActionText {
     match action {
         Action::Repair => (
             Label("ledger-repair"),

@@ -78,16 +78,16 @@ fn told_about(about: &About, total: u64) -> String {
         }
         About::Marked(marked) => {
             let count = thousands(marked.count as u64);
-            let mut told = text!("letters-marked", count);
+            let mut text = text!("letters-marked", count);
             if marked.filtered > 0 {
                 let hidden = thousands(marked.filtered as u64);
-                told += &text!("letters-of-them-hidden-by-the-filter", hidden);
+                text += &text!("letters-of-them-hidden-by-the-filter", hidden);
             }
             if marked.elsewhere > 0 {
                 let other = thousands(marked.elsewhere as u64);
-                told += &text!("letters-on-other-pages", other);
+                text += &text!("letters-on-other-pages", other);
             }
-            told
+            text
         }
     }
 }
@@ -135,7 +135,7 @@ impl Settling {
 
 /// The verdict, in a column.
 pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         LetterVerdict::Awaited => Label("letters-buyer-waits"),
         LetterVerdict::CameBack => Label("letters-came-back"),
         LetterVerdict::Written => Label("common-in-sql"),
@@ -146,7 +146,7 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
         LetterVerdict::HoldsAnother => Label("letters-has-another"),
         LetterVerdict::Malformed => Label("common-no-order"),
     };
-    told.read()
+    text.read()
 }
 
 /// The reason and the consequence, with the key for it.
@@ -211,7 +211,7 @@ pub(crate) fn question(
     let mut lines = vec![text!("letters-value-2", about, fate, stays)];
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
-        let (verdict, fate) = (verdict_word(it), told(act, it));
+        let (verdict, fate) = (verdict_word(it), effect_text(act, it));
         lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, fate));
     }
     if *gone > 0 {
@@ -233,8 +233,8 @@ pub(crate) fn question(
 }
 
 /// The effect on letters of this verdict.
-fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
-    let told = match (act.fate(verdict), act, verdict) {
+fn effect_text(act: Settling, verdict: LetterVerdict) -> &'static str {
+    let text = match (act.fate(verdict), act, verdict) {
         (Fate::Back, ..) => Label("letters-go-back"),
         (Fate::Removed, ..) => Label("letters-removed"),
         (Fate::GivenBack, ..) => Label("letters-cancelled-given-back-removed"),
@@ -243,7 +243,7 @@ fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
         }
         (Fate::Stays, ..) => Label("letters-stay"),
     };
-    told.read()
+    text.read()
 }
 
 fn nothing_to_do(act: Settling, total: u64) -> String {

@@ -7,7 +7,7 @@ use seckill_model::{
 };
 
 use super::{
-    actions::Told,
+    actions::ActionText,
     commands::Question,
     faults::order_fault,
     figures::{span, thousands},
@@ -71,7 +71,7 @@ pub(crate) mod labels {
 }
 
 /// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> Told {
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::Orders => {
             (Label("common-orders"), Label("orders-go-to-orders"), Label("common-orders"))
@@ -237,19 +237,19 @@ mod tests {
 
     #[test]
     fn a_step_is_told_as_exactly_as_one_reads_it() {
-        let told = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
+        let text = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
         let wanted = ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s"];
-        assert_eq!(told, wanted);
+        assert_eq!(text, wanted);
     }
 
     #[test]
     fn no_step_is_told_to_precede_its_cause() {
-        for (lang, told) in [
+        for (lang, text) in [
             (Lang::En, ["clocks differ by at least 1 ms", "clocks differ by at least 2.1 s"]),
             (Lang::Zh, ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),
         ] {
             set_thread_language(lang);
-            assert_eq!([-1, -2_104].map(after), told);
+            assert_eq!([-1, -2_104].map(after), text);
         }
         set_thread_language(Lang::En);
     }

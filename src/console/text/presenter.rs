@@ -5,8 +5,8 @@ use seckill_engine::telemetry::snapshot::AlarmKind;
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::Told,
-    alarms::Told as Alarm,
+    actions::ActionText,
+    alarms::AlarmText as Alarm,
     figures::{span, steady_span, thousands},
 };
 use crate::keymap::{Action, key_of};
@@ -32,7 +32,7 @@ pub(crate) const BOOKS_BRIEF: Label = Label("presenter-books");
 pub(crate) const NO_STOCK: Label = Label("presenter-pieces-left-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
 
-pub(super) fn action() -> Told {
+pub(super) fn action() -> ActionText {
     (
         Label("presenter-presenter-2"),
         Label("presenter-large-figures-for-a-hall-and"),

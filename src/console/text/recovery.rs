@@ -45,7 +45,7 @@ pub(crate) fn oldest(counted: u64) -> String {
 
 /// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         Verdict::Written => Label("recovery-in-sql-already"),
         Verdict::Stuck => Label("recovery-stuck-not-in-sql"),
         Verdict::InHand => Label("recovery-in-the-hands-of-a-live"),
@@ -55,18 +55,18 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Refused => Label("recovery-refused-by-what-sql-holds"),
         Verdict::NotPromised => Label("recovery-not-promised-to-a-buyer"),
     };
-    told.read()
+    text.read()
 }
 
 /// The verdict and its action.
 pub(crate) fn judged(verdict: Verdict) -> String {
-    let (told, act) = (self::verdict(verdict), act(verdict.act()));
-    text!("recovery-value", told, act)
+    let (text, act) = (self::verdict(verdict), act(verdict.act()));
+    text!("recovery-value", text, act)
 }
 
 /// The verdict in a column.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         Verdict::Written => Label("common-in-sql"),
         Verdict::Stuck => Label("recovery-stuck"),
         Verdict::InHand => Label("recovery-held"),
@@ -76,19 +76,19 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Refused => Label("recovery-refused"),
         Verdict::NotPromised => Label("recovery-no-buyer"),
     };
-    told.read()
+    text.read()
 }
 
 /// The action on a pending entry.
 pub(crate) fn act(act: Act) -> &'static str {
-    let told = match act {
+    let text = match act {
         Act::Acknowledge => Label("recovery-acknowledge"),
         Act::Process => Label("recovery-claim-and-write"),
         Act::Leave => Label("recovery-leave"),
         Act::Rebuild => Label("recovery-rebuild-from-the-buyers"),
         Act::DeadLetter => Label("recovery-dead-letter"),
     };
-    told.read()
+    text.read()
 }
 
 /// When live nodes begin to take entries over by themselves.

@@ -40,13 +40,13 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
         (OrderStatus::Cancelled, counts.cancelled),
         (OrderStatus::Closed, counts.closed),
     ];
-    let told = |(status, count): (OrderStatus, u64)| {
+    let part = |(status, count): (OrderStatus, u64)| {
         let paid = status == OrderStatus::Paid && all > 0;
         let share = if paid { format!(" {}", share(count, all)) } else { String::new() };
         (orders::status(status), format!("{}{share}", thousands(count)))
     };
     let shown = |(status, count): &(OrderStatus, u64)| *count > 0 || *status == OrderStatus::Paid;
-    parts.into_iter().filter(shown).map(told).collect()
+    parts.into_iter().filter(shown).map(part).collect()
 }
 
 /// The age of these counts.
@@ -58,9 +58,9 @@ pub(crate) fn counted(age_ms: u64) -> String {
 
 /// Users with several orders: the user as the screen masks them, and the number of orders.
 pub(crate) fn repeat_buyers(users: impl Iterator<Item = (String, u64)>) -> String {
-    let told: Vec<String> =
+    let parts: Vec<String> =
         users.map(|(user, orders)| format!("{user} ×{}", thousands(orders))).collect();
-    if told.is_empty() { NOBODY.to_string() } else { told.join("  ") }
+    if parts.is_empty() { NOBODY.to_string() } else { parts.join("  ") }
 }
 
 /// The key that shows users.
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn shares_are_exact_at_their_ends() {
-        let told = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
-        let told = told.map(|(part, whole)| share(part, whole));
-        assert_eq!(told, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
+        let text = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
+        let text = text.map(|(part, whole)| share(part, whole));
+        assert_eq!(text, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
     }
 }

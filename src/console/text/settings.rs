@@ -3,28 +3,28 @@
 use seckill_model::message::text;
 
 /// An error with its line.
-pub fn at(line: usize, told: &str) -> String {
-    text!("settings-line", line, told)
+pub fn at(line: usize, text: &str) -> String {
+    text!("settings-line", line, text)
 }
 
 /// Errors that are listed; a file with more is probably not a settings file.
-const TOLD: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Lists the errors of a file by line, and the number of further ones.
 pub fn all(mut faults: Vec<(usize, String)>) -> String {
     faults.sort_by_key(|(line, _)| *line);
     // A quoted name may contain a line break.
-    let told =
-        faults.iter().take(TOLD).map(|(line, told)| at(*line, &told.replace(['\n', '\r'], " ")));
-    let told: Vec<_> = told.collect();
-    let told = match told.as_slice() {
+    let text =
+        faults.iter().take(MAX_LISTED).map(|(line, text)| at(*line, &text.replace(['\n', '\r'], " ")));
+    let text: Vec<_> = text.collect();
+    let text = match text.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),
     };
-    match faults.len().saturating_sub(TOLD) {
-        0 => told,
-        1 => text!("settings-1-more-fault", told),
-        more => text!("settings-more-faults", told, more),
+    match faults.len().saturating_sub(MAX_LISTED) {
+        0 => text,
+        1 => text!("settings-1-more-fault", text),
+        more => text!("settings-more-faults", text, more),
     }
 }
 

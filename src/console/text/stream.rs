@@ -8,7 +8,7 @@ use seckill_engine::{
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::Told,
+    actions::ActionText,
     commands::Question,
     figures::{counted, rate, span, thousands, within},
 };
@@ -71,7 +71,7 @@ pub(crate) mod labels {
 }
 
 /// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> Told {
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::Stream => {
             (Label("stream-stream-2"), Label("stream-go-to-stream"), Some(Label("stream-stream-2")))
@@ -174,14 +174,14 @@ pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
 
 /// An entry that became a dead letter.
 pub(crate) fn in_letters() -> String {
-    let (told, key) = (IN_LETTERS.read(), key_of(Action::Letters));
-    text!("stream-opens-them", told, key)
+    let (text, key) = (IN_LETTERS.read(), key_of(Action::Letters));
+    text!("stream-opens-them", text, key)
 }
 
 /// An entry without a consumer, behind more dead letters than are checked here.
 pub(crate) fn dead_or_not() -> String {
-    let (told, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
-    text!("stream-more-dead-letters-than-are-looked", told, key)
+    let (text, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
+    text!("stream-more-dead-letters-than-are-looked", text, key)
 }
 
 pub(crate) fn entries_shown(shown: usize, of: usize) -> String {
@@ -283,8 +283,8 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
         (sum(|it| it.skipped), Label("stream-older-ones-are-given-to-nobody")),
         (sum(|it| it.skipped_missing), Label("stream-of-those-not-in-sql-skipped")),
     ];
-    let told = parts.into_iter().filter(|(count, _)| *count > 0);
-    lines.extend(told.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
+    let counts = parts.into_iter().filter(|(count, _)| *count > 0);
+    lines.extend(counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
     let title = text!("stream-move-the-group-back");
     question(title, lines, Label("stream-rewind-2"))
 }

@@ -50,13 +50,13 @@ pub(crate) fn no_mark(later: bool) -> String {
 
 /// A command or an event with its object; a server is named by the event itself, with its kind after that.
 pub(crate) fn event(act: &str, subject: &str) -> String {
-    let told = act_word(act);
+    let text = act_word(act);
     match act {
-        _ if beyond(act, subject).is_empty() => told.to_owned(),
+        _ if beyond(act, subject).is_empty() => text.to_owned(),
         events::DATABASE_AWAY | events::DATABASE_BACK => {
-            text!("time-value", told, subject)
+            text!("time-value", text, subject)
         }
-        _ => format!("{told}  {subject}"),
+        _ => format!("{text}  {subject}"),
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_event_of_a_server_names_it_once() {
-        let told = || {
+        let shown = || {
             [
                 event("redis away", "redis"),
                 event("database back", "sqlite"),
@@ -140,8 +140,8 @@ mod tests {
                 event("rush stop", ""),
             ]
         };
-        assert_eq!(told(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
+        assert_eq!(shown(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
         set_thread_language(Lang::Zh);
-        assert_eq!(told(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
+        assert_eq!(shown(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }
 }

@@ -67,12 +67,12 @@ impl Palette {
             let names = names().join(", ");
             return Err(ThemeError::Unknown { name: asked.to_owned(), names });
         }
-        let told = |why| ThemeError::Unreadable { path: path.to_owned(), why };
-        let size = std::fs::metadata(path).map_err(told)?;
+        let unreadable = |why| ThemeError::Unreadable { path: path.to_owned(), why };
+        let size = std::fs::metadata(path).map_err(unreadable)?;
         if !size.is_file() || size.len() > MOST_BYTES {
-            return Err(told(std::io::Error::other("that is no theme file")));
+            return Err(unreadable(std::io::Error::other("that is no theme file")));
         }
-        let bytes = std::fs::read(path).map_err(told)?;
+        let bytes = std::fs::read(path).map_err(unreadable)?;
         let read = match std::str::from_utf8(&bytes) {
             Ok(text) => parse(text),
             Err(error) => Err(vec![(line_of(&bytes, error.valid_up_to()), settings::not_utf8())]),
@@ -110,16 +110,16 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             (base, named) = (palette, name);
         } else {
             let names = names().join(", ");
-            let told = text!("settings-base-is-one-of-take-the", names);
-            faults.push((line(value.span().start), told));
+            let colors = text!("settings-base-is-one-of-take-the", names);
+            faults.push((line(value.span().start), colors));
         }
     }
-    let mut told: Vec<(Role, Color)> = Vec::new();
+    let mut colors: Vec<(Role, Color)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
-            let told = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
-            faults.push((line(name.span().start), told));
+            let colors = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
+            faults.push((line(name.span().start), colors));
             continue;
         };
         let color = match value.get_ref() {
@@ -130,13 +130,13 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             _ => None,
         };
         if let Some(color) = color {
-            told.push((role.1, color));
+            colors.push((role.1, color));
         } else {
-            let told = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
-            faults.push((line(value.span().start), told));
+            let colors = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
+            faults.push((line(value.span().start), colors));
         }
     }
-    if faults.is_empty() { Ok(base.with(&told)) } else { Err(faults) }
+    if faults.is_empty() { Ok(base.with(&colors)) } else { Err(faults) }
 }
 
 #[cfg(test)]

@@ -146,9 +146,9 @@ impl Palette {
     }
 
     /// Overrides these colours; roles that are not set follow their fallback role.
-    pub(super) fn with(&self, told: &[(Role, Color)]) -> Self {
+    pub(super) fn with(&self, overrides: &[(Role, Color)]) -> Self {
         let mut changed = self.clone();
-        let set = |role: Role| told.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
+        let set = |role: Role| overrides.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
         for (slot, (_, role, leader)) in changed.shades.iter_mut().zip(ROLES) {
             if let Some(color) = set(role).or_else(|| set(leader?)) {
                 *slot = Shade { rich: color, plain: None };
@@ -222,8 +222,8 @@ mod tests {
 
     #[test]
     fn what_a_file_leaves_out_follows() {
-        let told = [(Role::Accent, Color::Magenta), (Role::Soft, Color::Blue)];
-        let palette = Palette::DARK.with(&told);
+        let text = [(Role::Accent, Color::Magenta), (Role::Soft, Color::Blue)];
+        let palette = Palette::DARK.with(&text);
         for (role, color) in [
             (Role::Accent, Color::Magenta),
             (Role::Chart1, Color::Magenta),

@@ -44,12 +44,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
     }
     let cursor = state.cursor(&rows);
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
-    let told = chosen.map(|line| detail_lines(scene, line, w));
-    if let Some(told) = told.as_ref().filter(|_| h < TABLE + DETAIL) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, told);
+    let shown = chosen.map(|line| detail_lines(scene, line, w));
+    if let Some(shown) = shown.as_ref().filter(|_| h < TABLE + DETAIL) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, shown);
     }
     let below =
-        told.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
+        shown.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -59,14 +59,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
         &mut state.scroll,
         |row, columns| cells(scene, rows[row], columns),
     );
-    if let Some(told) = told {
-        detail(&mut pen.part(0, h - below, w, below), scene, &told);
+    if let Some(shown) = shown {
+        detail(&mut pen.part(0, h - below, w, below), scene, &shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[Line<'_>]) {
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: &[Line<'_>]) {
     pen.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
-    for (row, line) in told.iter().enumerate() {
+    for (row, line) in rows.iter().enumerate() {
         pen.line(1, row as u16 + 1, line);
     }
 }
@@ -96,8 +96,8 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
     }
     let narrow = scene.compact;
     if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_newest()) {
-        let told = activity::older_page(&scene.at(first.act.at), &scene.at(last.act.at));
-        spans.push(Span::styled(format!("{told}   "), theme.soft()));
+        let text = activity::older_page(&scene.at(first.act.at), &scene.at(last.act.at));
+        spans.push(Span::styled(format!("{text}   "), theme.soft()));
     } else if state.follows() && !rows.is_empty() {
         let glyph = theme.glyphs.up;
         spans.push(Span::styled(format!("{glyph} {}   ", &*activity::FOLLOWS), theme.good()));
@@ -284,9 +284,9 @@ fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         ]));
     }
     if !same.is_empty() {
-        let told: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        let told = wrap(&told.join(", "), usize::from(cells.saturating_sub(LABELS + 3)));
-        lines.extend(told.into_iter().enumerate().map(|(row, part)| {
+        let rows: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
+        let rows = wrap(&rows.join(", "), usize::from(cells.saturating_sub(LABELS + 3)));
+        lines.extend(rows.into_iter().enumerate().map(|(row, part)| {
             Line::from(vec![label(row == 0, labels::UNCHANGED), Span::styled(part, theme.soft())])
         }));
     }

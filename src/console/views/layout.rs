@@ -113,7 +113,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let theme = app.theme;
     let wide = pen.width() >= WIDE;
     let mut states = Vec::new();
-    books(theme, &super::told_books(&app.shown), wide, &mut states);
+    books(theme, &super::steady_audit(&app.shown), wide, &mut states);
     // The state of the servers is live, even while the display is paused.
     health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
@@ -127,9 +127,9 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     if !asked && armed(app, &mut left, x + 1, true) {
         return;
     }
-    let Some(told) = headline(app) else { return };
+    let Some(subject) = headline(app) else { return };
     let x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft()) + 1;
-    match told {
+    match subject {
         Headline::Rushes(count) => {
             left.text(x, 0, &text::overview::rushes(count), theme.strong());
         }
@@ -167,8 +167,8 @@ pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
     };
     let x = pen.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
     let room = usize::from(pen.width().saturating_sub(x));
-    let told = text::launch::badge(launch, ids);
-    pen.text(x, 0, &fit(&told, room, theme.glyphs.ellipsis), theme.strong());
+    let text = text::launch::badge(launch, ids);
+    pen.text(x, 0, &fit(&text, room, theme.glyphs.ellipsis), theme.strong());
     true
 }
 
@@ -207,13 +207,13 @@ fn health(
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     out.push(Span::raw(format!("  {name} ")));
     let age = health.last_ok.map(|at| now.since(at));
-    let (glyph, [style, beside], told) = if !health.up {
+    let (glyph, [style, beside], text) = if !health.up {
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
         let locked =
             (why.data() == Some(Unread::Sql(StoreError::Locked))).then(|| text::LOCKED.to_string());
-        let told = locked.unwrap_or_else(|| figures::latency(health.latency_us));
-        (theme.glyphs.away, [theme.bad(); 2], told)
+        let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
+        (theme.glyphs.away, [theme.bad(); 2], text)
     } else if is_stale(health, now) {
         ("!", [theme.warn(); 2], text::age(age))
     } else {
@@ -222,7 +222,7 @@ fn health(
     out.push(Span::styled(glyph, style));
     if wide {
         let room = width(&figures::steady_span(0));
-        out.push(Span::styled(format!(" {}", right(&told, room, theme.glyphs.ellipsis)), beside));
+        out.push(Span::styled(format!(" {}", right(&text, room, theme.glyphs.ellipsis)), beside));
     }
 }
 
@@ -236,10 +236,10 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     };
     if wide {
         // As wide as the widest state, so that nothing beside it moves.
-        let told = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
-        let told = told.iter().map(|it| width(it)).max().unwrap_or(0);
-        let told = crate::widgets::left(&full, told, "");
-        out.push(Span::styled(format!("{glyph} {told}"), style));
+        let states = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
+        let states = states.iter().map(|it| width(it)).max().unwrap_or(0);
+        let states = crate::widgets::left(&full, states, "");
+        out.push(Span::styled(format!("{glyph} {states}"), style));
     } else {
         out.push(Span::raw(format!("{} ", text::BOOKS)));
         out.push(Span::styled(glyph.to_owned(), style));
@@ -264,17 +264,17 @@ pub(super) fn badges(app: &App) -> Line<'static> {
 /// Key hints of the context, as many as fit: packed more closely if there are many.
 pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
-    let told: Vec<_> = keymap::footer(app.context())
+    let hints: Vec<_> = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
         .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
         .collect();
-    let cells: usize = told.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
-    let gaps = told.len().saturating_sub(1);
+    let cells: usize = hints.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
+    let gaps = hints.len().saturating_sub(1);
     let gap = if cells + gaps * 3 + 2 > usize::from(pen.width()) { 2 } else { 3 };
     let mut x = 1;
-    for (key, word) in told {
+    for (key, word) in hints {
         let room = pen.width().saturating_sub(x + 1);
         if width(&key) + width(word) + 1 > usize::from(room) {
             continue;
@@ -297,7 +297,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Failure => (theme.glyphs.cross, theme.bad()),
     };
     let mut said = if app.presenter.on {
-        by_title(&app.newest, &[app.director.told()], said)
+        by_title(&app.newest, &[app.director.last_title()], said)
     } else {
         said.to_owned()
     };

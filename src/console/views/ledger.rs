@@ -135,10 +135,10 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         let fault = text::audit_log::partition_fault(&found.fault);
         notes.push((words::partition(found.partition, &fault), theme.bad()));
     }
-    let told = snapshot.alarms.iter().filter(|alarm| {
+    let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::RedisForgot { .. } | AlarmKind::Undelivered { .. })
     });
-    notes.extend(told.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
+    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
     notes
         .into_iter()
         .flat_map(|(note, style)| {
@@ -254,9 +254,9 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     add(labels::REPAIR, cures.collect(), theme.key());
     let mut advice: Vec<String> = Vec::new();
     for left in line.findings.iter().filter(|it| it.cure().is_none()) {
-        let told = words::advice(left, line.voucher_id);
-        if !advice.contains(&told) {
-            advice.push(told);
+        let shown = words::advice(left, line.voucher_id);
+        if !advice.contains(&shown) {
+            advice.push(shown);
         }
     }
     add(labels::BY_HAND, advice, theme.warn());

@@ -279,8 +279,8 @@ fn holds(line: &Recorded, wanted: &str) -> bool {
     let word = text::time::act_word(&act.act);
     let (subject, result) =
         (text::audit_log::subject(&act.subject), text::audit_log::result(&act.result));
-    let told = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
+    let fields = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
     // English names match in every language.
-    let texts = told.into_iter().chain([&*act.subject, &*act.result]);
+    let texts = fields.into_iter().chain([&*act.subject, &*act.result]);
     texts.into_iter().any(|text| text.to_lowercase().contains(wanted))
 }

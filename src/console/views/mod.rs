@@ -198,7 +198,7 @@ enum Source {
 
 /// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
 /// such order.
-fn told_books(snapshot: &Snapshot) -> Balance {
+fn steady_audit(snapshot: &Snapshot) -> Balance {
     let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
     match &snapshot.books {
         Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
@@ -394,8 +394,8 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     let page = R::page(scene.snapshot);
     let mut spans = Vec::new();
     for line in &scene.snapshot.recoveries {
-        let told = text::recovery(text::act_name(&line.act), line.done, line.planned);
-        spans.push(Span::styled(format!("{told}   "), theme.key()));
+        let text = text::recovery(text::act_name(&line.act), line.done, line.planned);
+        spans.push(Span::styled(format!("{text}   "), theme.key()));
     }
     let marked = if state.all {
         Some(text::all_marked(page.total))

@@ -58,11 +58,11 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let rows = state.rows(scene.snapshot);
     let known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
     if rows.is_empty() && !(known && pen.is_noting()) {
-        let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
-        let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
-        if let Some(told) = told {
+        let shown = state.view().query.id.map(|id| detail_rows(scene, state, id, None, w));
+        let shown = shown.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
+        if let Some(shown) = shown {
             // The order is not in SQL: its trace is the answer.
-            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told);
+            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, shown);
             return;
         }
         let said = nothing(scene, state);
@@ -74,13 +74,13 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let cursor = state.position(&rows);
     let kept = TABLE[usize::from(scene.compact)];
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row)).copied();
-    let told = match chosen.map(|order| told(scene, state, order.id, Some(order), w)) {
-        Some(told) if h < kept + DETAIL => {
-            return detail(&mut alone(pen, &mut state.scroll), theme, told);
+    let shown = match chosen.map(|order| detail_rows(scene, state, order.id, Some(order), w)) {
+        Some(shown) if h < kept + DETAIL => {
+            return detail(&mut alone(pen, &mut state.scroll), theme, shown);
         }
-        told => told,
+        shown => shown,
     };
-    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
+    let below = shown.as_ref().map_or(0, |shown| h.saturating_sub(kept).min(shown.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let mut scroll = std::mem::take(&mut state.scroll);
     table(
@@ -95,15 +95,15 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         },
     );
     state.scroll = scroll;
-    if let Some(told) = told {
-        detail(&mut pen.part(0, h - below, w, below), theme, told);
+    if let Some(shown) = shown {
+        detail(&mut pen.part(0, h - below, w, below), theme, shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
+fn detail(pen: &mut Pen<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
     let (w, h) = (pen.width(), pen.height());
     pen.rule(0, theme.glyphs.rule, theme.soft());
-    lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, told);
+    lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, rows);
 }
 
 /// The heading: query and range of the page.
@@ -128,14 +128,14 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
         let said = if late { words::LATE.read() } else { words::READING.read() };
         spans.push(Span::styled(said, theme.warn()));
     } else if !rows.is_empty() {
-        let told = match rows.first() {
+        let text = match rows.first() {
             Some(first) if !state.shows_newest() => {
                 words::held(&brief(scene, decode(first.id).issued))
             }
             _ => words::NEWEST.read().to_owned(),
         };
         let held = if state.shows_newest() { theme.soft() } else { theme.warn() };
-        spans.push(Span::styled(told, held));
+        spans.push(Span::styled(text, held));
         if let Some(order) = &state.scroll.order {
             let sorted = conventions::sorted_page(&order.head, rows.len());
             spans.push(Span::styled(format!("   {sorted}"), theme.key()));
@@ -251,10 +251,10 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     }
 }
 
-type Told = (Label, String, Style);
+type DetailRow = (Label, String, Style);
 
 /// The detail of an order, one line each: user and trace.
-fn told(
+fn detail_rows(
     scene: &Scene<'_>,
     state: &OrdersState,
     id: OrderId,
@@ -267,7 +267,7 @@ fn told(
     let decoded = decode(id);
     let at = |at: Millis| at.date_time(scene.zone);
     let partition = trace.and_then(|trace| trace.partition);
-    let mut told: Vec<Told> = vec![
+    let mut rows: Vec<DetailRow> = vec![
         (labels::ORDER, id.to_string(), theme.strong()),
         (labels::ID, words::id_says(&at(decoded.issued), &decoded, partition), plain),
     ];
@@ -277,19 +277,19 @@ fn told(
             Some(sale) => text::sale_name(voucher, &sale.title),
             None => format!("#{voucher}"),
         };
-        told.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
+        rows.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
     }
     match trace {
         None if state.is_untold(id) => {
-            told.push((labels::STANDING, words::UNTOLD.read().to_owned(), theme.warn()));
+            rows.push((labels::STANDING, words::UNTOLD.read().to_owned(), theme.warn()));
         }
-        None => told.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
-        Some(trace) => way(scene, trace, row, &mut told),
+        None => rows.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
+        Some(trace) => way(scene, trace, row, &mut rows),
     }
     if let Some(order) = row {
         let written = order.create_time;
         let before = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
-        told.push((labels::WRITTEN, exact(scene, written, before), plain));
+        rows.push((labels::WRITTEN, exact(scene, written, before), plain));
         let paid = |paid: Millis| exact(scene, paid, Some(written));
         let ended = match (order.status, order.pay_time) {
             (OrderStatus::Used, Some(at)) => {
@@ -299,18 +299,18 @@ fn told(
             (OrderStatus::Unpaid, None) => (words::NOT_YET.read().to_owned(), theme.accent()),
             (_, None) => (words::NEVER.read().to_owned(), soft),
         };
-        told.push((labels::PAID, ended.0, ended.1));
+        rows.push((labels::PAID, ended.0, ended.1));
         if !order.status.is_live() {
             let closed = order.close_time.map_or_else(
                 || text::UNKNOWN.read().to_owned(),
                 |at| exact(scene, at, Some(written)),
             );
             let word = words::status(order.status);
-            told.push((labels::CLOSED, words::and(&closed, word), theme.warn()));
+            rows.push((labels::CLOSED, words::and(&closed, word), theme.warn()));
         }
     }
     let room = usize::from(width.saturating_sub(18));
-    told.into_iter()
+    rows.into_iter()
         .flat_map(|(label, text, style)| {
             let parts = wrap(&text, room).into_iter().enumerate();
             parts.map(move |(row, part)| (if row == 0 { label.read() } else { "" }, part, style))
@@ -319,25 +319,25 @@ fn told(
 }
 
 /// Its buyer record in Redis, its stream entry, and the holder of that.
-fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Told>) {
+fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<DetailRow>) {
     let theme = scene.theme;
     let (plain, soft) = (Style::new(), theme.soft());
     // The row is newer than the trace.
     if let Some(said) = words::standing(&trace.standing).filter(|_| row.is_none()) {
         let said = scene.users.within(&said, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
-        told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
+        rows.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
         let word = if held { words::HELD } else { words::NOT_HELD };
         let at = at.map(|at| exact(scene, at, None));
-        told.push((labels::ADMITTED, words::admitted(at.as_deref(), word), plain));
+        rows.push((labels::ADMITTED, words::admitted(at.as_deref(), word), plain));
     }
     match &trace.entry {
         Some((entry, holding)) => {
-            told.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
+            rows.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
             let (said, style) = match holding {
                 Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
                 Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
@@ -348,12 +348,12 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
                     (words::pending_with(&last, consumer, *deliveries), theme.warn())
                 }
             };
-            told.push((labels::DELIVERED, said, style));
+            rows.push((labels::DELIVERED, said, style));
         }
         None if matches!(&trace.standing, Standing::Persisted { order } if order.place.is_some()) =>
         {
             let said = if trace.more { words::MORE_ENTRIES } else { words::NO_ENTRY };
-            told.push((labels::STREAM, said.read().to_owned(), soft));
+            rows.push((labels::STREAM, said.read().to_owned(), soft));
         }
         None => {}
     }
@@ -372,8 +372,8 @@ fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     }
 }
 
-fn lines(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
-    for (row, (label, value, style)) in told.into_iter().enumerate() {
+fn lines(pen: &mut Pen<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
+    for (row, (label, value, style)) in rows.into_iter().enumerate() {
         pen.text(1, row as u16, label, theme.soft());
         pen.line(16, row as u16, &Line::styled(value, style));
     }

@@ -155,9 +155,9 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
     let digits = if pen.width() >= 44 { 10 } else { 6 };
-    let told = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
-    let told = right(&told, 2 * digits + 3, theme.glyphs.ellipsis);
-    let x = pen.text(NAMES + RUSH_NAMES + 1, y, &told, Style::new()) + 2;
+    let text = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
+    let text = right(&text, 2 * digits + 3, theme.glyphs.ellipsis);
+    let x = pen.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
     let share = sent as f64 / planned.max(1) as f64;
     let cells = pen.width().saturating_sub(x).min(24);
     pen.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
@@ -180,8 +180,8 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
         if weight <= Weight::Notice {
             continue;
         }
-        let told = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
-        let rows = in_rows(scene, &told, cells, 2);
+        let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
+        let rows = in_rows(scene, &shown, cells, 2);
         let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
         free = rest;
         blocks.push((at, weight, rows));
@@ -228,8 +228,8 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
 }
 
 /// Most rows of text: an error of another program may be a page long.
-fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String> {
-    let mut rows = wrap(told, usize::from(cells));
+fn in_rows(scene: &Scene<'_>, text: &str, cells: u16, most: usize) -> Vec<String> {
+    let mut rows = wrap(text, usize::from(cells));
     if rows.len() > most {
         let rest = rows.split_off(most.saturating_sub(1)).join(" ");
         rows.push(scene.fit(&rest, cells));
@@ -244,13 +244,13 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     if alarms.is_empty() {
         return (vec![Line::styled(text::NOTHING_WRONG, theme.soft())], 0);
     }
-    let told: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
-    let column = told.iter().map(text::Told::indent).max().unwrap_or(0);
+    let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
+    let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
     let room = |indent: usize| cells.saturating_sub(5 + indent as u16);
     let mut rows = Vec::new();
     let shown = alarms.len().min(usize::from(most));
     let mut spare = usize::from(most) - shown;
-    for (alarm, told) in alarms.iter().zip(told).take(shown) {
+    for (alarm, line) in alarms.iter().zip(texts).take(shown) {
         let style = match alarm.urgency {
             Urgency::Critical => theme.bad(),
             Urgency::Warning => theme.warn(),
@@ -259,11 +259,11 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
         // Text is aligned in one column, unless that would truncate it.
         // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
-        let fits = wrap(&told.words, usize::from(room(column))).len() <= most;
-        let indent = if fits { column } else { told.indent() };
-        let lines = in_rows(scene, &told.words, room(indent), most);
+        let fits = wrap(&line.words, usize::from(room(column))).len() <= most;
+        let indent = if fits { column } else { line.indent() };
+        let lines = in_rows(scene, &line.words, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
-        let figure = told.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
+        let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {
             let (sign, before) =
                 if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };

@@ -55,9 +55,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             scene.last_known(cells(scene, &rows[row], marked, columns))
         },
     );
-    if let Some(told) = none.filter(|_| !pen.is_noting()) {
+    if let Some(text) = none.filter(|_| !pen.is_noting()) {
         // In place of the rows: in a rush they come and go with each snapshot.
-        pen.text(1, top + 1, &scene.fit(&told, w.saturating_sub(2)), theme.soft());
+        pen.text(1, top + 1, &scene.fit(&text, w.saturating_sub(2)), theme.soft());
     }
     if let Some(line) = chosen {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
@@ -196,11 +196,11 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
         detail_line(pen, theme, y, &label, &value);
         y += 1;
     }
-    let told = match line.verdict {
+    let text = match line.verdict {
         Some(verdict) => text::judged(verdict),
         None => text::UNKNOWN.to_owned(),
     };
-    detail_line(pen, theme, y, &details::VERDICT, &Line::raw(told));
+    detail_line(pen, theme, y, &details::VERDICT, &Line::raw(text));
     y += 1;
     let fault = fault(scene, line).unwrap_or_else(|| details::NO_FAULT.to_owned());
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };

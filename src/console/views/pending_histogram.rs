@@ -88,12 +88,12 @@ fn column(pen: &mut Pen<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64)
             Some(1..) => theme.accent(),
             _ => theme.soft(),
         };
-        let told = match count {
+        let text = match count {
             Some(count) => figures::within(*count, usize::from(COUNT)),
             None => text::UNKNOWN.to_owned(),
         };
         let mut place = pen.part(0, y, names + COUNT + 2, 1);
-        place.line_right(0, &Span::styled(told, style).into());
+        place.line_right(0, &Span::styled(text, style).into());
         let Some(count) = count.filter(|_| counted > 0) else { continue };
         let share = count as f64 / counted as f64;
         pen.line(at, y, &bar(theme, share, cells, style, None).into());

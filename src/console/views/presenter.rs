@@ -9,7 +9,7 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
 use seckill_model::{Millis, Phase, ledger::Balance};
 
-use super::{COMPLETE, Source, layout, big_figure::Figure, is_stale, told_books};
+use super::{COMPLETE, Source, layout, big_figure::Figure, is_stale, steady_audit};
 use crate::{
     app::App,
     launch::Standing,
@@ -78,7 +78,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
     layout::keys(app, &mut pen.part(0, h - 1, w, 1));
     let roomy = h >= COMPLETE.1;
-    let told = alarm(app, w);
+    let text = alarm(app, w);
     // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
     // end.
     let kept = match (app.story.is_blank(), roomy) {
@@ -98,11 +98,11 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
         pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
     // Its row is reserved, so that nothing moves when an alarm appears.
-    if roomy || (told.is_some() && !shared) {
+    if roomy || (text.is_some() && !shared) {
         bottom = bottom.saturating_sub(1);
     }
-    let most = usize::from(ANSWER - u16::from(shared && told.is_some()));
-    pen.line(1, bottom, &told.unwrap_or_default());
+    let most = usize::from(ANSWER - u16::from(shared && text.is_some()));
+    pen.line(1, bottom, &text.unwrap_or_default());
     let mut lines = layout::answer_lines(app, w);
     lines.truncate(most);
     let from = (h - 1).saturating_sub(lines.len() as u16);
@@ -115,9 +115,9 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     if let Some(page) = page(app) {
         draw_page(&mut area, theme, &page);
     } else {
-        let told = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
+        let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
         let y = area.height() / 2;
-        centred(&mut area, y, &told, theme.strong());
+        centred(&mut area, y, &text, theme.strong());
     }
 }
 
@@ -135,11 +135,11 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
         more => format!("  {}", words::more(more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let told = words::alarm(&first.kind);
-    let told = told.figure.map_or(told.words.clone(), |it| format!("{it}  {}", told.words));
-    let told = fit(&told, room, theme.glyphs.ellipsis);
+    let text = words::alarm(&first.kind);
+    let text = text.figure.map_or(text.words.clone(), |it| format!("{it}  {}", text.words));
+    let text = fit(&text, room, theme.glyphs.ellipsis);
     Some(Line::from(vec![
-        Span::styled(format!("! {told}"), style),
+        Span::styled(format!("! {text}"), style),
         Span::styled(more, theme.soft()),
     ]))
 }
@@ -159,8 +159,8 @@ fn page(app: &App) -> Option<Page> {
                 small: vec![
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), words::WAITING),
-                    flight(theme, &told_books(&app.shown)),
-                    books(theme, &told_books(&app.shown)),
+                    flight(theme, &steady_audit(&app.shown)),
+                    books(theme, &steady_audit(&app.shown)),
                 ],
             });
         }
@@ -184,8 +184,8 @@ fn page(app: &App) -> Option<Page> {
         small: vec![
             second(app, sale),
             written(app, sale),
-            flight(theme, &told_books(&app.shown)),
-            books(theme, &told_books(&app.shown)),
+            flight(theme, &steady_audit(&app.shown)),
+            books(theme, &steady_audit(&app.shown)),
         ],
     })
 }
@@ -345,14 +345,14 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     y += SIGN_ROWS * large.1 + label_gap;
     label(pen, theme, (0, w), y, &page.large);
     y += 1 + around;
-    if let Some((part, told)) = &page.left {
+    if let Some((part, text)) = &page.left {
         let cells = w.saturating_sub(SHARE);
         let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
         for row in 0..bar_rows {
             pen.line(0, y + row, &line);
         }
-        let told = right(told, usize::from(SHARE), theme.glyphs.ellipsis);
-        pen.text(cells, y + bar_rows / 2, &told, theme.strong());
+        let text = right(text, usize::from(SHARE), theme.glyphs.ellipsis);
+        pen.text(cells, y + bar_rows / 2, &text, theme.strong());
         y += bar_rows + below;
     }
     y += most;
@@ -397,8 +397,8 @@ fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     title(pen, theme, 0, page);
     let w = pen.width();
     for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
-        let told = format!("{}  {}", figure.in_a_row(theme), figure.label);
-        centred(&mut pen.part(0, 2 + row, w, 1), 0, &told, theme.strong());
+        let text = format!("{}  {}", figure.in_a_row(theme), figure.label);
+        centred(&mut pen.part(0, 2 + row, w, 1), 0, &text, theme.strong());
     }
 }
 
@@ -418,7 +418,7 @@ fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
 /// The label in the given width, with the age of outdated figures.
 fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Style) {
     let cells = usize::from(cells);
-    let (told, style) = match &figure.age {
+    let (text, style) = match &figure.age {
         None => (label.to_owned(), Style::new()),
         Some(age) => {
             let both = format!("{label}  {age}");
@@ -426,12 +426,12 @@ fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Sty
             (if width(&both) > cells { age.clone() } else { both }, theme.warn())
         }
     };
-    (fit(&told, cells, theme.glyphs.ellipsis), style)
+    (fit(&text, cells, theme.glyphs.ellipsis), style)
 }
 
 fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let (told, style) = named(theme, figure, &figure.label, cells);
-    centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
+    let (text, style) = named(theme, figure, &figure.label, cells);
+    centred(&mut pen.part(from, y, cells, 1), 0, &text, style);
 }
 
 /// The label, right-aligned below its figure.
@@ -442,8 +442,8 @@ fn below_it(
     (y, end): (u16, u16),
     figure: &Figure,
 ) {
-    let (told, style) = named(theme, figure, figure.called(cells).0, cells);
-    pen.text(from + end.saturating_sub(width(&told) as u16), y, &told, style);
+    let (text, style) = named(theme, figure, figure.called(cells).0, cells);
+    pen.text(from + end.saturating_sub(width(&text) as u16), y, &text, style);
 }
 
 /// A figure and its short label in one row.
@@ -468,7 +468,7 @@ fn plain(pen: &mut Pen<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figur
     pen.text(x, y, &signs, figure.style.patch(theme.strong()));
 }
 
-fn centred(pen: &mut Pen<'_>, y: u16, told: &str, style: Style) {
-    let x = usize::from(pen.width()).saturating_sub(width(told)) / 2;
-    pen.text(x as u16, y, told, style);
+fn centred(pen: &mut Pen<'_>, y: u16, text: &str, style: Style) {
+    let x = usize::from(pen.width()).saturating_sub(width(text)) / 2;
+    pen.text(x as u16, y, text, style);
 }

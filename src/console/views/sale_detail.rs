@@ -103,18 +103,18 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (words::PERSISTED, Some(sale.persisted), sale.admitted),
     ];
     let line = |shares: bool| {
-        let mut told = Vec::new();
+        let mut spans = Vec::new();
         for (label, count, of) in steps {
-            let arrow = if told.is_empty() { "" } else { " → " };
-            told.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
+            let arrow = if spans.is_empty() { "" } else { " → " };
+            spans.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
             let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
-            told.push(Span::styled(figure, theme.strong()));
+            spans.push(Span::styled(figure, theme.strong()));
             // No share of zero.
             if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
-                told.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
+                spans.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
             }
         }
-        Line::from(told)
+        Line::from(spans)
     };
     let whole = line(true);
     let fits = whole.width() <= usize::from(pen.width());
@@ -146,9 +146,9 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
     if let Some(known) = known {
-        let told = format!(" {} ", words::counted(scene.now.since(known.taken)));
-        let x = pen.width().saturating_sub(width(&told) as u16 + 2);
-        pen.text(x, 0, &told, scene.theme.soft());
+        let text = format!(" {} ", words::counted(scene.now.since(known.taken)));
+        let x = pen.width().saturating_sub(width(&text) as u16 + 2);
+        pen.text(x, 0, &text, scene.theme.soft());
     }
 }
 
@@ -164,13 +164,13 @@ fn again(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let users = |known: &Vec<(UserId, u64)>| {
         words::repeat_buyers(known.iter().map(|(user, n)| (scene.users.number(*user), *n)))
     };
-    let told = known.map_or_else(|| text::UNKNOWN.to_string(), users);
+    let text = known.map_or_else(|| text::UNKNOWN.to_string(), users);
     let hint = words::shows_users();
-    let end = x + width(&told) as u16 + 2 + width(&hint) as u16;
+    let end = x + width(&text) as u16 + 2 + width(&hint) as u16;
     if known.is_some_and(|known| !known.is_empty()) && end <= pen.width() {
         pen.line_right(0, &Line::styled(hint, scene.theme.soft()));
     }
-    pen.text(x, 0, &scene.fit(&told, pen.width().saturating_sub(x)), Style::new());
+    pen.text(x, 0, &scene.fit(&text, pen.width().saturating_sub(x)), Style::new());
 }
 
 /// The stock since this node first saw the sale, up to the snapshot.

@@ -75,15 +75,15 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     }
     let (strong, soft) = (Style::new(), theme.soft());
     let left = sale.stock;
-    let fits = |told: &String| width(told) <= usize::from(most);
-    let (told, style, full) = match (sale.phase, left) {
+    let fits = |text: &String| width(text) <= usize::from(most);
+    let (text, style, full) = match (sale.phase, left) {
         (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
         (_, None) => (text::left_in_redis(sale), theme.warn(), soft),
         (Phase::Ended, Some(left @ 1..)) if wide => {
             let left = left.unsigned_abs();
             let full = Some(text::ended_with(&figures::thousands(left))).filter(fits);
-            let told = full.unwrap_or_else(|| text::ended_with(&figures::compact(left as f64)));
-            (told, soft, soft)
+            let text = full.unwrap_or_else(|| text::ended_with(&figures::compact(left as f64)));
+            (text, soft, soft)
         }
         (Phase::Ended, _) => (text::phase(Phase::Ended).to_owned(), soft, soft),
         (Phase::SoldOut, _) => (text::phase(Phase::SoldOut).to_owned(), theme.strong(), soft),
@@ -103,19 +103,19 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
                 figures::signed(left)
             };
             let whole = width(&whole(sale.initial, wide)) <= usize::from(most);
-            let told = if whole && fits(&full) { full } else { short(left, sale.initial, wide) };
-            (told, strong, theme.accent())
+            let text = if whole && fits(&full) { full } else { short(left, sale.initial, wide) };
+            (text, strong, theme.accent())
         }
     };
-    let told = fit(&told, usize::from(most), theme.glyphs.ellipsis);
-    let from = figure_end.saturating_sub(width(&told) as u16);
+    let text = fit(&text, usize::from(most), theme.glyphs.ellipsis);
+    let from = figure_end.saturating_sub(width(&text) as u16);
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let name = scene.fit(
         &name,
         figure_end.saturating_sub(figure).min(from).saturating_sub(if wide { 4 } else { 3 }),
     );
     pen.text(2, y, &name, if over { soft } else { strong });
-    let x = pen.text(from, y, &told, style) + 2;
+    let x = pen.text(from, y, &text, style) + 2;
     let line = match (sale.phase, left) {
         (Phase::Planned, _) => {
             vec![Span::styled(theme.glyphs.waiting.repeat(usize::from(cells)), soft)]
@@ -136,7 +136,7 @@ fn whole(initial: u64, wide: bool) -> String {
 
 /// Cells of a sale's figure during and after the sale, out of `most`.
 fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
-    let cells = |told: &str| width(told) as u16;
+    let cells = |text: &str| width(text) as u16;
     let full = cells(&whole(sale.initial, wide));
     let figure = if full <= most {
         full

@@ -93,11 +93,11 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
     if page.partitions.len() > 1 {
-        let told = match state.view().partition {
+        let text = match state.view().partition {
             Some(number) => words::partition(number, page.partitions.len()),
             None => words::ALL.read().to_owned(),
         };
-        heading.push_span(Span::raw(format!("  {told}")));
+        heading.push_span(Span::raw(format!("  {text}")));
     }
     pen.line(1, 0, &heading);
     let mut spans = Vec::new();
@@ -126,13 +126,13 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
 fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
-    let (lag, told) = lag(scene, state, whole, BRIEF);
+    let (lag, text) = lag(scene, state, whole, BRIEF);
     spans.extend(lag);
     spans.push(Span::styled(format!("  {} ", labels::PENDING.read()), soft));
     spans.push(Span::raw(field(whole.pending, BRIEF)));
     spans.push(Span::styled(format!("  {} ", labels::LENGTH.read()), soft));
     spans.push(Span::raw(field(whole.length, BRIEF)));
-    spans.extend(told);
+    spans.extend(text);
     Line::from(spans)
 }
 
@@ -162,12 +162,12 @@ fn lag(
     };
     let flow = state.flow().unwrap_or(scene.lag);
     let (glyph, style) = stream_panel::arrow(theme, flow, lag);
-    let told = match flow.trend().filter(|_| lag > 0) {
+    let text = match flow.trend().filter(|_| lag > 0) {
         Some(Ordering::Greater) => Some(words::grows(flow.growth())),
         _ => flow.drains_in().map(text::drains_in),
     };
     let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
-    (spans, told.map(|told| Span::styled(format!("  {told}"), theme.soft())))
+    (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft())))
 }
 
 /// Cells of an entry's ID, so that nothing behind it moves.
@@ -203,7 +203,7 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     ];
     let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
     let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
-    pending.extend(oldest.map(|told| soft(format!("  {told}"))));
+    pending.extend(oldest.map(|shown| soft(format!("  {shown}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
         // The group was created at the start and has read nothing.
         Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
@@ -215,9 +215,9 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         Some(read) => words::read_of(&figures::within(read, 9), whole.added),
         None => words::not_counted(whole.added),
     };
-    let (lag, told) = lag(scene, state, whole, FIELD);
+    let (lag, shown) = lag(scene, state, whole, FIELD);
     let right = [
-        (labels::LAG, lag.into_iter().chain(told).collect()),
+        (labels::LAG, lag.into_iter().chain(shown).collect()),
         (labels::PENDING, pending),
         (labels::DELIVERED, delivered),
         (labels::READ, vec![Span::raw(read)]),
@@ -408,13 +408,13 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
             };
             let taken = widgets::width(word) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
-            let told = format!("{word} {} {state}", scene.fit(consumer, room));
+            let text = format!("{word} {} {state}", scene.fit(consumer, room));
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
                 Some(NodeState::Dead) => theme.broken(),
             };
-            Cell::new(told.trim_end(), style)
+            Cell::new(text.trim_end(), style)
         }
     }
 }
@@ -479,8 +479,8 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         (labels::FAULT, fault, faulty),
     ];
     // In a low window the table shows the first ones.
-    let told = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
-    for (row, (label, value, style)) in rows.into_iter().skip(told).enumerate() {
+    let top = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
+    for (row, (label, value, style)) in rows.into_iter().skip(top).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);
         detail_line(pen, theme, row as u16 + 1, label.read(), &value);
     }

@@ -41,10 +41,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     let (blind, w) = (scene.is_blind(), pen.width());
     pen.line(0, 0, &lag(scene, stream));
     if let Some(wait) = scene.lag.drains_in().filter(|_| !blind) {
-        let (told, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
+        let (text, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
         // A truncated duration would be misread.
-        if usize::from(x) + width(&told) <= usize::from(w) {
-            pen.text(x, 0, &told, theme.soft());
+        if usize::from(x) + width(&text) <= usize::from(w) {
+            pen.text(x, 0, &text, theme.soft());
         }
     }
     if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && w >= ROOM_FOR_KEPT) {
@@ -68,12 +68,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     let mut x = BEHIND - 2;
     let gap = if w >= 50 { 3 } else { 1 };
     // A lock that is never released needs attention; a queue does not.
-    for (count, told, style) in [
+    for (count, text, style) in [
         (orphans, words::orphans(orphans), theme.warn()),
         (waiting, words::waiting(waiting), theme.soft()),
     ] {
-        if count > 0 && usize::from(x) + width(&told) <= usize::from(pen.width()) {
-            x = pen.text(x, 3, &told, style) + gap;
+        if count > 0 && usize::from(x) + width(&text) <= usize::from(pen.width()) {
+            x = pen.text(x, 3, &text, style) + gap;
         }
     }
     if consumers > 0 {
@@ -139,12 +139,12 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
     let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
     let mut spans = vec![Span::styled(head, theme.heading())];
-    let (told, style) = match stream.lag {
+    let (text, style) = match stream.lag {
         _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad()),
         None => (text::lag(None), theme.warn()),
         lag => (text::lag(lag), Style::new()),
     };
-    spans.push(Span::styled(left(&told, LAG, theme.glyphs.ellipsis), style));
+    spans.push(Span::styled(left(&text, LAG, theme.glyphs.ellipsis), style));
     let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);
     let (glyph, style) = arrow(theme, scene.lag, lag);
     spans.push(Span::styled(format!(" {glyph}"), style));

@@ -69,7 +69,7 @@ impl Fit {
         width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
     }
 
-    fn told(self, count: u64) -> String {
+    fn count_text(self, count: u64) -> String {
         if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) }
     }
 }
@@ -120,11 +120,11 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
                 view => view == View::Letters,
             };
             let style = if loud { theme.warn() } else { theme.soft() };
-            let told = fit.told(count);
+            let text = fit.count_text(count);
             if fit.below {
-                pen.text(start, 1, &format!(" {told} "), style);
+                pen.text(start, 1, &format!(" {text} "), style);
             } else {
-                pen.text(x + 1, 0, &told, style);
+                pen.text(x + 1, 0, &text, style);
             }
         }
         x = end + fit.gap;

@@ -54,18 +54,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let title = titles.into_iter().find(fits).unwrap_or_default();
     let heading = title.width();
     pen.line(0, 0, &title);
-    let told = match state.moment() {
+    let text = match state.moment() {
         Some(at) => Line::styled(time::moment(&at.time_of_day(scene.zone)), theme.key()),
         None => Line::styled(time::last(state.window()), theme.soft()),
     };
-    let fits = heading + 2 + told.width() <= usize::from(pen.width());
+    let fits = heading + 2 + text.width() <= usize::from(pen.width());
     if !fits && state.moment().is_some() {
         // The selected moment matters more than the heading.
         let w = pen.width();
         pen.part(0, 0, w, 1).clear();
     }
     if fits || state.moment().is_some() {
-        pen.line_right(0, &told);
+        pen.line_right(0, &text);
     }
     let w = pen.width();
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
@@ -187,10 +187,10 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
 const FIGURE: usize = 6;
 
 /// Labels and figures at constant positions.
-fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
+fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, text: &[(&str, String)]) {
     let mut x = 0;
     let gap = if pen.width() >= 50 { 3 } else { 1 };
-    for (label, figure) in told {
+    for (label, figure) in text {
         // A truncated figure would be misread.
         if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
             break;
@@ -208,10 +208,10 @@ fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
     let Some((first, more)) = lines.split_first() else { return };
     let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
     let x = pen.text(0, 1, glyph, style) + 1;
-    let told = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
+    let text = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
     let more = if more.is_empty() { String::new() } else { time::more_events(more.len()) };
     // A truncated count would be misread.
     let room = pen.width().saturating_sub(x + width(&more) as u16);
-    let x = pen.text(x, 1, &scene.fit(&told, room), Style::new());
+    let x = pen.text(x, 1, &scene.fit(&text, room), Style::new());
     pen.text(x, 1, &more, Style::new());
 }

@@ -30,19 +30,19 @@ impl Users {
         }
         let user = user.map(|user| user.to_string()).unwrap_or_default();
         let field = text.contains(FIELD_USER);
-        let mut told = String::with_capacity(text.len());
+        let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
             let (before, from) = rest.split_at(start);
             let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
             let (digits, after) = from.split_at(end);
-            told.push_str(before);
-            let named = ["buyer ", "user ", "买家 "].iter().any(|it| told.ends_with(it));
+            out.push_str(before);
+            let named = ["buyer ", "user ", "买家 "].iter().any(|it| out.ends_with(it));
             let meant = digits == user && (named || digits.len() >= TELLING);
-            told.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
+            out.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
             rest = after;
         }
-        told + rest
+        out + rest
     }
 }
 
@@ -65,14 +65,14 @@ mod tests {
     #[test]
     fn a_text_keeps_every_number_but_the_users() {
         let within = |text, user: Option<u64>| Users::MASKED.within(text, user.map(UserId));
-        let told = "buyer 1004 already holds order 910041004 for voucher 7";
-        assert_eq!(within(told, Some(1_004)), told.replace("buyer 1004", "buyer ***04"));
+        let label = "buyer 1004 already holds order 910041004 for voucher 7";
+        assert_eq!(within(label, Some(1_004)), label.replace("buyer 1004", "buyer ***04"));
         assert_eq!(within("买家 5 已持有 #5 的订单 5", Some(5)), "买家 *** 已持有 #5 的订单 5");
         assert_eq!(within("delivered 5 times", Some(5)), "delivered 5 times");
         assert_eq!(within("buyer 5 holds order 9", Some(5)), "buyer *** holds order 9");
         assert_eq!(within("Duplicate entry '1004-7'", Some(1_004)), "Duplicate entry '***04-7'");
         let garbage = "field userId holds '1004x', which is not a number";
         assert_eq!(within(garbage, None), garbage.replace("1004", "***04"));
-        assert_eq!(Users { shown: true }.within(told, Some(UserId(1_004))), told);
+        assert_eq!(Users { shown: true }.within(label, Some(UserId(1_004))), label);
     }
 }

@@ -199,12 +199,12 @@ fn clocks(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
     pen.text(0, 0, &first, theme.soft());
     if w >= 3 * room + 4 {
         let middle = w / 2;
-        let told = (shown.clock)(axis.begin(middle));
-        pen.text(middle.saturating_sub(room / 2), 0, &told, theme.soft());
+        let text = (shown.clock)(axis.begin(middle));
+        pen.text(middle.saturating_sub(room / 2), 0, &text, theme.soft());
     }
     if w >= 2 * room + 2 {
-        let told = (shown.clock)(shown.until);
-        pen.text(w.saturating_sub(room), 0, &told, theme.soft());
+        let text = (shown.clock)(shown.until);
+        pen.text(w.saturating_sub(room), 0, &text, theme.soft());
     }
 }
 

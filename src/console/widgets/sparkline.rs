@@ -61,7 +61,7 @@ mod tests {
     fn a_value_holds_until_the_next_and_an_outage_is_none() {
         let points = [(Millis(10), Some(9)), (Millis(20), None), (Millis(30), Some(4))];
         let curve = Curve { points: &points, span: (Millis(0), Millis(40)), top: 9 };
-        let told = [0, 10, 19, 20, 30, 99].map(|at| curve.at(Millis(at)));
-        assert_eq!(told, [None, Some(9), Some(9), None, Some(4), Some(4)]);
+        let text = [0, 10, 19, 20, 30, 99].map(|at| curve.at(Millis(at)));
+        assert_eq!(text, [None, Some(9), Some(9), None, Some(4), Some(4)]);
     }
 }
