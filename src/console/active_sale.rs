@@ -15,9 +15,9 @@ const LAST_MS: u64 = 60_000;
 
 /// The active sale, and when it last sold.
 #[derive(Debug, Default)]
-pub(crate) struct Selling(Option<(VoucherId, Millis)>);
+pub(crate) struct ActiveSale(Option<(VoucherId, Millis)>);
 
-impl Selling {
+impl ActiveSale {
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         self.0.map(|(sale, _)| sale)
     }

@@ -11,12 +11,12 @@ use super::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Drafts {
+pub(crate) struct FormDrafts {
     rush: Option<RushForm>,
     launch: Option<LaunchForm>,
 }
 
-impl Drafts {
+impl FormDrafts {
     /// The command was sent: the next form starts empty.
     pub(super) fn settle(&mut self, intent: &Intent) {
         match intent {

@@ -29,9 +29,9 @@ impl Drawn {
 /// Buffers output until the frame is complete. Clones share the buffer: the terminal library keeps one of them and
 /// flushes mid-frame.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ink(Arc<Mutex<Vec<u8>>>);
+pub(super) struct FrameWriter(Arc<Mutex<Vec<u8>>>);
 
-impl Ink {
+impl FrameWriter {
     fn held(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ impl Ink {
     }
 }
 
-impl Write for Ink {
+impl Write for FrameWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -73,15 +73,15 @@ mod tests {
 
     #[test]
     fn a_picture_goes_out_whole_and_is_counted() {
-        let ink = Ink::default();
-        let mut hand = ink.clone();
+        let writer = FrameWriter::default();
+        let mut hand = writer.clone();
         let (mut out, mut drawn) = (Vec::new(), Drawn::default());
-        ink.send(&mut out, &mut drawn).unwrap();
+        writer.send(&mut out, &mut drawn).unwrap();
         assert_eq!((out.as_slice(), drawn.mean()), (&b""[..], None), "nothing is no picture");
         hand.write_all(b"ab").unwrap();
         hand.flush().unwrap();
         hand.write_all(b"c").unwrap();
-        ink.send(&mut out, &mut drawn).unwrap();
+        writer.send(&mut out, &mut drawn).unwrap();
         assert_eq!(out, b"\x1b[?2026habc\x1b[?2026l");
         assert_eq!(drawn, Drawn { pictures: 1, bytes: 19, last: 19 });
     }

@@ -17,13 +17,13 @@ const SLOW_S: f64 = 300.0;
 
 /// Recent samples of the lag.
 #[derive(Debug, Default)]
-pub(crate) struct Flow {
+pub(crate) struct LagTrend {
     past: VecDeque<(Millis, u64)>,
     trend: Option<Ordering>,
     growth: f64,
 }
 
-impl Flow {
+impl LagTrend {
     /// Adds the lag of a snapshot; `None` if it is unknown.
     pub(crate) fn push(&mut self, taken: Millis, lag: Option<u64>) {
         let Some(lag) = lag else {
@@ -124,8 +124,8 @@ mod tests {
 
     type Reading = (Option<Ordering>, Option<u64>);
 
-    fn replay(lags: impl IntoIterator<Item = u64>) -> (Flow, Vec<Reading>) {
-        let mut flow = Flow::default();
+    fn replay(lags: impl IntoIterator<Item = u64>) -> (LagTrend, Vec<Reading>) {
+        let mut flow = LagTrend::default();
         let mut readings = Vec::new();
         for (tick, lag) in lags.into_iter().enumerate() {
             flow.push(Millis(tick as i64 * 250), Some(lag));

@@ -14,9 +14,9 @@ const BELIEVED_MS: i64 = 3_000;
 
 /// A job, whether it is paused, and until when that overrides the snapshots.
 #[derive(Debug, Default)]
-pub(crate) struct Switched(Vec<(String, bool, Millis)>);
+pub(crate) struct OptimisticJobs(Vec<(String, bool, Millis)>);
 
-impl Switched {
+impl OptimisticJobs {
     /// Returns the snapshot with the overrides applied.
     fn over(&mut self, mut picture: Arc<Snapshot>, now: Millis) -> Arc<Snapshot> {
         let differs = |job: &str, paused: bool, picture: &Snapshot| {

@@ -93,7 +93,7 @@ impl App {
         }
         held.remove(node_of(&holder));
         let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
-            return self.note(words::NOBODY.read());
+            return self.note(words::NO_OTHER_CONSUMER.read());
         };
         self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, to)));
     }

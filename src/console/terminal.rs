@@ -30,7 +30,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, frame_writer::Ink, views, widgets::Halves};
+use super::{app::App, frame_writer::FrameWriter, views, widgets::Halves};
 
 /// The console owns the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -59,8 +59,8 @@ pub(super) trait Stage {
 pub(super) struct Screen {
     /// Never dropped: its drop prints to standard error when the terminal is gone, and panics if that is the same
     /// terminal. [`leave`] does all that is needed.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Ink>>>,
-    ink: Ink,
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<FrameWriter>>>,
+    writer: FrameWriter,
     halves: Halves,
     /// Mouse capture is on.
     mouse: bool,
@@ -71,12 +71,12 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
-        let ink = Ink::default();
-        let terminal = Terminal::new(CrosstermBackend::new(ink.clone()))?;
+        let writer = FrameWriter::default();
+        let terminal = Terminal::new(CrosstermBackend::new(writer.clone()))?;
         enter()?;
         Ok(Self {
             terminal: ManuallyDrop::new(terminal),
-            ink,
+            writer,
             halves: Halves::default(),
             mouse: false,
         })
@@ -118,7 +118,7 @@ impl Stage for Screen {
                 halves.settle(frame.buffer_mut());
             })
             .map(|_| ())?;
-        self.ink.send(&mut stdout().lock(), &mut app.drawn)
+        self.writer.send(&mut stdout().lock(), &mut app.drawn)
     }
 
     fn suspend(&mut self) -> io::Result<()> {

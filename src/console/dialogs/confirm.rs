@@ -17,7 +17,7 @@ use crate::{
         conventions,
     },
     theme::Theme,
-    widgets::{self, Pen, wrap},
+    widgets::{self, Canvas, wrap},
 };
 
 /// What a confirmation does.
@@ -303,12 +303,12 @@ impl Confirm {
     /// Draws the question, with `word` for its subject; returns the cursor position, if any.
     pub(crate) fn draw(
         &self,
-        pen: &mut Pen<'_>,
+        canvas: &mut Canvas<'_>,
         theme: Theme,
         word: impl Fn(&str) -> String,
     ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
-        let width = pen.width().saturating_sub(4).min(66);
+        let width = canvas.width().saturating_sub(4).min(66);
         let text: Vec<Vec<String>> = self
             .lines
             .iter()
@@ -327,9 +327,9 @@ impl Confirm {
         };
         let gaps = (0..text.len()).filter(|place| !in_list(*place)).count();
         // Blank lines between the sentences if there is room.
-        let airy = rows + gaps + 2 * field + 6 <= usize::from(pen.height());
+        let airy = rows + gaps + 2 * field + 6 <= usize::from(canvas.height());
         let height = if airy { rows + gaps + 2 * field + 5 } else { rows + field + 3 };
-        let mut panel = panel(pen, theme, (width, height as u16), &word(&self.title));
+        let mut panel = panel(canvas, theme, (width, height as u16), &word(&self.title));
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let field_at = last.saturating_sub(if airy { 2 } else { 1 });
         let number_at = match self.reason {

@@ -10,7 +10,7 @@ use crate::{
     export::Format,
     text::export as words,
     theme::Theme,
-    widgets::{Extent, Pen, fit, right, width},
+    widgets::{Extent, Canvas, fit, right, width},
 };
 
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl ExportMenu {
         Format::ALL.into_iter().find(|format| format.letter() == letter)
     }
 
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) {
-        let cells = pen.width().saturating_sub(4).min(WIDTH);
-        let mut panel = panel(pen, theme, (cells, Format::ALL.len() as u16 + 6), &words::TITLE);
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) {
+        let cells = canvas.width().saturating_sub(4).min(WIDTH);
+        let mut panel = panel(canvas, theme, (cells, Format::ALL.len() as u16 + 6), &words::TITLE);
         let inner = cells.saturating_sub(6);
         for (row, format) in Format::ALL.into_iter().enumerate() {
             // A blank line between screen and table formats.

@@ -11,7 +11,7 @@ use crate::{
     keymap::Action,
     text::commands::CANCEL,
     theme::Theme,
-    widgets::{Pen, fit, left, plain, width, wrap},
+    widgets::{Canvas, fit, left, plain, width, wrap},
 };
 
 /// Most characters of a field, as many as a reason in the log has; limits accidental pastes.
@@ -126,13 +126,13 @@ impl Form {
     /// the hint.
     pub(crate) fn draw(
         &self,
-        pen: &mut Pen<'_>,
+        canvas: &mut Canvas<'_>,
         theme: Theme,
         notes: &[String],
         widest: &[String],
     ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
-        let width = pen.width().saturating_sub(4).min(66);
+        let width = canvas.width().saturating_sub(4).min(66);
         let room = width.saturating_sub(LABEL + 6);
         let shown: Vec<Vec<String>> = self
             .fields
@@ -154,9 +154,9 @@ impl Form {
         let beyond = |lines: usize| -> usize {
             shown.iter().map(|shown| shown.len().saturating_sub(lines)).sum()
         };
-        let airy = rows + gaps + 3 + beyond(2) <= usize::from(pen.height());
+        let airy = rows + gaps + 3 + beyond(2) <= usize::from(canvas.height());
         let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
-        let mut panel = panel(pen, theme, (width, height as u16), &self.title);
+        let mut panel = panel(canvas, theme, (width, height as u16), &self.title);
         let mut cursor = None;
         let mut y = if airy { 2 } else { 1 };
         for (place, (field, shown)) in self.fields.iter().zip(shown).enumerate() {
@@ -221,12 +221,12 @@ fn flat(paste: &str) -> impl Iterator<Item = char> {
 
 /// Draws a text over the full width, scrolled to its cursor; returns the cursor position.
 pub(crate) fn draw_input(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     input: &Input,
     underlined: bool,
 ) -> Option<(u16, u16)> {
-    let room = usize::from(pen.width());
+    let room = usize::from(canvas.width());
     let before: String = input.value().chars().take(input.cursor()).collect();
     let before = width(&before);
     let scroll = before.saturating_sub(room.saturating_sub(1));
@@ -243,9 +243,9 @@ pub(crate) fn draw_input(
     let style =
         if underlined { style.add_modifier(ratatui::style::Modifier::UNDERLINED) } else { style };
     // Overflow is scrolled out: an ellipsis would look like part of the text.
-    pen.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
+    canvas.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
     let column = before.saturating_sub(skipped);
-    pen.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
+    canvas.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
 }
 
 #[cfg(test)]

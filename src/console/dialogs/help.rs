@@ -7,7 +7,7 @@ use crate::{
     keymap::{Context, Key, table},
     text,
     theme::Theme,
-    widgets::{Pen, left},
+    widgets::{Canvas, left},
 };
 
 #[derive(Debug, Default)]
@@ -29,19 +29,19 @@ impl Help {
         self.scroll = if forward { self.scroll + 5 } else { self.scroll.saturating_sub(5) };
     }
 
-    pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) {
-        let wide = pen.width() >= 108;
-        let width = if wide { 116 } else { 70 }.min(pen.width().saturating_sub(2));
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) {
+        let wide = canvas.width() >= 108;
+        let width = if wide { 116 } else { 70 }.min(canvas.width().saturating_sub(2));
         let inner = usize::from(width.saturating_sub(6));
         let column = if wide { (inner - 3) / 2 } else { inner };
         let lines = lines(theme, column);
         let split = if wide { half(&lines) } else { lines.len() };
         let (first, second) = lines.split_at(split);
         let rows = first.len().max(second.len());
-        let height = (rows as u16 + 2).min(pen.height());
+        let height = (rows as u16 + 2).min(canvas.height());
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let mut panel = panel(pen, theme, (width, height), &text::HELP_TITLE);
+        let mut panel = panel(canvas, theme, (width, height), &text::HELP_TITLE);
         for (x, part) in [(3, first), (3 + column as u16 + 3, second)] {
             for (y, (_, line)) in part.iter().skip(self.scroll).take(visible).enumerate() {
                 panel.line(x, y as u16 + 1, line);

@@ -25,7 +25,7 @@ pub(crate) use sale_form::SaleForm;
 use seckill_model::VoucherId;
 use tui_input::Input;
 
-use super::{keymap::Context, theme::Theme, widgets::Pen};
+use super::{keymap::Context, theme::Theme, widgets::Canvas};
 
 /// The open dialog.
 #[derive(Debug)]
@@ -85,20 +85,20 @@ impl Dialog {
     }
 
     /// Draws over the view; returns the cursor position, if any.
-    pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
-            Self::Confirm(confirm) => confirm.draw(pen, theme, str::to_owned),
-            Self::Sale(sale) => sale.form.draw(pen, theme, &[], &[]),
-            Self::Rush(rush) => rush.form.draw(pen, theme, &rush.notes(), &rush.widest()),
-            Self::Launch(launch) => launch.form.draw(pen, theme, &[], &[]),
-            Self::Group(group) => group.form.draw(pen, theme, &group.notes(), &[]),
-            Self::Palette(palette) => palette.draw(pen, theme),
+            Self::Confirm(confirm) => confirm.draw(canvas, theme, str::to_owned),
+            Self::Sale(sale) => sale.form.draw(canvas, theme, &[], &[]),
+            Self::Rush(rush) => rush.form.draw(canvas, theme, &rush.notes(), &rush.widest()),
+            Self::Launch(launch) => launch.form.draw(canvas, theme, &[], &[]),
+            Self::Group(group) => group.form.draw(canvas, theme, &group.notes(), &[]),
+            Self::Palette(palette) => palette.draw(canvas, theme),
             Self::Help(help) => {
-                help.draw(pen, theme);
+                help.draw(canvas, theme);
                 None
             }
             Self::Export(menu) => {
-                menu.draw(pen, theme);
+                menu.draw(canvas, theme);
                 None
             }
         }
@@ -107,27 +107,27 @@ impl Dialog {
 
 /// A cleared, framed box of at most that size in the middle of the area.
 fn panel<'p>(
-    pen: &'p mut Pen<'_>,
+    canvas: &'p mut Canvas<'_>,
     theme: Theme,
     (width, height): (u16, u16),
     title: &str,
-) -> Pen<'p> {
-    let width = width.min(pen.width());
-    let height = height.min(pen.height());
-    let (x, y) = ((pen.width() - width) / 2, (pen.height() - height) / 2);
-    let mut panel = pen.part(x, y, width, height);
+) -> Canvas<'p> {
+    let width = width.min(canvas.width());
+    let height = height.min(canvas.height());
+    let (x, y) = ((canvas.width() - width) / 2, (canvas.height() - height) / 2);
+    let mut panel = canvas.part(x, y, width, height);
     panel.clear();
     panel.frame(title, theme.glyphs.ascii, theme.soft(), theme.strong());
     panel
 }
 
 /// Two right-aligned buttons; the focused one is reversed.
-fn buttons(pen: &mut Pen<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
+fn buttons(canvas: &mut Canvas<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
     let wide = |label: &str| super::widgets::width(label) as u16 + 4;
-    let mut x = pen.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
+    let mut x = canvas.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
     for (place, label) in labels.into_iter().enumerate() {
         let style = if focus == Some(place) { theme.selected() } else { theme.soft() };
-        pen.text(x, y, &format!("[ {label} ]"), style);
+        canvas.text(x, y, &format!("[ {label} ]"), style);
         x += wide(label) + 2;
     }
 }

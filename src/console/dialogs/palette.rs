@@ -8,7 +8,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{self, conventions},
     theme::Theme,
-    widgets::{Pen, fit, right, width},
+    widgets::{Canvas, fit, right, width},
 };
 
 /// An entry.
@@ -83,10 +83,10 @@ impl Palette {
         found.into_iter().map(|(_, offer)| offer).collect()
     }
 
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
-        let rows = (self.offers.len() as u16 + 4).min(16).min(pen.height().saturating_sub(2));
-        let wide = pen.width().saturating_sub(4).min(74);
-        let mut panel = panel(pen, theme, (wide, rows), &text::PALETTE_TITLE);
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
+        let rows = (self.offers.len() as u16 + 4).min(16).min(canvas.height().saturating_sub(2));
+        let wide = canvas.width().saturating_sub(4).min(74);
+        let mut panel = panel(canvas, theme, (wide, rows), &text::PALETTE_TITLE);
         let inner = wide.saturating_sub(6);
         panel.text(3, 1, ":", theme.key());
         let cursor = draw_input(

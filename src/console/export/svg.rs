@@ -28,12 +28,12 @@ const DARK: (Rgb, Rgb) = ((0x14, 0x16, 0x1b), (0xd7, 0xdc, 0xe2));
 const LIGHT: (Rgb, Rgb) = ((0xfd, 0xfc, 0xfa), (0x22, 0x26, 0x2c));
 
 pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
-    let (paper, ink) = if light { LIGHT } else { DARK };
+    let (paper, writer) = if light { LIGHT } else { DARK };
     let first = buffer.content.first().and_then(|cell| rgb(cell.bg));
     let paper = first.unwrap_or(paper);
     let (columns, rows) = (f64::from(buffer.area.width), f64::from(buffer.area.height));
     let (w, h) = (columns * WIDE + 2.0 * MARGIN, rows * HIGH + 2.0 * MARGIN);
-    let mut canvas = Canvas { paper, ink, ..Canvas::default() };
+    let mut canvas = Canvas { paper, writer, ..Canvas::default() };
     for (line, y) in (buffer.area.y..buffer.area.bottom()).enumerate() {
         let mut run = Run::default();
         for (x, cell) in row(buffer, y) {
@@ -65,7 +65,7 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
 #[derive(Default)]
 struct Canvas {
     paper: Rgb,
-    ink: Rgb,
+    writer: Rgb,
     behind: String,
     strip: Option<Strip>,
     shapes: BTreeMap<Rgb, String>,
@@ -100,7 +100,7 @@ impl Canvas {
     /// Text and background colour of a cell.
     fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
         let own = |color: Color, own: Rgb| rgb(color).unwrap_or(own);
-        let (mut on, mut under) = (own(cell.fg, self.ink), own(cell.bg, self.paper));
+        let (mut on, mut under) = (own(cell.fg, self.writer), own(cell.bg, self.paper));
         if cell.modifier.contains(Modifier::REVERSED) {
             (on, under) = (under, on);
         }

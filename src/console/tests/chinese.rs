@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     theme::{Depth, Theme},
-    widgets::Pen,
+    widgets::Canvas,
 };
 
 type Scene = (&'static str, fn() -> Snapshot);
@@ -115,7 +115,7 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
         Some(dialog) => {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             let area = buffer.area;
-            dialog.draw(&mut Pen::new(&mut buffer, area), theme);
+            dialog.draw(&mut Canvas::new(&mut buffer, area), theme);
             buffer
         }
         None => bench.draw(width, height),

@@ -122,7 +122,7 @@ fn an_act_without_an_answer_names_where_to_look() {
         let mut bench = Bench::new(normal());
         let (sender, answer) = oneshot::channel();
         drop(sender);
-        let answer = answer.now_or_never().expect("nobody will answer");
+        let answer = answer.now_or_never().expect("the reply is ready");
         bench.app.on_answer((Command::EndSale(VoucherId(7)), answer));
         assert!(bench.said().contains(expected), "{}", bench.said());
     }

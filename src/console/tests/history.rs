@@ -202,7 +202,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     bench.show(crowded());
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_000));
     bench.keys("1");
-    assert_eq!(bench.focus.borrow().log, None, "nobody looks at it");
+    assert_eq!(bench.focus.borrow().log, None, "the view is closed");
 }
 
 #[test]

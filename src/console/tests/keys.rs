@@ -175,7 +175,7 @@ fn pages_turn_at_both_ends() {
     second.pending.from = entry(499).next_of_all().unwrap();
     bench.show(second);
     assert_eq!(bench.app.pending.cursor, Some(entry(500)));
-    assert!(bench.text(120, 36).contains("   12,340"), "nobody counted those before");
+    assert!(bench.text(120, 36).contains("   12,340"), "the rows before are not counted");
     bench.keys("k");
     assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
     bench.show(overflowing());

@@ -341,7 +341,7 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     let mut away = picture(0, 110);
     away.redis.up = false;
     bench.show(away);
-    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "nobody knows who sells while Redis is away");
+    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
     bench.show(picture(0, 111));
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
     bench.keys("2jk1");

@@ -353,14 +353,14 @@ fn a_reason_is_text_and_travels_with_the_act() {
     bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.press(KeyCode::Tab);
-    bench.keys("yes, nobody hl waits");
+    bench.keys("yes, no buyer hl waits");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     // Enter only ends the text; then Cancel has the focus again.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all_counted(), compensate: false }]);
-    assert_eq!(bench.reason().as_deref(), Some("yes, nobody hl waits"));
+    assert_eq!(bench.reason().as_deref(), Some("yes, no buyer hl waits"));
 }
 
 #[test]

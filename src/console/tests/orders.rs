@@ -228,7 +228,7 @@ fn ascii_mode_shows_it_all() {
 #[test]
 fn a_query_is_asked_once_it_is_right() {
     let mut bench = Bench::new(sold());
-    assert_eq!(bench.focus.borrow().orders, None, "nobody looks, so nothing is read");
+    assert_eq!(bench.focus.borrow().orders, None, "the view is closed, so nothing is read");
     bench.keys("7");
     assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
     ask(&mut bench, "user=one");

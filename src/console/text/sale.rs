@@ -16,7 +16,7 @@ pub(crate) const ADMITTED: Label = Label("common-admitted");
 pub(crate) const PERSISTED: Label = Label("common-persisted");
 pub(crate) const ORDERS: Label = Label("common-orders");
 pub(crate) const REPEAT_BUYERS: Label = Label("sale-buyers-with-several-orders");
-const NOBODY: Label = Label("common-none");
+const NONE: Label = Label("common-none");
 pub(crate) const STOCK: Label = Label("sale-stock-over-time");
 pub(crate) const NO_CURVE: Label = Label("sale-redis-has-not-told-of-this");
 
@@ -60,7 +60,7 @@ pub(crate) fn counted(age_ms: u64) -> String {
 pub(crate) fn repeat_buyers(users: impl Iterator<Item = (String, u64)>) -> String {
     let parts: Vec<String> =
         users.map(|(user, orders)| format!("{user} ×{}", thousands(orders))).collect();
-    if parts.is_empty() { NOBODY.to_string() } else { parts.join("  ") }
+    if parts.is_empty() { NONE.to_string() } else { parts.join("  ") }
 }
 
 /// The key that shows users.

@@ -16,7 +16,7 @@ use crate::{
         audit_log,
         time::{act_word, beyond},
     },
-    widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
+    widgets::{Cell, Column, Canvas, Value, right, table, width, wrap},
 };
 
 /// Rows reserved for the table beside an open detail.
@@ -26,19 +26,19 @@ const DETAIL: u16 = 5;
 /// Cells of the labels of a detail.
 const LABELS: u16 = 10;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LogState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let rows = state.rows(scene.snapshot);
-    let x = pen.line(1, 0, &scene.heading(&activity::HEADING, &[Source::Sql]));
-    level(pen, scene, state.level(), x + 3);
+    let x = canvas.line(1, 0, &scene.heading(&activity::HEADING, &[Source::Sql]));
+    level(canvas, scene, state.level(), x + 3);
     let said = summary(scene, state, &rows);
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let known = scene.snapshot.log.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
+    if rows.is_empty() && !(known && canvas.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
@@ -46,13 +46,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     let shown = chosen.map(|line| detail_lines(scene, line, w));
     if let Some(shown) = shown.as_ref().filter(|_| h < TABLE + DETAIL) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, shown);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, shown);
     }
     let below =
         shown.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, rows.iter().any(|line| !is_today(scene, line))),
         (rows.len(), cursor),
@@ -60,19 +60,19 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
         |row, columns| cells(scene, rows[row], columns),
     );
     if let Some(shown) = shown {
-        detail(&mut pen.part(0, h - below, w, below), scene, &shown);
+        detail(&mut canvas.part(0, h - below, w, below), scene, &shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: &[Line<'_>]) {
-    pen.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: &[Line<'_>]) {
+    canvas.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
     for (row, line) in rows.iter().enumerate() {
-        pen.line(1, row as u16 + 1, line);
+        canvas.line(1, row as u16 + 1, line);
     }
 }
 
 /// The levels in a row, the selected one underlined.
-fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
+fn level(canvas: &mut Canvas<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
     let theme = scene.theme;
     let all =
         [(Level::All, levels::ALL), (Level::Alarms, levels::ALARMS), (Level::Acts, levels::ACTS)];
@@ -80,7 +80,7 @@ fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
     for (level, word) in all {
         let style =
             if level == chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
-        x = pen.text(x, 0, &word, style) + 2;
+        x = canvas.text(x, 0, &word, style) + 2;
     }
 }
 

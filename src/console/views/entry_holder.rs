@@ -9,7 +9,7 @@ use crate::text::{
 
 /// The holder of an entry. Row, detail, filter and copy all use it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Hands<'a> {
+pub(super) enum EntryHolder<'a> {
     Letters,
     /// It is unknown whether a dead letter refers to it.
     LettersOrNot,
@@ -23,7 +23,7 @@ pub(super) enum Hands<'a> {
     Unknown,
 }
 
-impl<'a> Hands<'a> {
+impl<'a> EntryHolder<'a> {
     pub(super) fn of(line: &'a EntryLine) -> Self {
         match (line.dead, &line.holding) {
             (Some(true), _) => Self::Letters,

@@ -23,7 +23,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::Theme,
-    widgets::{Pen, fit, right, width, wrap},
+    widgets::{Canvas, fit, right, width, wrap},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -37,29 +37,29 @@ const MOST_IN_FLIGHT: u64 = 99_999;
 const STORY: u16 = 2;
 
 /// Draws the frame and the view in it; returns the cursor position.
-pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
-    let (width, height) = (pen.width(), pen.height());
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<(u16, u16)> {
+    let (width, height) = (canvas.width(), canvas.height());
     if app.presenter.on {
-        presenter::draw(app, pen);
+        presenter::draw(app, canvas);
         return None;
     }
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
-    header(app, &mut pen.part(0, 0, width, 1));
+    header(app, &mut canvas.part(0, 0, width, 1));
     let top = if compact { 2 } else { 3 };
     if !compact {
-        pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
+        canvas.rule(2, app.theme.glyphs.rule, app.theme.soft());
     }
-    app.tabs = tabs::draw(app, &mut pen.part(0, 1, width, top - 1));
+    app.tabs = tabs::draw(app, &mut canvas.part(0, 1, width, top - 1));
     // Badges must not take space from a name.
     let badges = badges(app);
     let mut keys_room = width;
     if compact {
-        pen.part(0, height - 1, width.saturating_sub(1), 1).line_right(0, &badges);
+        canvas.part(0, height - 1, width.saturating_sub(1), 1).line_right(0, &badges);
         keys_room = width.saturating_sub(badges.width() as u16 + 1);
     } else {
-        pen.part(0, 2, width.saturating_sub(1), 1).line_right(0, &badges);
+        canvas.part(0, 2, width.saturating_sub(1), 1).line_right(0, &badges);
     }
-    keys(app, &mut pen.part(0, height - 1, keys_room, 1));
+    keys(app, &mut canvas.part(0, height - 1, keys_room, 1));
     let answer = answer_lines(app, width);
     let answer_rows = answer.len() as u16;
     // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
@@ -67,20 +67,20 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let kept = if app.view == View::Overview { 1 } else { answer_rows };
     let story_rows = if app.story.is_blank() { 0 } else { STORY };
     let body = (height - 1).saturating_sub(top + kept + story_rows);
-    draw_body(app, &mut pen.part(0, top, width, body), compact);
+    draw_body(app, &mut canvas.part(0, top, width, body), compact);
     let mut bottom = height - 1 - answer_rows;
-    pen.part(0, bottom.saturating_sub(story_rows), width, answer_rows + story_rows).clear();
+    canvas.part(0, bottom.saturating_sub(story_rows), width, answer_rows + story_rows).clear();
     for (row, line) in answer.iter().enumerate() {
-        pen.line(1, bottom + row as u16, line);
+        canvas.line(1, bottom + row as u16, line);
     }
     // Messages are above the input.
-    let cursor = if app.filtering { filter_input(app, pen, height - 2) } else { None };
+    let cursor = if app.filtering { filter_input(app, canvas, height - 2) } else { None };
     bottom = bottom.saturating_sub(story_rows);
     for (row, line) in story_lines(app, width).iter().enumerate() {
-        pen.line(1, bottom + row as u16, line);
+        canvas.line(1, bottom + row as u16, line);
         if row == 0 {
             let key = story_key(app);
-            pen.part(0, bottom, width.saturating_sub(1), 1).line_right(0, &key);
+            canvas.part(0, bottom, width.saturating_sub(1), 1).line_right(0, &key);
         }
     }
     cursor
@@ -109,18 +109,18 @@ fn headline(app: &App) -> Option<Headline<'_>> {
         .map(Headline::Sale)
 }
 
-fn header(app: &App, pen: &mut Pen<'_>) {
+fn header(app: &App, canvas: &mut Canvas<'_>) {
     let theme = app.theme;
-    let wide = pen.width() >= WIDE;
+    let wide = canvas.width() >= WIDE;
     let mut states = Vec::new();
     books(theme, &super::steady_audit(&app.shown), wide, &mut states);
     // The state of the servers is live, even while the display is paused.
     health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
     let states = Line::from(states);
-    let room = pen.width().saturating_sub(states.width() as u16 + 3);
-    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
-    let mut left = pen.part(0, 0, room, 1);
+    let room = canvas.width().saturating_sub(states.width() as u16 + 3);
+    canvas.part(0, 0, canvas.width().saturating_sub(1), 1).line_right(0, &states);
+    let mut left = canvas.part(0, 0, room, 1);
     let x = left.text(1, 0, text::PROGRAM, theme.key());
     // An armed launch takes precedence over the active sale, and a question over both.
     let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
@@ -141,34 +141,34 @@ fn header(app: &App, pen: &mut Pen<'_>) {
 }
 
 /// A sale's name, its phase, and the time left in it.
-fn sale_told(app: &App, pen: &mut Pen<'_>, sale: &SaleLine, wide: bool) {
+fn sale_told(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool) {
     let theme = app.theme;
     let (word, style) = phase(theme, sale.phase);
     let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
     let title = text::sale_name(sale.voucher_id, &sale.title);
-    let mut room = usize::from(pen.width().saturating_sub(2)).saturating_sub(width(&word));
+    let mut room = usize::from(canvas.width().saturating_sub(2)).saturating_sub(width(&word));
     // The name matters more than the time.
     if room < width(&time) + 2 + LEAST_TITLE {
         time.clear();
     }
     room = room.saturating_sub(width(&time) + 2);
-    let x = pen.text(0, 0, &fit(&title, room, theme.glyphs.ellipsis), theme.strong());
-    let x = pen.text(x + 2, 0, &word, style);
-    pen.text(x + 2, 0, &time, Style::new());
+    let x = canvas.text(0, 0, &fit(&title, room, theme.glyphs.ellipsis), theme.strong());
+    let x = canvas.text(x + 2, 0, &word, style);
+    canvas.text(x + 2, 0, &time, Style::new());
 }
 
 /// The armed launch, in the top line of every view; `false` if there is none.
-pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
+pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
         Some(Standing::Counting(launch, left)) => (text::launch::armed_in(left), launch),
         Some(Standing::Opening(launch)) => (text::launch::OPENS.to_owned(), launch),
         None => return false,
     };
-    let x = pen.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
-    let room = usize::from(pen.width().saturating_sub(x));
+    let x = canvas.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
+    let room = usize::from(canvas.width().saturating_sub(x));
     let text = text::launch::badge(launch, ids);
-    pen.text(x, 0, &fit(&text, room, theme.glyphs.ellipsis), theme.strong());
+    canvas.text(x, 0, &fit(&text, room, theme.glyphs.ellipsis), theme.strong());
     true
 }
 
@@ -262,7 +262,7 @@ pub(super) fn badges(app: &App) -> Line<'static> {
 }
 
 /// Key hints of the context, as many as fit: packed more closely if there are many.
-pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
+pub(super) fn keys(app: &App, canvas: &mut Canvas<'_>) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let hints: Vec<_> = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
@@ -272,15 +272,15 @@ pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
         .collect();
     let cells: usize = hints.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
     let gaps = hints.len().saturating_sub(1);
-    let gap = if cells + gaps * 3 + 2 > usize::from(pen.width()) { 2 } else { 3 };
+    let gap = if cells + gaps * 3 + 2 > usize::from(canvas.width()) { 2 } else { 3 };
     let mut x = 1;
     for (key, word) in hints {
-        let room = pen.width().saturating_sub(x + 1);
+        let room = canvas.width().saturating_sub(x + 1);
         if width(&key) + width(word) + 1 > usize::from(room) {
             continue;
         }
-        x = pen.text(x, 0, &key, app.theme.key());
-        x = pen.text(x + 1, 0, word, app.theme.soft()) + gap;
+        x = canvas.text(x, 0, &key, app.theme.key());
+        x = canvas.text(x + 1, 0, word, app.theme.soft()) + gap;
     }
 }
 
@@ -315,7 +315,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     rows.chain(typed).collect()
 }
 
-fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
+fn filter_input(app: &App, canvas: &mut Canvas<'_>, y: u16) -> Option<(u16, u16)> {
     let input = match app.view {
         View::Overview => return None,
         View::Sales => &app.sales.filter,
@@ -328,9 +328,9 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Ledger => &app.ledger.list.filter,
         View::Activity => &app.log.filter,
     };
-    let x = pen.text(1, y, "/", app.theme.key());
-    let room = pen.width().saturating_sub(x + 1);
-    draw_input(&mut pen.part(x, y, room, 1), app.theme, input, false)
+    let x = canvas.text(1, y, "/", app.theme.key());
+    let room = canvas.width().saturating_sub(x + 1);
+    draw_input(&mut canvas.part(x, y, room, 1), app.theme, input, false)
 }
 
 /// The guide in one or two lines, three below 80 columns, its title first.

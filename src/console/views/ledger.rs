@@ -15,7 +15,7 @@ use crate::{
         self, columns, figures,
         ledger::{self as words, labels},
     },
-    widgets::{Cell, Column, Pen, table, wrap},
+    widgets::{Cell, Column, Canvas, table, wrap},
 };
 
 /// Rows reserved for the table beside the notes and the detail.
@@ -25,15 +25,15 @@ const NOTE: usize = 2;
 /// Column of the detail's text.
 const LABEL: u16 = 16;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.ledger;
     let all = state.list.rows(&page.lines);
     let title = text::ledger::TAB.to_uppercase();
-    pen.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
+    canvas.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let gap = u16::from(!scene.compact);
     let notes = notes(scene, usize::from(w.saturating_sub(2)));
     let room = usize::from(h.saturating_sub(2 * gap + 1 + TABLE));
@@ -43,22 +43,22 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState
     let wanted = detail.as_ref().map_or(0, |lines| lines.len() as u16 + 2);
     let top = 1 + 2 * gap + notes.len().min(room) as u16;
     if let Some(lines) = detail.as_ref().filter(|_| h < top + TABLE + wanted) {
-        return draw_detail(&mut alone(pen, &mut state.list.scroll), scene, lines);
+        return draw_detail(&mut alone(canvas, &mut state.list.scroll), scene, lines);
     }
     for (row, (line, style)) in notes.into_iter().take(room).enumerate() {
-        pen.text(1, 1 + gap + row as u16, &line, style);
+        canvas.text(1, 1 + gap + row as u16, &line, style);
     }
-    if all.is_empty() && !pen.is_noting() {
+    if all.is_empty() && !canvas.is_noting() {
         if !page.lines.is_empty() {
             let none = text::no_match(state.list.filter.value());
-            pen.text(1, top, &scene.fit(&none, w.saturating_sub(2)), theme.soft());
+            canvas.text(1, top, &scene.fit(&none, w.saturating_sub(2)), theme.soft());
         }
         return;
     }
     let rows: Vec<SaleAudit> = all.into_iter().cloned().collect();
     let marks = &state.marks;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + wanted)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + wanted)),
         theme,
         &layout(w),
         (rows.len(), cursor),
@@ -69,7 +69,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState
         },
     );
     if let Some(lines) = detail {
-        draw_detail(&mut pen.part(0, h - wanted, w, wanted), scene, &lines);
+        draw_detail(&mut canvas.part(0, h - wanted, w, wanted), scene, &lines);
     }
 }
 
@@ -263,10 +263,10 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     lines
 }
 
-fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
+fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     let theme = scene.theme;
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(pen.height().saturating_sub(1));
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    let room = usize::from(canvas.height().saturating_sub(1));
     let is_kind = |line: &DetailLine, label: Label| line.label.is_some_and(|it| it == label);
     // If space is short, differences come first: the figures are in the table too.
     let first = lines.iter().position(|line| is_kind(line, labels::DIFFERENCES)).unwrap_or(1);
@@ -278,12 +278,12 @@ fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     for (row, line) in seen.iter().take(shown).enumerate() {
         let y = row as u16 + 1;
         if let Some(label) = line.label {
-            pen.text(1, y, &label, theme.soft());
+            canvas.text(1, y, &label, theme.soft());
         }
-        pen.text(LABEL, y, &line.text, line.style);
+        canvas.text(LABEL, y, &line.text, line.style);
     }
     if cut {
         let more = words::more_lines(seen.len() - shown);
-        pen.text(LABEL, shown as u16 + 1, &more, theme.soft());
+        canvas.text(LABEL, shown as u16 + 1, &more, theme.soft());
     }
 }

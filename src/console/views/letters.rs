@@ -11,7 +11,7 @@ use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
 use crate::{
     text::{self, columns, figures, letters::labels},
     theme::Theme,
-    widgets::{Cell, Column, Pen, Value, left, table, wrap},
+    widgets::{Cell, Column, Canvas, Value, left, table, wrap},
 };
 
 /// Rows reserved for the table beside an open detail, with and without space.
@@ -23,23 +23,23 @@ const FIELD_ROWS: usize = 2;
 /// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let all = state.rows(scene.snapshot);
     let mut heading = scene.heading(&text::letters::HEADING, &[Source::Redis, Source::Sql]);
     let stale = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
     if let Some(age) = age(scene).filter(|age| *age > STALE_MS && stale == [false; 2]) {
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let known = scene.snapshot.letters.taken.is_some() || none_dead(scene);
-    if all.is_empty() && !(known && !state.is_waiting() && pen.is_noting()) {
+    if all.is_empty() && !(known && !state.is_waiting() && canvas.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
@@ -49,7 +49,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     let stale = match chosen.map(|line| detail_lines(scene, line, w)) {
         Some(stale) if h < kept + DETAIL => {
-            return detail(&mut alone(pen, &mut state.scroll), scene, stale);
+            return detail(&mut alone(canvas, &mut state.scroll), scene, stale);
         }
         stale => stale,
     };
@@ -57,7 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let top = u16::from(!scene.compact) + 1;
     let (marks, all) = (&state.marks, state.all);
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, &rows),
         (rows.len(), cursor),
@@ -69,7 +69,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         },
     );
     if let Some(stale) = stale {
-        detail(&mut pen.part(0, h - below, w, below), scene, stale);
+        detail(&mut canvas.part(0, h - below, w, below), scene, stale);
     }
 }
 
@@ -219,10 +219,10 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<DetailR
     lines
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, mut rows: Vec<DetailRow>) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, mut rows: Vec<DetailRow>) {
     let theme = scene.theme;
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(pen.height().saturating_sub(1));
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    let room = usize::from(canvas.height().saturating_sub(1));
     if rows.len() > room && room > 0 {
         let more = rows.len() - room + 1;
         rows.truncate(room - 1);
@@ -231,7 +231,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, mut rows: Vec<DetailRow>) {
     }
     for (row, (label, value, style)) in rows.into_iter().enumerate() {
         let y = row as u16 + 1;
-        pen.text(1, y, label, theme.soft());
-        pen.line(16, y, &Line::styled(value, style));
+        canvas.text(1, y, label, theme.soft());
+        canvas.line(16, y, &Line::styled(value, style));
     }
 }

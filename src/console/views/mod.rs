@@ -67,12 +67,12 @@ pub(crate) use user_masking::Users;
 use super::{
     app::App,
     dialogs::Dialog,
-    lag_trend::Flow,
+    lag_trend::LagTrend,
     keymap::{Action, Context},
     presenter::by_title,
     text::{self, figures},
     theme::{self, Theme},
-    widgets::{self, Cell, Pen, Scroll, Sheet},
+    widgets::{self, Cell, Canvas, Scroll, Sheet},
 };
 
 /// Which view is on the screen.
@@ -215,7 +215,7 @@ struct Scene<'a> {
     compact: bool,
     /// The chosen sale.
     chosen: Option<VoucherId>,
-    lag: &'a Flow,
+    lag: &'a LagTrend,
     users: Users,
 }
 
@@ -304,27 +304,27 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let mut cursor = None;
     {
         let area = buffer.area;
-        let mut pen = Pen::new(buffer, area);
-        let (width, height) = (pen.width(), pen.height());
+        let mut canvas = Canvas::new(buffer, area);
+        let (width, height) = (canvas.width(), canvas.height());
         app.unseen = is_too_small(width, height);
         if app.unseen {
             let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
             let top = usize::from(height).saturating_sub(lines.len()) / 2;
             for (row, line) in lines.iter().enumerate() {
                 let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
-                pen.text(x as u16, (top + row) as u16, line, app.theme.strong());
+                canvas.text(x as u16, (top + row) as u16, line, app.theme.strong());
             }
             app.theme.settle(buffer);
             return None;
         }
-        cursor = layout::draw(app, &mut pen).or(cursor);
+        cursor = layout::draw(app, &mut canvas).or(cursor);
         cursor = match &mut app.dialog {
             Some(Dialog::Confirm(confirm)) if app.presenter.on => {
                 let titles: Vec<&str> = confirm.launched().into_iter().collect();
                 let word = |text: &str| by_title(&app.newest, &titles, text);
-                confirm.draw(&mut pen, app.theme, word)
+                confirm.draw(&mut canvas, app.theme, word)
             }
-            Some(dialog) => dialog.draw(&mut pen, app.theme),
+            Some(dialog) => dialog.draw(&mut canvas, app.theme),
             None => cursor,
         };
     }
@@ -344,7 +344,7 @@ pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
     let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
-    draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
+    draw_body(app, &mut Canvas::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
     let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
     let extent = extent::of(app);
@@ -352,7 +352,7 @@ pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
 }
 
 /// Draws the view into the area that the frame leaves.
-fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
+fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
     let shown = std::sync::Arc::clone(&app.shown);
     let zone = app.zone.clone();
     let scene = Scene {
@@ -366,25 +366,25 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         users: app.users,
     };
     if shown.seq == 0 && shown.taken == Millis(0) {
-        pen.text(1, 1, &text::NO_DATA, app.theme.soft());
+        canvas.text(1, 1, &text::NO_DATA, app.theme.soft());
         return;
     }
     match app.view {
         View::Overview => {
-            overview::draw(pen, &scene, &mut app.overview);
+            overview::draw(canvas, &scene, &mut app.overview);
             if let Some(number) = app.story.countdown {
-                widgets::big_number(pen, app.theme, number);
+                widgets::big_number(canvas, app.theme, number);
             }
         }
-        View::Sales => sales::draw(pen, &scene, &mut app.sales),
-        View::Pending => pending::draw(pen, &scene, &mut app.pending),
-        View::Letters => letters::draw(pen, &scene, &mut app.letters),
-        View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
-        View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(pen, &scene, &mut app.locks, &app.leases),
-        View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
-        View::Ledger => ledger::draw(pen, &scene, &mut app.ledger),
-        View::Activity => activity::draw(pen, &scene, &mut app.log),
+        View::Sales => sales::draw(canvas, &scene, &mut app.sales),
+        View::Pending => pending::draw(canvas, &scene, &mut app.pending),
+        View::Letters => letters::draw(canvas, &scene, &mut app.letters),
+        View::Stream => stream::draw(canvas, &scene, &mut app.stream, app.frozen),
+        View::Orders => orders::draw(canvas, &scene, &mut app.orders, app.filtering),
+        View::Locks => locks::draw(canvas, &scene, &mut app.locks, &app.leases),
+        View::Jobs => jobs::draw(canvas, &scene, &mut app.jobs),
+        View::Ledger => ledger::draw(canvas, &scene, &mut app.ledger),
+        View::Activity => activity::draw(canvas, &scene, &mut app.log),
     }
 }
 
@@ -427,14 +427,14 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
 }
 
 /// If a window has no room for a table beside a detail, the detail replaces it and no row is on the screen.
-fn alone<'p>(pen: &'p mut Pen<'_>, scroll: &mut Scroll) -> Pen<'p> {
+fn alone<'p>(canvas: &'p mut Canvas<'_>, scroll: &mut Scroll) -> Canvas<'p> {
     scroll.top = None;
-    let (w, h) = (pen.width(), pen.height());
-    pen.part(0, 1, w, h.saturating_sub(1))
+    let (w, h) = (canvas.width(), canvas.height());
+    canvas.part(0, 1, w, h.saturating_sub(1))
 }
 
 /// Label and value of a detail pane.
-fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
-    pen.text(1, y, label, theme.soft());
-    pen.line(16, y, value);
+fn detail_line(canvas: &mut Canvas<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
+    canvas.text(1, y, label, theme.soft());
+    canvas.line(16, y, value);
 }

@@ -18,7 +18,7 @@ use crate::{
         orders::{self as words, columns, labels},
     },
     theme::Theme,
-    widgets::{Cell, Column, Pen, Value, table, wrap},
+    widgets::{Cell, Column, Canvas, Value, table, wrap},
 };
 
 /// Rows reserved for the table beside an open detail, with and without space.
@@ -30,10 +30,10 @@ const WIDE: u16 = 100;
 /// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
-    head(pen, scene, state);
+    let (w, h) = (canvas.width(), canvas.height());
+    head(canvas, scene, state);
     if typing {
         let (said, style) = match state.fault() {
             Some(fault) => (fault.to_string(), theme.warn()),
@@ -43,31 +43,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
         let lines = wrap(&said, usize::from(w.saturating_sub(2)));
         let top = h.saturating_sub(lines.len() as u16);
         for (row, line) in lines.iter().enumerate() {
-            pen.text(1, top + row as u16, line, style);
+            canvas.text(1, top + row as u16, line, style);
         }
-        body(&mut pen.part(0, 0, w, top.saturating_sub(1)), scene, state);
+        body(&mut canvas.part(0, 0, w, top.saturating_sub(1)), scene, state);
     } else {
-        body(pen, scene, state);
+        body(canvas, scene, state);
     }
 }
 
-fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
+fn body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let top = u16::from(!scene.compact) + 1;
     let rows = state.rows(scene.snapshot);
     let known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
+    if rows.is_empty() && !(known && canvas.is_noting()) {
         let shown = state.view().query.id.map(|id| detail_rows(scene, state, id, None, w));
         let shown = shown.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
         if let Some(shown) = shown {
             // The order is not in SQL: its trace is the answer.
-            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, shown);
+            lines(&mut canvas.part(0, top, w, h.saturating_sub(top)), theme, shown);
             return;
         }
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
@@ -76,7 +76,7 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row)).copied();
     let shown = match chosen.map(|order| detail_rows(scene, state, order.id, Some(order), w)) {
         Some(shown) if h < kept + DETAIL => {
-            return detail(&mut alone(pen, &mut state.scroll), theme, shown);
+            return detail(&mut alone(canvas, &mut state.scroll), theme, shown);
         }
         shown => shown,
     };
@@ -84,7 +84,7 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let mut scroll = std::mem::take(&mut state.scroll);
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &columns,
         (rows.len(), cursor),
@@ -96,18 +96,18 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     );
     state.scroll = scroll;
     if let Some(shown) = shown {
-        detail(&mut pen.part(0, h - below, w, below), theme, shown);
+        detail(&mut canvas.part(0, h - below, w, below), theme, shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
-    let (w, h) = (pen.width(), pen.height());
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, rows);
+fn detail(canvas: &mut Canvas<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
+    let (w, h) = (canvas.width(), canvas.height());
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    lines(&mut canvas.part(0, 1, w, h.saturating_sub(1)), theme, rows);
 }
 
 /// The heading: query and range of the page.
-fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
+fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) {
     let theme = scene.theme;
     let page = &scene.snapshot.orders;
     let mut heading = scene.heading(words::HEADING.read(), &[Source::Sql]);
@@ -117,10 +117,10 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
     }
     let query = state.asked_for();
     if !query.is_empty() {
-        let room = pen.width() / 3;
+        let room = canvas.width() / 3;
         heading.push_span(Span::raw(format!("  {}", scene.fit(query, room))));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let mut spans = Vec::new();
     let rows = state.rows(scene.snapshot);
     if state.is_waiting() {
@@ -146,8 +146,8 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
             spans.push(Span::styled(format!("   {page}"), theme.soft()));
         }
     }
-    let width = pen.width().saturating_sub(2);
-    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+    let width = canvas.width().saturating_sub(2);
+    canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
 /// Why there is no row.
@@ -372,9 +372,9 @@ fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     }
 }
 
-fn lines(pen: &mut Pen<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
+fn lines(canvas: &mut Canvas<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
     for (row, (label, value, style)) in rows.into_iter().enumerate() {
-        pen.text(1, row as u16, label, theme.soft());
-        pen.line(16, row as u16, &Line::styled(value, style));
+        canvas.text(1, row as u16, label, theme.soft());
+        canvas.line(16, row as u16, &Line::styled(value, style));
     }
 }

@@ -15,16 +15,16 @@ use super::{
 };
 use crate::{
     text::{self, figures, overview as words},
-    widgets::{Pen, bar, left, right, width, wrap},
+    widgets::{Canvas, bar, left, right, width, wrap},
 };
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
-        return draw_compact(pen, scene);
+        return draw_compact(canvas, scene);
     }
     // Every row depends on the window alone, so that nothing moves when a figure grows.
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let alarms = alarm_rows(h);
     let above = u16::from(h >= ROOMY_BELOW);
     let main = h.saturating_sub(alarms + 1 + above);
@@ -32,27 +32,27 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     // One cell of margin at each side, three between the columns.
     let column_width = (w - 5) * 9 / 20;
     let gap = if w >= 110 { 5 } else { 3 };
-    let mut column = pen.part(1, margin, column_width, main.saturating_sub(margin));
+    let mut column = canvas.part(1, margin, column_width, main.saturating_sub(margin));
     let below_stock = 1 + ADMISSION + margin + 1;
     let for_stock = column.height().saturating_sub(below_stock).max(2);
     let y = stock_panel::draw(&mut column, scene, for_stock) + 1;
     admission(&mut column, scene, y);
     rush(&mut column, scene, y + ADMISSION + margin);
-    lately(&mut column, scene, y + ADMISSION + margin + 2);
-    let right = pen.part(
+    recent_events(&mut column, scene, y + ADMISSION + margin + 2);
+    let right = canvas.part(
         column_width + gap,
         margin,
         w.saturating_sub(column_width + gap + 2),
         main.saturating_sub(margin),
     );
     right_column(right, scene, state);
-    let mut below = pen.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
+    let mut below = canvas.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
     attention(&mut below, scene);
     if state.moment().is_some() {
         // These panels do not follow the selected moment.
         let dimmed = scene.theme.dimmed();
         below.dim(dimmed);
-        pen.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
+        canvas.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
     }
 }
 
@@ -72,11 +72,11 @@ fn alarm_rows(height: u16) -> u16 {
     }
 }
 
-fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let (w, h) = (pen.width(), pen.height());
+fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
+    let (w, h) = (canvas.width(), canvas.height());
     let alarms = 3;
     let room = h.saturating_sub(alarms + 4);
-    let mut column = pen.part(1, 0, w.saturating_sub(2), h);
+    let mut column = canvas.part(1, 0, w.saturating_sub(2), h);
     let y = stock_panel::draw(&mut column, scene, room.clamp(2, 6)) + 1;
     let mut x = 0;
     for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
@@ -91,7 +91,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     if let Some(stream) = &scene.snapshot.stream {
         stream_panel::in_a_row(&mut column, scene, y + 1, stream);
     }
-    let mut below = pen.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
+    let mut below = canvas.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
     let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
     let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
     if more > 0 {
@@ -103,17 +103,17 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 /// The outcome of all requests.
-fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
-    pen.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
+fn admission(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
+    canvas.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
     let funnel = &scene.snapshot.funnel;
     for (row, (label, _)) in text::funnel(funnel).iter().enumerate() {
-        funnel_line(pen, scene, top + 1 + row as u16, funnel, row, label);
+        funnel_line(canvas, scene, top + 1 + row as u16, funnel, row, label);
     }
 }
 
 /// A counter of the funnel: total, rate, and share of all requests.
 pub(super) fn funnel_line(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     scene: &Scene<'_>,
     y: u16,
     funnel: &Funnel,
@@ -123,57 +123,57 @@ pub(super) fn funnel_line(
     let theme = scene.theme;
     let count = text::funnel(funnel)[row].1;
     let (lead, blind) = (row == 1, scene.is_blind());
-    pen.text(2, y, label, if lead { Style::new() } else { theme.soft() });
+    canvas.text(2, y, label, if lead { Style::new() } else { theme.soft() });
     let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
     let style = if lead { theme.strong() } else { Style::new() };
-    let x = pen.text(11, y, &total, if blind { theme.dimmed() } else { style });
+    let x = canvas.text(11, y, &total, if blind { theme.dimmed() } else { style });
     let flowing = count.per_second >= 0.05 && !blind;
     let rate =
         if blind { text::UNKNOWN.to_owned() } else { figures::rate_within(count.per_second, 9) };
     let rate = right(&rate, 10, theme.glyphs.ellipsis);
-    let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
+    let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
     // The first row is the total.
-    if row > 0 && pen.width() > x + 3 {
+    if row > 0 && canvas.width() > x + 3 {
         let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
         let style = if lead && !blind { theme.accent() } else { theme.soft() };
-        let cells = (pen.width() - x).min(24);
-        pen.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
+        let cells = (canvas.width() - x).min(24);
+        canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
     }
 }
 
 /// The progress of all rushes together; the row is always reserved.
-fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
+fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
-    pen.text(0, y, &text::RUSH, theme.heading());
+    canvas.text(0, y, &text::RUSH, theme.heading());
     let rushes = &scene.snapshot.rushes;
     if rushes.is_empty() {
-        pen.text(NAMES, y, &words::NO_RUSH, theme.soft());
+        canvas.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
-    pen.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
+    canvas.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
-    let digits = if pen.width() >= 44 { 10 } else { 6 };
+    let digits = if canvas.width() >= 44 { 10 } else { 6 };
     let text = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
     let text = right(&text, 2 * digits + 3, theme.glyphs.ellipsis);
-    let x = pen.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
+    let x = canvas.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
     let share = sent as f64 / planned.max(1) as f64;
-    let cells = pen.width().saturating_sub(x).min(24);
-    pen.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
+    let cells = canvas.width().saturating_sub(x).min(24);
+    canvas.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
 }
 
 /// Cells for the sales with a rush.
 const RUSH_NAMES: u16 = 7;
 
 /// Recent commands and events, if the column has space left.
-fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
+fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
-    let mut free = pen.height().saturating_sub(top + 1).min(MOST_LATELY);
-    if free < LEAST_LATELY {
+    let mut free = canvas.height().saturating_sub(top + 1).min(MOST_RECENT_EVENTS);
+    if free < LEAST_RECENT_EVENTS {
         return;
     }
-    let cells = pen.width().saturating_sub(LATELY_WORDS + 1);
+    let cells = canvas.width().saturating_sub(RECENT_EVENTS_WORDS + 1);
     let mut blocks = Vec::new();
     for (at, line) in throughput_chart::marks(scene.snapshot) {
         let weight = Weight::of(&line.act);
@@ -189,28 +189,28 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     if blocks.is_empty() {
         return;
     }
-    pen.text(0, top, &words::LATELY, theme.heading());
+    canvas.text(0, top, &words::RECENT_EVENTS, theme.heading());
     let mut y = top + 1;
     for (at, weight, rows) in blocks.iter().rev() {
         let (glyph, style) = throughput_chart::sign(theme, *weight);
-        pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
-        pen.text(LATELY_WORDS - 3, y, glyph, style);
+        canvas.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
+        canvas.text(RECENT_EVENTS_WORDS - 3, y, glyph, style);
         for row in rows {
-            pen.text(LATELY_WORDS, y, row, Style::new());
+            canvas.text(RECENT_EVENTS_WORDS, y, row, Style::new());
             y += 1;
         }
     }
 }
 
 /// Column of the text of recent events, after time and symbol.
-const LATELY_WORDS: u16 = 15;
+const RECENT_EVENTS_WORDS: u16 = 15;
 
 /// Lines of recent events: the minimum to show any, and the maximum.
-const LEAST_LATELY: u16 = 3;
-const MOST_LATELY: u16 = 8;
+const LEAST_RECENT_EVENTS: u16 = 3;
+const MOST_RECENT_EVENTS: u16 = 8;
 
-fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
-    let (w, h) = (pen.width(), pen.height());
+fn right_column(mut canvas: Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+    let (w, h) = (canvas.width(), canvas.height());
     let consumers = match h {
         ..20 => 0,
         20..30 => 3,
@@ -219,8 +219,8 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
     // Heading, legend, figures below the chart, and events.
     let beside = 4 + stream_panel::ROWS + consumers;
     let rows = h.saturating_sub(beside).min((h * 2 / 3).max(12));
-    throughput_chart::draw(&mut pen, scene, state, rows);
-    let mut below = pen.part(0, rows + 4, w, h.saturating_sub(rows + 4));
+    throughput_chart::draw(&mut canvas, scene, state, rows);
+    let mut below = canvas.part(0, rows + 4, w, h.saturating_sub(rows + 4));
     stream_panel::draw(&mut below, scene, usize::from(consumers));
     if state.moment().is_some() {
         below.dim(scene.theme.dimmed());
@@ -277,15 +277,15 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     (rows, alarms.len() - shown)
 }
 
-fn attention(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let most = pen.height().saturating_sub(1);
-    let (rows, more) = attention_rows(scene, pen.width() + 2, most);
-    let x = pen.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
+    let most = canvas.height().saturating_sub(1);
+    let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
+    let x = canvas.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
     if more > 0 {
-        pen.text(x, 0, &text::more_alarms(more), theme.warn());
+        canvas.text(x, 0, &text::more_alarms(more), theme.warn());
     }
     for (row, line) in rows.iter().enumerate() {
-        pen.line(0, row as u16 + 1, line);
+        canvas.line(0, row as u16 + 1, line);
     }
 }

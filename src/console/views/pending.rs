@@ -10,7 +10,7 @@ use seckill_model::Verdict;
 use super::{PagedState, Scene, Source, alone, pending_histogram, detail_line, paged_rows, summary};
 use crate::{
     text::{self, columns, details, figures},
-    widgets::{self, Cell, Column, Pen, Value, table, wrap},
+    widgets::{self, Cell, Column, Canvas, Value, table, wrap},
 };
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
@@ -18,16 +18,16 @@ const DETAIL: u16 = 9;
 /// Rows reserved for the table below the histograms.
 const TABLE: u16 = 6;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let all = state.rows(scene.snapshot);
-    pen.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
+    canvas.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let none = all.is_empty().then(|| nothing(scene, state));
     let known = !state.is_waiting() && scene.snapshot.pending.taken.is_some();
-    if none.is_some() && !known && pen.is_noting() {
+    if none.is_some() && !known && canvas.is_noting() {
         return;
     }
     let cursor = state.position(&all);
@@ -35,17 +35,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let open = state.detail && h > DETAIL + 4;
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     if let Some(line) = chosen.filter(|_| !open) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, line);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, line);
     }
     let below = if open { DETAIL } else { 0 };
     let mut top = u16::from(!scene.compact) + 1;
     if !scene.compact && h >= top + pending_histogram::ROWS + 1 + TABLE + below {
-        pending_histogram::draw(&mut pen.part(0, top, w, pending_histogram::ROWS), scene);
+        pending_histogram::draw(&mut canvas.part(0, top, w, pending_histogram::ROWS), scene);
         top += pending_histogram::ROWS + 1;
     }
     let marks = &state.marks;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, rows.iter().any(|line| line.entry.partition > 0)),
         (rows.len(), cursor),
@@ -55,12 +55,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             scene.last_known(cells(scene, &rows[row], marked, columns))
         },
     );
-    if let Some(text) = none.filter(|_| !pen.is_noting()) {
+    if let Some(text) = none.filter(|_| !canvas.is_noting()) {
         // In place of the rows: in a rush they come and go with each snapshot.
-        pen.text(1, top + 1, &scene.fit(&text, w.saturating_sub(2)), theme.soft());
+        canvas.text(1, top + 1, &scene.fit(&text, w.saturating_sub(2)), theme.soft());
     }
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
+        detail(&mut canvas.part(0, h - DETAIL, w, DETAIL), scene, line);
     }
 }
 
@@ -165,10 +165,10 @@ fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     format!("{} {state}", scene.fit(&line.consumer, room))
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &PendingLine) {
     let theme = scene.theme;
-    let w = pen.width();
-    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let w = canvas.width();
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
     let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
     let voucher = line.voucher.map(|id| match scene.snapshot.sale(id) {
         Some(sale) => text::sale_name(id, &sale.title),
@@ -193,19 +193,19 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
     ];
     let mut y = 1;
     for (label, value) in rows {
-        detail_line(pen, theme, y, &label, &value);
+        detail_line(canvas, theme, y, &label, &value);
         y += 1;
     }
     let text = match line.verdict {
         Some(verdict) => text::judged(verdict),
         None => text::UNKNOWN.to_owned(),
     };
-    detail_line(pen, theme, y, &details::VERDICT, &Line::raw(text));
+    detail_line(canvas, theme, y, &details::VERDICT, &Line::raw(text));
     y += 1;
     let fault = fault(scene, line).unwrap_or_else(|| details::NO_FAULT.to_owned());
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
-    pen.text(1, y, &details::FAULT, theme.soft());
+    canvas.text(1, y, &details::FAULT, theme.soft());
     for (row, part) in wrap(&fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
-        pen.text(16, y + row as u16, part, style);
+        canvas.text(16, y + row as u16, part, style);
     }
 }

@@ -7,7 +7,7 @@ use seckill_engine::telemetry::census::Census;
 use super::{Scene, is_stale};
 use crate::{
     text::{self, figures, recovery as words},
-    widgets::{self, Pen, bar},
+    widgets::{self, Canvas, bar},
 };
 
 /// Its rows: one per age class.
@@ -28,17 +28,17 @@ struct Class {
     bad: bool,
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let census = scene.snapshot.census.as_ref();
-    let w = pen.width();
+    let w = canvas.width();
     let both = w >= BESIDE;
     let half = if both { w / 2 } else { w };
     let counted = census.map_or(0, |census| census.counted);
-    column(&mut pen.part(0, 0, half, ROWS), scene, &ages(census), counted);
+    column(&mut canvas.part(0, 0, half, ROWS), scene, &ages(census), counted);
     if !both {
         return;
     }
-    let mut right = pen.part(half, 0, w - half, ROWS);
+    let mut right = canvas.part(half, 0, w - half, ROWS);
     column(&mut right, scene, &tries(census), counted);
     let Some(census) = census else { return };
     let mut notes = Vec::new();
@@ -75,14 +75,14 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
 }
 
 /// Names, right-aligned counts, and bars of one scale.
-fn column(pen: &mut Pen<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64) {
+fn column(canvas: &mut Canvas<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64) {
     let theme = scene.theme;
     let names = classes.iter().map(|it| widgets::width(&it.name)).max().unwrap_or(0) as u16;
     let at = names + COUNT + 3;
-    let cells = pen.width().saturating_sub(at + 2).min(MOST_BAR);
+    let cells = canvas.width().saturating_sub(at + 2).min(MOST_BAR);
     for (row, Class { name, count, bad }) in classes.iter().enumerate() {
         let y = row as u16;
-        pen.text(1, y, name, theme.soft());
+        canvas.text(1, y, name, theme.soft());
         let style = match count {
             Some(1..) if *bad => theme.warn(),
             Some(1..) => theme.accent(),
@@ -92,10 +92,10 @@ fn column(pen: &mut Pen<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64)
             Some(count) => figures::within(*count, usize::from(COUNT)),
             None => text::UNKNOWN.to_owned(),
         };
-        let mut place = pen.part(0, y, names + COUNT + 2, 1);
+        let mut place = canvas.part(0, y, names + COUNT + 2, 1);
         place.line_right(0, &Span::styled(text, style).into());
         let Some(count) = count.filter(|_| counted > 0) else { continue };
         let share = count as f64 / counted as f64;
-        pen.line(at, y, &bar(theme, share, cells, style, None).into());
+        canvas.line(at, y, &bar(theme, share, cells, style, None).into());
     }
 }

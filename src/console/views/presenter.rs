@@ -15,7 +15,7 @@ use crate::{
     launch::Standing,
     text::{self, figures, presenter as words, sale::share},
     theme::Theme,
-    widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
+    widgets::{Canvas, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
 };
 
 /// Scales of the main figure, the largest first.
@@ -66,17 +66,17 @@ struct Page {
 }
 
 /// Draws the page.
-pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     app.tabs.clear();
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let theme = app.theme;
     let badges = layout::badges(app);
     let room = w.saturating_sub(badges.width() as u16 + 3);
-    if !layout::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
-        pen.text(1, 0, text::PROGRAM, theme.soft());
+    if !layout::armed(app, &mut canvas.part(0, 0, room, 1), 1, false) {
+        canvas.text(1, 0, text::PROGRAM, theme.soft());
     }
-    pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
-    layout::keys(app, &mut pen.part(0, h - 1, w, 1));
+    canvas.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
+    layout::keys(app, &mut canvas.part(0, h - 1, w, 1));
     let roomy = h >= COMPLETE.1;
     let text = alarm(app, w);
     // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
@@ -91,27 +91,27 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     let lines = layout::story_lines(app, w);
     bottom = bottom.saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(&lines) {
-        pen.line(1, bottom + row, line);
+        canvas.line(1, bottom + row, line);
     }
     if !app.story.is_blank() {
         let key = layout::story_key(app);
-        pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
+        canvas.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
     // Its row is reserved, so that nothing moves when an alarm appears.
     if roomy || (text.is_some() && !shared) {
         bottom = bottom.saturating_sub(1);
     }
     let most = usize::from(ANSWER - u16::from(shared && text.is_some()));
-    pen.line(1, bottom, &text.unwrap_or_default());
+    canvas.line(1, bottom, &text.unwrap_or_default());
     let mut lines = layout::answer_lines(app, w);
     lines.truncate(most);
     let from = (h - 1).saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
         // A longer message covers the guide while it is shown.
-        pen.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
-        pen.line(1, from + row, line);
+        canvas.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
+        canvas.line(1, from + row, line);
     }
-    let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
+    let mut area = canvas.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
     if let Some(page) = page(app) {
         draw_page(&mut area, theme, &page);
     } else {
@@ -303,8 +303,8 @@ fn books(theme: Theme, balance: &Balance) -> Figure {
 }
 
 /// The largest scale that fits, with blank rows if some are left.
-fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
-    let (w, h) = (pen.width(), pen.height());
+fn draw_page(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
+    let (w, h) = (canvas.width(), canvas.height());
     let columns = columns(w);
     // Based on usual sizes: one larger figure does not shrink the others.
     let small = SMALL.into_iter().find(|pixel| {
@@ -327,7 +327,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         .chain(LARGE.map(|large| (large, Small::Row, 1, 0)))
         .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
         .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
-    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
+    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(canvas, theme, page) };
     let mut spare = h.saturating_sub(rows(large, small, bar_rows));
     let mut air = |most: u16| {
         let rows = spare.min(most);
@@ -338,21 +338,21 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let [around, below, title_gap, label_gap, more, most] =
         [air(1), air(1), air(1), air(1), air(1), air(1)];
     let mut y = spare / 2;
-    title(pen, theme, y, page);
+    title(canvas, theme, y, page);
     y += 1 + title_gap + more;
     let x = w.saturating_sub(big_width(&page.large.signs, large)) / 2;
-    big(pen, theme, (x, y), &page.large.signs, large, page.large.style);
+    big(canvas, theme, (x, y), &page.large.signs, large, page.large.style);
     y += SIGN_ROWS * large.1 + label_gap;
-    label(pen, theme, (0, w), y, &page.large);
+    label(canvas, theme, (0, w), y, &page.large);
     y += 1 + around;
     if let Some((part, text)) = &page.left {
         let cells = w.saturating_sub(SHARE);
         let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
         for row in 0..bar_rows {
-            pen.line(0, y + row, &line);
+            canvas.line(0, y + row, &line);
         }
         let text = right(text, usize::from(SHARE), theme.glyphs.ellipsis);
-        pen.text(cells, y + bar_rows / 2, &text, theme.strong());
+        canvas.text(cells, y + bar_rows / 2, &text, theme.strong());
         y += bar_rows + below;
     }
     y += most;
@@ -367,19 +367,19 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
                 if signs + 2 <= cells {
                     let x = from + end.saturating_sub(signs);
                     let at = (x, y - SIGN_ROWS * pixel.1);
-                    big(pen, theme, at, &figure.signs, pixel, figure.style);
+                    big(canvas, theme, at, &figure.signs, pixel, figure.style);
                 } else {
-                    plain(pen, theme, (from, end), y - 1, figure);
+                    plain(canvas, theme, (from, end), y - 1, figure);
                 }
-                below_it(pen, theme, (from, cells), (y, end), figure);
+                below_it(canvas, theme, (from, cells), (y, end), figure);
             }
             Small::Words => {
                 let end = figure.end(width(&figure.widest) as u16, cells);
-                plain(pen, theme, (from, end), y, figure);
-                below_it(pen, theme, (from, cells), (y + 1, end), figure);
+                plain(canvas, theme, (from, end), y, figure);
+                below_it(canvas, theme, (from, cells), (y + 1, end), figure);
             }
             Small::Row => {
-                in_brief(&mut pen.part(from, y, cells, 1), theme, figure);
+                in_brief(&mut canvas.part(from, y, cells, 1), theme, figure);
             }
         }
     }
@@ -393,26 +393,26 @@ fn columns(w: u16) -> [(u16, u16); 4] {
 }
 
 /// For a window too small for large digits.
-fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
-    title(pen, theme, 0, page);
-    let w = pen.width();
+fn draw_plain(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
+    title(canvas, theme, 0, page);
+    let w = canvas.width();
     for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
         let text = format!("{}  {}", figure.in_a_row(theme), figure.label);
-        centred(&mut pen.part(0, 2 + row, w, 1), 0, &text, theme.strong());
+        centred(&mut canvas.part(0, 2 + row, w, 1), 0, &text, theme.strong());
     }
 }
 
-fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
+fn title(canvas: &mut Canvas<'_>, theme: Theme, y: u16, page: &Page) {
     let phase = page.phase.clone().unwrap_or_default();
-    let room = usize::from(pen.width()).saturating_sub(width(&phase.0) + 2);
+    let room = usize::from(canvas.width()).saturating_sub(width(&phase.0) + 2);
     let title = fit(&page.title, room, theme.glyphs.ellipsis);
     let mut line = vec![Span::styled(title, theme.strong())];
     if !phase.0.is_empty() {
         line.push(Span::styled(format!("  {}", phase.0), phase.1));
     }
     let line = Line::from(line);
-    let x = pen.width().saturating_sub(line.width() as u16) / 2;
-    pen.line(x, y, &line);
+    let x = canvas.width().saturating_sub(line.width() as u16) / 2;
+    canvas.line(x, y, &line);
 }
 
 /// The label in the given width, with the age of outdated figures.
@@ -429,46 +429,46 @@ fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Sty
     (fit(&text, cells, theme.glyphs.ellipsis), style)
 }
 
-fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+fn label(canvas: &mut Canvas<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
     let (text, style) = named(theme, figure, &figure.label, cells);
-    centred(&mut pen.part(from, y, cells, 1), 0, &text, style);
+    centred(&mut canvas.part(from, y, cells, 1), 0, &text, style);
 }
 
 /// The label, right-aligned below its figure.
 fn below_it(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     (from, cells): (u16, u16),
     (y, end): (u16, u16),
     figure: &Figure,
 ) {
     let (text, style) = named(theme, figure, figure.called(cells).0, cells);
-    pen.text(from + end.saturating_sub(width(&text) as u16), y, &text, style);
+    canvas.text(from + end.saturating_sub(width(&text) as u16), y, &text, style);
 }
 
 /// A figure and its short label in one row.
-fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
+fn in_brief(canvas: &mut Canvas<'_>, theme: Theme, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let (label, style) = match (&figure.age, figure.brief) {
         (Some(age), _) => (age.as_str(), theme.warn()),
         (None, Some(brief)) => (brief.read(), Style::new()),
         (None, None) => (figure.label.as_str(), Style::new()),
     };
-    let room = usize::from(pen.width()).saturating_sub(width(&signs) + 1);
+    let room = usize::from(canvas.width()).saturating_sub(width(&signs) + 1);
     let label = fit(label, room, theme.glyphs.ellipsis);
-    let x = usize::from(pen.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
-    let x = pen.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
-    pen.text(x + 1, 0, &label, style);
+    let x = usize::from(canvas.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
+    let x = canvas.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
+    canvas.text(x + 1, 0, &label, style);
 }
 
 /// A right-aligned figure in one row, if large digits do not fit.
-fn plain(pen: &mut Pen<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
+fn plain(canvas: &mut Canvas<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let x = from + end.saturating_sub(width(&signs) as u16);
-    pen.text(x, y, &signs, figure.style.patch(theme.strong()));
+    canvas.text(x, y, &signs, figure.style.patch(theme.strong()));
 }
 
-fn centred(pen: &mut Pen<'_>, y: u16, text: &str, style: Style) {
-    let x = usize::from(pen.width()).saturating_sub(width(text)) / 2;
-    pen.text(x as u16, y, text, style);
+fn centred(canvas: &mut Canvas<'_>, y: u16, text: &str, style: Style) {
+    let x = usize::from(canvas.width()).saturating_sub(width(text)) / 2;
+    canvas.text(x as u16, y, text, style);
 }

@@ -8,15 +8,15 @@ use seckill_model::message::Label;
 use super::{SalesState, Scene, Source, alone, layout, sale_detail};
 use crate::{
     text::{self, columns, figures},
-    widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
+    widgets::{self, Cell, Column, Canvas, Value, bar, table, wrap},
 };
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut SalesState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let rows = state.rows(scene.snapshot);
     let filter = state.filter.value();
-    pen.line(
+    canvas.line(
         1,
         0,
         &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
@@ -27,12 +27,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
     };
-    let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
+    let mut head = canvas.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() && !pen.is_noting() {
+    if rows.is_empty() && !canvas.is_noting() {
         let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
@@ -42,17 +42,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     let chosen = pointed.and_then(|voucher| scene.snapshot.sale(voucher));
     let beside = sale_detail::rows(h, rows.len());
     if let (Some(sale), None) = (chosen, beside) {
-        return sale_detail::draw(&mut alone(pen, &mut state.scroll), scene, sale);
+        return sale_detail::draw(&mut alone(canvas, &mut state.scroll), scene, sale);
     }
     let below = beside.filter(|_| chosen.is_some()).unwrap_or(0);
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);
-    if pen.is_noting() {
+    if canvas.is_noting() {
         // The bar has no text: its figures are beside it.
         layout.retain(|column| column.title != columns::STOCK);
     }
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout,
         (rows.len(), cursor),
@@ -60,7 +60,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         |row, columns| cells(scene, rows[row], columns),
     );
     if let Some(sale) = chosen {
-        sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
+        sale_detail::draw(&mut canvas.part(0, h - below, w, below), scene, sale);
     }
 }
 

@@ -13,7 +13,7 @@ use seckill_model::Phase;
 use super::{Scene, Source};
 use crate::{
     text::{self, figures, overview as words},
-    widgets::{Pen, bar, fit, width, wrap},
+    widgets::{Canvas, bar, fit, width, wrap},
 };
 
 /// Widths from which a figure includes the total, and all digits of it.
@@ -23,15 +23,15 @@ const SPACIOUS: u16 = 70;
 const SHORT: usize = 9;
 
 /// Sales with what is left of each; returns the row after the last.
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
-    pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
+    canvas.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     // What the bars below show.
-    pen.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
+    canvas.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
-        let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
+        let lines = wrap(&text::no_sales(), usize::from(canvas.width().saturating_sub(2)));
         for (row, line) in lines.iter().enumerate() {
-            pen.text(2, row as u16 + 1, line, scene.theme.soft());
+            canvas.text(2, row as u16 + 1, line, scene.theme.soft());
         }
         return lines.len() as u16 + 1;
     }
@@ -47,20 +47,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     }
     let mut y = 1;
     for sale in kept {
-        stock_line(pen, scene, y, sale);
+        stock_line(canvas, scene, y, sale);
         y += 1;
     }
     if shown < sales.len() {
         let more = text::more_sales(sales.len() - shown);
-        pen.text(2, y, &scene.fit(&more, pen.width()), scene.theme.soft());
+        canvas.text(2, y, &scene.fit(&more, canvas.width()), scene.theme.soft());
         y += 1;
     }
     y
 }
 
-fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
+fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let theme = scene.theme;
-    let width_of = pen.width();
+    let width_of = canvas.width();
     let (most, cells): (u16, u16) = match width_of {
         ..WIDE => (12, 4),
         WIDE..SPACIOUS => (16, width_of / 5),
@@ -71,7 +71,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let figure_end = width_of.saturating_sub(cells + 2);
     let over = sale.phase.is_over();
     if scene.chosen == Some(sale.voucher_id) {
-        pen.text(0, y, theme.glyphs.pointer, theme.key());
+        canvas.text(0, y, theme.glyphs.pointer, theme.key());
     }
     let (strong, soft) = (Style::new(), theme.soft());
     let left = sale.stock;
@@ -114,8 +114,8 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
         &name,
         figure_end.saturating_sub(figure).min(from).saturating_sub(if wide { 4 } else { 3 }),
     );
-    pen.text(2, y, &name, if over { soft } else { strong });
-    let x = pen.text(from, y, &text, style) + 2;
+    canvas.text(2, y, &name, if over { soft } else { strong });
+    let x = canvas.text(from, y, &text, style) + 2;
     let line = match (sale.phase, left) {
         (Phase::Planned, _) => {
             vec![Span::styled(theme.glyphs.waiting.repeat(usize::from(cells)), soft)]
@@ -125,7 +125,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
             bar(theme, share, cells, full, Some(theme.glyphs.empty))
         }
     };
-    pen.line(x, y, &Line::from(line));
+    canvas.line(x, y, &Line::from(line));
 }
 
 /// The figure of an unsold sale, with all digits.

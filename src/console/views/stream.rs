@@ -14,7 +14,7 @@ use seckill_model::EntryId;
 
 use super::{
     Scene, Source, StreamState, alone, detail_line,
-    entry_holder::Hands,
+    entry_holder::EntryHolder,
     is_stale, stream_panel,
     stream_state::{Pane, total},
 };
@@ -23,7 +23,7 @@ use crate::{
         self, figures,
         stream::{self as words, columns, labels},
     },
-    widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
+    widgets::{self, Cell, Column, Canvas, Scroll, Value, table, wrap},
 };
 
 /// Rows of the detail: a rule and seven lines.
@@ -33,34 +33,34 @@ const FIGURES: u16 = 4;
 /// The window is read with every snapshot; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
-    let (w, h) = (pen.width(), pen.height());
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
+    let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.entries;
-    head(pen, scene, state, frozen);
+    head(canvas, scene, state, frozen);
     let Some(whole) = total(&page.partitions, state.view().partition) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
         let said = if read { text::READING } else { words::UNREAD };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
+        canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
     let open = state.detail && state.pane == Pane::Entries;
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, line);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, line);
     }
     // In a low window the detail replaces what is above it.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
     if brief {
         let line = brief_line(scene, state, &whole);
-        pen.line(1, y, &line);
+        canvas.line(1, y, &line);
         y += 1;
     } else {
-        figures(&mut pen.part(0, y, w, FIGURES), scene, state, &whole);
+        figures(&mut canvas.part(0, y, w, FIGURES), scene, state, &whole);
         y += FIGURES + 1;
     }
     // An export contains the table that has the focus.
-    if state.pane == Pane::Consumers || !(brief || pen.is_noting()) {
+    if state.pane == Pane::Consumers || !(brief || canvas.is_noting()) {
         let whole_rest = brief || h < 14;
         let rest = h.saturating_sub(y);
         let wanted = page.consumers.len().max(1) as u16 + 1;
@@ -69,7 +69,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
             Pane::Consumers => wanted.min(rest * 2 / 3),
             Pane::Entries => wanted.min(if h >= 26 { 6 } else { 4 }),
         };
-        consumers(&mut pen.part(0, y, w, rows), scene, state);
+        consumers(&mut canvas.part(0, y, w, rows), scene, state);
         y += rows + 1;
     }
     if y + 2 > h {
@@ -77,14 +77,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     }
     // The table keeps its headings and a few rows.
     let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
-    entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
+    entries(&mut canvas.part(0, y, w, h.saturating_sub(y + below)), scene, state);
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - below, w, below), scene, line);
+        detail(&mut canvas.part(0, h - below, w, below), scene, line);
     }
 }
 
 /// The heading: partition, and whether the list follows.
-fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
+fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let mut heading = scene.heading(words::HEADING.read(), &[Source::Redis]);
@@ -99,7 +99,7 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         };
         heading.push_span(Span::raw(format!("  {text}")));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let mut spans = Vec::new();
     let filter = state.filter.value();
     if !filter.is_empty() {
@@ -118,8 +118,8 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
         spans.push(Span::styled(words::held(&at), theme.warn()));
     }
-    let width = pen.width().saturating_sub(2);
-    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+    let width = canvas.width().saturating_sub(2);
+    canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
 /// The most important figures in one line, at constant positions.
@@ -174,7 +174,7 @@ fn lag(
 const ID: usize = 16;
 
 /// Two columns: the content of the stream, and the progress of its group.
-fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
+fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
     let soft = |text: String| Span::styled(text, theme.soft());
@@ -222,20 +222,20 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         (labels::DELIVERED, delivered),
         (labels::READ, vec![Span::raw(read)]),
     ];
-    let w = pen.width();
+    let w = canvas.width();
     let middle = if w >= 100 { w / 2 } else { 41 };
     for (x, room, label, rows) in
         [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
     {
         for (y, (name, value)) in rows.into_iter().enumerate() {
-            let mut line = pen.part(x, y as u16, room, 1);
+            let mut line = canvas.part(x, y as u16, room, 1);
             line.text(0, 0, name.read(), theme.soft());
             line.line(label, 0, &Line::from(value));
         }
     }
 }
 
-fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
@@ -251,27 +251,27 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
         column(columns::PENDING, 9, true),
         column(columns::IDLE, 8, true),
     ]);
-    if all.is_empty() && !pen.is_noting() {
-        pen.text(1, 0, columns::CONSUMER.read(), theme.heading());
-        pen.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
+    if all.is_empty() && !canvas.is_noting() {
+        canvas.text(1, 0, columns::CONSUMER.read(), theme.heading());
+        canvas.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
         return;
     }
     let focused = state.pane == Pane::Consumers;
     let cursor = state.consumer_position(all).filter(|_| focused);
-    let room = usize::from(pen.height().saturating_sub(1));
+    let room = usize::from(canvas.height().saturating_sub(1));
     // Abbreviated here; shown in full once this list has the focus.
     let more = (!focused && all.len() > room && room > 1).then(|| all.len() + 1 - room);
     let rows = all.len() - more.unwrap_or(0);
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let height = if more.is_some() { h - 1 } else { h };
     let mut at_rest = Scroll::default();
     let scroll = if focused { &mut state.consumers } else { &mut at_rest };
-    table(&mut pen.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
+    table(&mut canvas.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
         let cells = all.get(row).map(|it| consumer_cells(scene, it, partitioned));
         scene.last_known(cells.unwrap_or_default())
     });
     if let Some(more) = more {
-        pen.text(1, h - 1, &words::more_consumers(more), theme.soft());
+        canvas.text(1, h - 1, &words::more_consumers(more), theme.soft());
     }
 }
 
@@ -327,15 +327,15 @@ fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
         .collect()
 }
 
-fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
-    let w = pen.width();
+    let w = canvas.width();
     let rows = state.rows(scene.snapshot);
     let known = scene.snapshot.entries.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
+    if rows.is_empty() && !(known && canvas.is_noting()) {
         let said = nothing(&scene.snapshot.entries, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, row as u16, line, theme.soft());
+            canvas.text(1, row as u16, line, theme.soft());
         }
         return;
     }
@@ -344,9 +344,9 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
     let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.follows()));
     let mut scroll = std::mem::take(&mut state.scroll);
-    let visible = usize::from(pen.height().saturating_sub(1));
+    let visible = usize::from(canvas.height().saturating_sub(1));
     scroll.follow(at, rows.len(), visible);
-    table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
+    table(canvas, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
         let Some(line) = rows.get(row) else { return Vec::new() };
         let cell = |(col, column): (&Col, &Column)| cell(scene, line, *col, column.width);
         scene.last_known(cols.iter().zip(measured).map(cell).collect())
@@ -388,19 +388,19 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
 /// Its holder; an invalid entry shows its error instead.
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
-    let hands = Hands::of(line);
+    let hands = EntryHolder::of(line);
     let word = hands.word();
     match (hands, &line.fault) {
-        (Hands::Letters | Hands::LettersOrNot, _) | (Hands::Unknown, None) => {
+        (EntryHolder::Letters | EntryHolder::LettersOrNot, _) | (EntryHolder::Unknown, None) => {
             Cell::new(word, theme.warn())
         }
-        (Hands::Done, _) => Cell::new(word, theme.soft()),
+        (EntryHolder::Done, _) => Cell::new(word, theme.soft()),
         (_, Some(fault)) => {
             let fault = text::order_fault(fault);
             Cell::new(scene.users.within(&fault, line.user), theme.warn())
         }
-        (Hands::Waiting, None) => Cell::new(word, theme.accent()),
-        (Hands::Held { consumer, .. }, None) => {
+        (EntryHolder::Waiting, None) => Cell::new(word, theme.accent()),
+        (EntryHolder::Held { consumer, .. }, None) => {
             let state = match line.holder {
                 Some(NodeState::Alive) => "",
                 Some(state) => words::state(state, true),
@@ -426,10 +426,10 @@ fn time(scene: &Scene<'_>, entry: EntryId) -> String {
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let theme = scene.theme;
-    let room = pen.width().saturating_sub(18);
-    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let room = canvas.width().saturating_sub(18);
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
     let unknown = || text::UNKNOWN.read().to_owned();
     let added = line.entry.added();
     let added = format!(
@@ -447,15 +447,15 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
-    let hands = Hands::of(line);
+    let hands = EntryHolder::of(line);
     let word = || hands.word().to_owned();
     let (held, style) = match hands {
-        Hands::Letters => (words::in_letters(), theme.warn()),
-        Hands::LettersOrNot => (words::dead_or_not(), theme.warn()),
-        Hands::Done => (word(), theme.good()),
-        Hands::Waiting => (word(), theme.accent()),
-        Hands::Unknown => (word(), theme.warn()),
-        Hands::Held { consumer, idle_ms, deliveries } => {
+        EntryHolder::Letters => (words::in_letters(), theme.warn()),
+        EntryHolder::LettersOrNot => (words::dead_or_not(), theme.warn()),
+        EntryHolder::Done => (word(), theme.good()),
+        EntryHolder::Waiting => (word(), theme.accent()),
+        EntryHolder::Unknown => (word(), theme.warn()),
+        EntryHolder::Held { consumer, idle_ms, deliveries } => {
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
@@ -479,9 +479,9 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         (labels::FAULT, fault, faulty),
     ];
     // In a low window the table shows the first ones.
-    let top = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
+    let top = rows.len().saturating_sub(usize::from(canvas.height().saturating_sub(1))).min(2);
     for (row, (label, value, style)) in rows.into_iter().skip(top).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);
-        detail_line(pen, theme, row as u16 + 1, label.read(), &value);
+        detail_line(canvas, theme, row as u16 + 1, label.read(), &value);
     }
 }

@@ -12,10 +12,10 @@ use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
 
 use super::{Scene, Source};
 use crate::{
-    lag_trend::Flow,
+    lag_trend::LagTrend,
     text::{self, figures, overview as words},
     theme::Theme,
-    widgets::{Pen, left, right, width},
+    widgets::{Canvas, left, right, width},
 };
 
 /// Rows without the consumers: stream, pending, dead letters, locks.
@@ -31,37 +31,37 @@ const LAG: usize = 14;
 const ROOM_FOR_KEPT: u16 = 62;
 const ROOM_FOR_OLDEST: u16 = 80;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize) {
     let theme = scene.theme;
     let Some(stream) = &scene.snapshot.stream else {
-        pen.text(0, 0, &text::STREAM, theme.heading());
-        pen.text(NAMES, 0, &text::UNKNOWN, theme.warn());
+        canvas.text(0, 0, &text::STREAM, theme.heading());
+        canvas.text(NAMES, 0, &text::UNKNOWN, theme.warn());
         return;
     };
-    let (blind, w) = (scene.is_blind(), pen.width());
-    pen.line(0, 0, &lag(scene, stream));
+    let (blind, w) = (scene.is_blind(), canvas.width());
+    canvas.line(0, 0, &lag(scene, stream));
     if let Some(wait) = scene.lag.drains_in().filter(|_| !blind) {
         let (text, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
         // A truncated duration would be misread.
         if usize::from(x) + width(&text) <= usize::from(w) {
-            pen.text(x, 0, &text, theme.soft());
+            canvas.text(x, 0, &text, theme.soft());
         }
     }
     if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && w >= ROOM_FOR_KEPT) {
         let oldest = (w >= ROOM_FOR_OLDEST).then_some(oldest);
-        pen.line_right(0, &Line::styled(text::kept(stream.length, oldest), theme.soft()));
+        canvas.line_right(0, &Line::styled(text::kept(stream.length, oldest), theme.soft()));
     }
-    pen.text(0, 1, &text::PENDING, theme.heading());
-    pen.text(NAMES, 1, &figure(stream.pending), Style::new());
+    canvas.text(0, 1, &text::PENDING, theme.heading());
+    canvas.text(NAMES, 1, &figure(stream.pending), Style::new());
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
-        pen.text(BEHIND, 1, &text::oldest(age), theme.soft());
+        canvas.text(BEHIND, 1, &text::oldest(age), theme.soft());
     }
-    pen.text(0, 2, &text::DEAD, theme.heading());
+    canvas.text(0, 2, &text::DEAD, theme.heading());
     let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
-    pen.text(NAMES, 2, &figure(stream.dead), style);
+    canvas.text(NAMES, 2, &figure(stream.dead), style);
     let Holders { total, locks, .. } = &scene.snapshot.locks;
-    pen.text(0, 3, &words::LOCKS, theme.heading());
-    pen.text(NAMES, 3, &figure(*total), Style::new());
+    canvas.text(0, 3, &words::LOCKS, theme.heading());
+    canvas.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     // Counts are right-aligned, so the first already has leading blanks.
@@ -72,31 +72,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
         (orphans, words::orphans(orphans), theme.warn()),
         (waiting, words::waiting(waiting), theme.soft()),
     ] {
-        if count > 0 && usize::from(x) + width(&text) <= usize::from(pen.width()) {
-            x = pen.text(x, 3, &text, style) + gap;
+        if count > 0 && usize::from(x) + width(&text) <= usize::from(canvas.width()) {
+            x = canvas.text(x, 3, &text, style) + gap;
         }
     }
     if consumers > 0 {
-        list(&mut pen.part(0, ROWS, pen.width(), consumers as u16), scene, stream);
+        list(&mut canvas.part(0, ROWS, canvas.width(), consumers as u16), scene, stream);
     }
     if blind {
         // All of it is as of the last read, however old that is.
         let rows = ROWS + consumers as u16;
-        pen.part(0, 0, w, rows).dim(theme.dimmed());
-        pen.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn()));
+        canvas.part(0, 0, w, rows).dim(theme.dimmed());
+        canvas.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn()));
     }
 }
 
 /// The consumers, those that need attention first, as many as fit.
-fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
+fn list(canvas: &mut Canvas<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     let theme = scene.theme;
-    pen.text(0, 0, &words::CONSUMERS, theme.heading());
-    let (all, rows) = (&stream.consumers, usize::from(pen.height()));
+    canvas.text(0, 0, &words::CONSUMERS, theme.heading());
+    let (all, rows) = (&stream.consumers, usize::from(canvas.height()));
     if all.is_empty() {
-        pen.text(NAMES, 0, &words::NO_CONSUMER, theme.soft());
+        canvas.text(NAMES, 0, &words::NO_CONSUMER, theme.soft());
     }
     let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
-    let name_room = pen.width().saturating_sub(NAMES + 24).clamp(8, 30);
+    let name_room = canvas.width().saturating_sub(NAMES + 24).clamp(8, 30);
     for (y, consumer) in (0_u16..).zip(all.iter().take(shown)) {
         let (glyph, style, word) = match (consumer.alive, consumer.known) {
             _ if scene.is_blind() => (theme.glyphs.waiting, theme.soft(), text::UNKNOWN),
@@ -104,14 +104,14 @@ fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
             (false, true) => (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER),
             (false, false) => (theme.glyphs.away, theme.warn(), text::STRANGER),
         };
-        pen.text(NAMES, y, glyph, style);
-        pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
-        pen.text(NAMES + 3 + name_room, y, &word, style);
+        canvas.text(NAMES, y, glyph, style);
+        canvas.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
+        canvas.text(NAMES + 3 + name_room, y, &word, style);
         let count = right(&figure(consumer.pending), FIGURE, theme.glyphs.ellipsis);
-        pen.text(NAMES + 11 + name_room, y, &count, Style::new());
+        canvas.text(NAMES + 11 + name_room, y, &count, Style::new());
     }
     if shown < all.len() {
-        pen.text(NAMES, shown as u16, &text::more_holders(all.len() - shown), theme.soft());
+        canvas.text(NAMES, shown as u16, &text::more_holders(all.len() - shown), theme.soft());
     }
 }
 
@@ -120,17 +120,17 @@ fn figure(count: u64) -> String {
 }
 
 /// Everything in one row, for a low window.
-pub(super) fn in_a_row(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, stream: &StreamLine) {
+pub(super) fn in_a_row(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, stream: &StreamLine) {
     let theme = scene.theme;
     let mut line = lag(scene, stream);
     for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
         line.push_span(Span::styled(format!("  {label} "), theme.heading()));
         line.push_span(Span::raw(left(&figures::within(count, 5), 5, "")));
     }
-    pen.line(0, y, &line);
+    canvas.line(0, y, &line);
     if scene.is_blind() {
-        let w = pen.width();
-        pen.part(0, y, w, 1).dim(scene.theme.dimmed());
+        let w = canvas.width();
+        canvas.part(0, y, w, 1).dim(scene.theme.dimmed());
     }
 }
 
@@ -152,7 +152,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
 }
 
 /// The trend arrow; blank if there is no lag or no trend yet.
-pub(super) fn arrow(theme: Theme, flow: &Flow, lag: u64) -> (&'static str, Style) {
+pub(super) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),
         Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),

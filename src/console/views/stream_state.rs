@@ -7,8 +7,8 @@ use seckill_engine::telemetry::{
 use seckill_model::EntryId;
 use tui_input::Input;
 
-use super::{Step, columns::Wanted, entry_holder::Hands};
-use crate::{lag_trend::Flow, text::order_fault, widgets::Scroll};
+use super::{Step, columns::Wanted, entry_holder::EntryHolder};
+use crate::{lag_trend::LagTrend, text::order_fault, widgets::Scroll};
 
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct StreamState {
     pub(crate) consumers: Scroll,
     pub(crate) detail: bool,
     /// The trend of the single partition on the screen.
-    flow: Flow,
+    flow: LagTrend,
 }
 
 impl StreamState {
@@ -76,7 +76,7 @@ impl StreamState {
     }
 
     /// The trend of the single partition on the screen; `None` while all are shown.
-    pub(crate) fn flow(&self) -> Option<&Flow> {
+    pub(crate) fn flow(&self) -> Option<&LagTrend> {
         self.view.partition.map(|_| &self.flow)
     }
 
@@ -130,7 +130,7 @@ impl StreamState {
         };
         self.view.partition = partition;
         self.follow();
-        self.flow = Flow::default();
+        self.flow = LagTrend::default();
         true
     }
 
@@ -256,7 +256,7 @@ fn holds(line: &EntryLine, wanted: &str) -> bool {
         line.voucher.map(|voucher| format!("#{voucher}")),
         line.fault.as_ref().map(order_fault),
         consumer,
-        Some(Hands::of(line).word().to_owned()),
+        Some(EntryHolder::of(line).word().to_owned()),
     ];
     texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
 }

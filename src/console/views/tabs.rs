@@ -12,7 +12,7 @@ use crate::{
     app::App,
     keymap,
     text::{self, figures},
-    widgets::{Pen, width},
+    widgets::{Canvas, width},
 };
 
 /// How the tabs share a line.
@@ -75,7 +75,7 @@ impl Fit {
 }
 
 /// Draws the line, over a rule if there is one; returns the cells of each view.
-pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
     let tabs = View::ALL.map(|view| {
@@ -94,11 +94,11 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
         Tab { view, key: keymap::key_of(view.action()), name, count }
     });
     // One blank before the first tab.
-    let room = usize::from(pen.width()).saturating_sub(1);
+    let room = usize::from(canvas.width()).saturating_sub(1);
     let fits = |fit: &Fit| {
         let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
         let line = cells + usize::from(fit.gap) * (tabs.len() - 1) <= room;
-        line && (!fit.below || pen.height() > 1)
+        line && (!fit.below || canvas.height() > 1)
     };
     let [.., narrowest] = FITS;
     let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
@@ -107,12 +107,12 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
     for tab in tabs {
         let (start, end) = (x, x + fit.cells(&tab, app.view) as u16);
         places.push((start..end, tab.view));
-        x = pen.text(x, 0, &tab.key, theme.key());
+        x = canvas.text(x, 0, &tab.key, theme.key());
         if fit.names(&tab, app.view) {
             let current = app.view == tab.view;
             let style =
                 if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
-            x = pen.text(x + fit.space, 0, &tab.name, style);
+            x = canvas.text(x + fit.space, 0, &tab.name, style);
         }
         if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
             let loud = match tab.view {
@@ -122,9 +122,9 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
             let style = if loud { theme.warn() } else { theme.soft() };
             let text = fit.count_text(count);
             if fit.below {
-                pen.text(start, 1, &format!(" {text} "), style);
+                canvas.text(start, 1, &format!(" {text} "), style);
             } else {
-                pen.text(x + 1, 0, &text, style);
+                canvas.text(x + 1, 0, &text, style);
             }
         }
         x = end + fit.gap;

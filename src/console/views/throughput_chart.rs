@@ -14,7 +14,7 @@ use super::{OverviewState, Scene, Source, is_stale};
 use crate::{
     text::{self, figures, time},
     theme::Theme,
-    widgets::{Chart, Pen, Sign, chart, right, width},
+    widgets::{Chart, Canvas, Sign, chart, right, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -44,30 +44,30 @@ pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
 }
 
 /// Heading, legend, chart, figures, and events at the selected moment; `rows` are those of the chart.
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
     let theme = scene.theme;
     let until = until(scene.snapshot);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
     let titles = sources.map(|sources| scene.heading(&text::RATES, sources));
-    let fits = |title: &Line<'_>| title.width() <= usize::from(pen.width());
+    let fits = |title: &Line<'_>| title.width() <= usize::from(canvas.width());
     let title = titles.into_iter().find(fits).unwrap_or_default();
     let heading = title.width();
-    pen.line(0, 0, &title);
+    canvas.line(0, 0, &title);
     let text = match state.moment() {
         Some(at) => Line::styled(time::moment(&at.time_of_day(scene.zone)), theme.key()),
         None => Line::styled(time::last(state.window()), theme.soft()),
     };
-    let fits = heading + 2 + text.width() <= usize::from(pen.width());
+    let fits = heading + 2 + text.width() <= usize::from(canvas.width());
     if !fits && state.moment().is_some() {
         // The selected moment matters more than the heading.
-        let w = pen.width();
-        pen.part(0, 0, w, 1).clear();
+        let w = canvas.width();
+        canvas.part(0, 0, w, 1).clear();
     }
     if fits || state.moment().is_some() {
-        pen.line_right(0, &text);
+        canvas.line_right(0, &text);
     }
-    let w = pen.width();
+    let w = canvas.width();
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
         .map(|(at, line)| {
             let weight = Weight::of(&line.act);
@@ -84,20 +84,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
         cursor: state.moment(),
         clock: &|at| at.time_of_day(scene.zone),
     };
-    let axis = chart(&mut pen.part(0, 2, w, rows), theme, &shown);
+    let axis = chart(&mut canvas.part(0, 2, w, rows), theme, &shown);
     state.settle(axis);
     let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
     let point = match moment {
         Some(span) => at(scene.snapshot, span),
         None => now(scene),
     };
-    legend(pen, scene, point.as_ref());
+    legend(canvas, scene, point.as_ref());
     let margin = margin(w);
-    let mut below = pen.part(margin, 2 + rows, w.saturating_sub(margin), 2);
+    let mut below = canvas.part(margin, 2 + rows, w.saturating_sub(margin), 2);
     match moment {
         Some(span) => {
             figures_of(&mut below, scene, point.as_ref());
-            befell(&mut below, scene, span);
+            events(&mut below, scene, span);
         }
         None => latency(&mut below, scene),
     }
@@ -128,14 +128,14 @@ fn margin(width: u16) -> u16 {
     if width >= 54 { 6 } else { 0 }
 }
 
-fn legend(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+fn legend(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let theme = scene.theme;
     let legend = [
         (text::ADMITTED, point.and_then(|point| point.admitted), theme.chart_1(), '⠤'),
         (text::PERSISTED, point.and_then(|point| point.persisted), theme.chart_2(), '⣿'),
     ];
     let mut spans = Vec::new();
-    let margin = margin(pen.width());
+    let margin = margin(canvas.width());
     let roomy = margin > 0;
     for (label, rate, style, unicode) in legend {
         let sign = match (theme.glyphs.ascii, unicode) {
@@ -151,21 +151,21 @@ fn legend(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
         spans.push(Span::raw(right(&rate, 10, theme.glyphs.ellipsis)));
         spans.push(Span::raw(if roomy { "   " } else { " " }));
     }
-    pen.line(margin, 1, &Line::from(spans));
+    canvas.line(margin, 1, &Line::from(spans));
 }
 
-fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     match &scene.snapshot.latency {
-        Some(seen) => labelled(pen, scene, &text::latencies(seen)),
+        Some(seen) => labelled(canvas, scene, &text::latencies(seen)),
         None => {
-            pen.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
+            canvas.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
         }
     }
 }
 
-fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+fn figures_of(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let Some(point) = point else {
-        pen.text(0, 0, &time::UNREAD, scene.theme.warn());
+        canvas.text(0, 0, &time::UNREAD, scene.theme.warn());
         return;
     };
     let unknown = || text::UNKNOWN.to_owned();
@@ -173,7 +173,7 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     // Nothing was measured without requests.
     let p99 = point.p99_us.map_or_else(|| "-".to_owned(), figures::latency);
     labelled(
-        pen,
+        canvas,
         scene,
         &[
             ("p99", p99),
@@ -187,31 +187,31 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
 const FIGURE: usize = 6;
 
 /// Labels and figures at constant positions.
-fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, text: &[(&str, String)]) {
+fn labelled(canvas: &mut Canvas<'_>, scene: &Scene<'_>, text: &[(&str, String)]) {
     let mut x = 0;
-    let gap = if pen.width() >= 50 { 3 } else { 1 };
+    let gap = if canvas.width() >= 50 { 3 } else { 1 };
     for (label, figure) in text {
         // A truncated figure would be misread.
-        if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
+        if usize::from(x) + width(label) + 1 + width(figure) > usize::from(canvas.width()) {
             break;
         }
-        x = pen.text(x, 0, label, scene.theme.soft()) + 1;
-        x = pen.text(x, 0, &right(figure, FIGURE.max(width(figure)), ""), Style::new()) + gap;
+        x = canvas.text(x, 0, label, scene.theme.soft()) + 1;
+        x = canvas.text(x, 0, &right(figure, FIGURE.max(width(figure)), ""), Style::new()) + gap;
     }
 }
 
 /// Events within a cell of the chart, by importance, and the number of further ones.
-fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
+fn events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
     let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
     let mut lines: Vec<&Recorded> = within.map(|(_, line)| line).collect();
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(&line.act)));
     let Some((first, more)) = lines.split_first() else { return };
     let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
-    let x = pen.text(0, 1, glyph, style) + 1;
+    let x = canvas.text(0, 1, glyph, style) + 1;
     let text = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
     let more = if more.is_empty() { String::new() } else { time::more_events(more.len()) };
     // A truncated count would be misread.
-    let room = pen.width().saturating_sub(x + width(&more) as u16);
-    let x = pen.text(x, 1, &scene.fit(&text, room), Style::new());
-    pen.text(x, 1, &more, Style::new());
+    let room = canvas.width().saturating_sub(x + width(&more) as u16);
+    let x = canvas.text(x, 1, &scene.fit(&text, room), Style::new());
+    canvas.text(x, 1, &more, Style::new());
 }

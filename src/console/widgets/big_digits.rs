@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::Pen;
+use super::Canvas;
 use crate::theme::Theme;
 
 /// Pixel rows of a character.
@@ -46,7 +46,7 @@ pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
 
 /// Draws a text in large digits from a position; the background is kept.
 pub(crate) fn big(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     (mut x, y): (u16, u16),
     text: &str,
@@ -59,7 +59,7 @@ pub(crate) fn big(
         for (row, pixels) in (0_u16..).zip(rows) {
             for column in (0..width).filter(|column| pixels >> (width - 1 - column) & 1 == 1) {
                 for line in 0..pixel.1 {
-                    pen.text(x + column * pixel.0, y + row * pixel.1 + line, &block, style);
+                    canvas.text(x + column * pixel.0, y + row * pixel.1 + line, &block, style);
                 }
             }
         }
@@ -68,14 +68,14 @@ pub(crate) fn big(
 }
 
 /// Draws a number in the middle of the area, over existing content.
-pub(crate) fn big_number(pen: &mut Pen<'_>, theme: Theme, number: u8) {
+pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
     let digits = number.to_string();
     let width = big_width(&digits, PIXEL) + 8;
     let height = SIGN_ROWS + 4;
-    let x = pen.width().saturating_sub(width) / 2;
-    let y = pen.height().saturating_sub(height) / 2;
-    let mut panel = pen.part(x, y, width, height);
+    let x = canvas.width().saturating_sub(width) / 2;
+    let y = canvas.height().saturating_sub(height) / 2;
+    let mut panel = canvas.part(x, y, width, height);
     panel.clear();
     panel.frame("", theme.glyphs.ascii, theme.soft(), theme.soft());
     big(&mut panel, theme, (4, 2), &digits, PIXEL, theme.key());

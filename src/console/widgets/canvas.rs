@@ -10,14 +10,14 @@ use ratatui::{
 use super::{Sheet, plain, width};
 
 /// Draws into an area; coordinates are relative to its corner.
-pub(crate) struct Pen<'a> {
+pub(crate) struct Canvas<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
     /// Set to record a table instead of drawing it.
     sheets: Option<&'a mut Vec<Sheet>>,
 }
 
-impl<'a> Pen<'a> {
+impl<'a> Canvas<'a> {
     pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
         Self { buffer, area, sheets: None }
@@ -38,7 +38,7 @@ impl<'a> Pen<'a> {
     }
 
     /// A canvas for a part of this area.
-    pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
+    pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Canvas<'_> {
         let part = Rect {
             x: self.area.x.saturating_add(x),
             y: self.area.y.saturating_add(y),
@@ -46,7 +46,7 @@ impl<'a> Pen<'a> {
             height,
         };
         let area = part.intersection(self.area);
-        Pen { buffer: self.buffer, area, sheets: self.sheets.as_deref_mut() }
+        Canvas { buffer: self.buffer, area, sheets: self.sheets.as_deref_mut() }
     }
 
     pub(crate) fn width(&self) -> u16 {

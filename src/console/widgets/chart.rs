@@ -6,7 +6,7 @@ use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
 use super::{
-    Pen,
+    Canvas,
     grid::{Grid, braille},
     right, width,
 };
@@ -91,10 +91,10 @@ enum Dot {
 const ROOM_FOR_CLOCK: u16 = 12;
 
 /// Draws scale, axis and both rates; returns the axis, if there was room.
-pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
-    let clock = pen.height() >= ROOM_FOR_CLOCK;
+pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
+    let clock = canvas.height() >= ROOM_FOR_CLOCK;
     let below = 1 + u16::from(clock);
-    let (width, height) = (pen.width().saturating_sub(SCALE), pen.height().saturating_sub(below));
+    let (width, height) = (canvas.width().saturating_sub(SCALE), canvas.height().saturating_sub(below));
     if width < 4 || height < 2 {
         return None;
     }
@@ -148,8 +148,8 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
             _ => String::new(),
         };
         let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
-        pen.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
-        pen.text(5, row, edge, theme.soft());
+        canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
+        canvas.text(5, row, edge, theme.soft());
         for column in 0..width {
             let below = area.cell(column, height - 1 - row, across, down);
             let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
@@ -162,7 +162,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
             let style = if cursor == Some(column) { theme.key() } else { style };
             let glyph = match (above, below) {
                 (0, 0) if cursor == Some(column) => {
-                    pen.text(SCALE + column, row, glyphs.axis, theme.key());
+                    canvas.text(SCALE + column, row, glyphs.axis, theme.key());
                     continue;
                 }
                 (0, 0) => continue,
@@ -171,40 +171,40 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
                 // The line has its cell to itself: mixed with the area it would be unreadable.
                 (0, dots) | (dots, _) => braille(dots),
             };
-            pen.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
+            canvas.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
         }
     }
-    pen.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
-    pen.text(5, height, glyphs.corner, theme.soft());
-    pen.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
+    canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
+    canvas.text(5, height, glyphs.corner, theme.soft());
+    canvas.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
     if let Some(column) = cursor {
-        pen.text(SCALE + column, height, glyphs.foot, theme.key());
+        canvas.text(SCALE + column, height, glyphs.foot, theme.key());
     }
     for sign in &shown.signs {
         if let Some(column) = axis.of(sign.at) {
-            pen.text(SCALE + column, height, sign.glyph, sign.style);
+            canvas.text(SCALE + column, height, sign.glyph, sign.style);
         }
     }
     if clock {
-        clocks(&mut pen.part(SCALE, height + 1, width, 1), theme, shown, axis);
+        clocks(&mut canvas.part(SCALE, height + 1, width, 1), theme, shown, axis);
     }
     Some(axis)
 }
 
 /// Times at the left, in the middle and at the right.
-fn clocks(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
-    let w = pen.width();
+fn clocks(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
+    let w = canvas.width();
     let first = (shown.clock)(axis.begin(0));
     let room = width(&first) as u16;
-    pen.text(0, 0, &first, theme.soft());
+    canvas.text(0, 0, &first, theme.soft());
     if w >= 3 * room + 4 {
         let middle = w / 2;
         let text = (shown.clock)(axis.begin(middle));
-        pen.text(middle.saturating_sub(room / 2), 0, &text, theme.soft());
+        canvas.text(middle.saturating_sub(room / 2), 0, &text, theme.soft());
     }
     if w >= 2 * room + 2 {
         let text = (shown.clock)(shown.until);
-        pen.text(w.saturating_sub(room), 0, &text, theme.soft());
+        canvas.text(w.saturating_sub(room), 0, &text, theme.soft());
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
             for ascii in [false, true] {
                 let area = Rect::new(0, 0, 66, 12);
                 let mut buffer = Buffer::empty(area);
-                let mut pen = Pen::new(&mut buffer, area);
+                let mut canvas = Canvas::new(&mut buffer, area);
                 let shown = Chart {
                     series: &series,
                     until,
@@ -364,7 +364,7 @@ mod tests {
                     cursor: None,
                     clock,
                 };
-                let axis = chart(&mut pen, Theme::new(Depth::None, ascii), &shown).unwrap();
+                let axis = chart(&mut canvas, Theme::new(Depth::None, ascii), &shown).unwrap();
                 // Directly above the axis, where zero is.
                 let drawn = |at: i64| {
                     let column = SCALE + axis.of(Millis(at)).unwrap();
@@ -394,12 +394,12 @@ mod tests {
         for (ascii, sign) in [(false, "⣀"), (true, ".")] {
             let area = Rect::new(0, 0, 66, 12);
             let mut buffer = Buffer::empty(area);
-            let mut pen = Pen::new(&mut buffer, area);
+            let mut canvas = Canvas::new(&mut buffer, area);
             let (until, window) = (Millis(59_000), 60_000);
             let shown =
                 Chart { series: &series, until, window, signs: Vec::new(), cursor: None, clock };
             let theme = Theme::new(Depth::True, ascii);
-            let axis = chart(&mut pen, theme, &shown).unwrap();
+            let axis = chart(&mut canvas, theme, &shown).unwrap();
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
             assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2().fg), "{ascii}");
@@ -425,12 +425,12 @@ mod tests {
                 for (width, height) in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
                     let area = Rect::new(0, 0, width, height);
                     let mut buffer = Buffer::empty(area);
-                    let mut pen = Pen::new(&mut buffer, area);
+                    let mut canvas = Canvas::new(&mut buffer, area);
                     let (until, signs) = (Millis(119_000), Vec::new());
                     let shown =
                         Chart { series: &series, until, window, signs, cursor: None, clock };
                     let theme = Theme::new(Depth::True, ascii);
-                    chart(&mut pen, theme, &shown).unwrap();
+                    chart(&mut canvas, theme, &shown).unwrap();
                     let drawn = |style: Style| {
                         let mut cells = buffer.content.iter();
                         cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)

@@ -21,6 +21,6 @@ pub(crate) use text_width::{fit, left, right, width, wrap};
 pub(crate) use chart::{Axis, Chart, Sign, chart};
 pub(crate) use sparkline::{Curve, curve};
 pub(crate) use halves::Halves;
-pub(crate) use canvas::Pen;
+pub(crate) use canvas::Canvas;
 pub(crate) use sanitize::plain;
 pub(crate) use table::{Cell, Column, Extent, Order, Scroll, Sheet, Value, table};

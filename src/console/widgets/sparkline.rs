@@ -3,7 +3,7 @@
 use seckill_model::Millis;
 
 use super::{
-    Pen,
+    Canvas,
     grid::{Grid, braille},
 };
 use crate::theme::Theme;
@@ -27,8 +27,8 @@ impl Curve<'_> {
 }
 
 /// Draws it over the whole area.
-pub(crate) fn curve(pen: &mut Pen<'_>, theme: Theme, shown: &Curve<'_>) {
-    let (width, height) = (pen.width(), pen.height());
+pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
+    let (width, height) = (canvas.width(), canvas.height());
     let ascii = theme.glyphs.ascii;
     let (across, down) = if ascii { (1, 1) } else { (2, 4) };
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
@@ -47,7 +47,7 @@ pub(crate) fn curve(pen: &mut Pen<'_>, theme: Theme, shown: &Curve<'_>) {
             let bits = area.cell(column, height - 1 - row, across, down);
             if bits > 0 {
                 let glyph = if ascii { '*' } else { braille(bits) };
-                pen.text(column, row, glyph.encode_utf8(&mut [0; 4]), theme.accent());
+                canvas.text(column, row, glyph.encode_utf8(&mut [0; 4]), theme.accent());
             }
         }
     }

@@ -4,7 +4,7 @@ use ratatui::style::Style;
 use seckill_model::{Millis, locale::in_english, message::Label};
 use serde::Serialize;
 
-use super::{Pen, bar, left, right, width};
+use super::{Canvas, bar, left, right, width};
 use crate::theme::Theme;
 
 /// A column. A width of 0 takes the rest.
@@ -147,14 +147,14 @@ const NOTED: u16 = 400;
 
 /// Draws headings and rows; `cells` is called only for visible rows.
 pub(crate) fn table(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     columns: &[Column],
     (total, cursor): (usize, Option<usize>),
     scroll: &mut Scroll,
     mut cells: impl FnMut(usize, &[Column]) -> Vec<Cell>,
 ) {
-    if let Some(sheets) = pen.sheets() {
+    if let Some(sheets) = canvas.sheets() {
         let wide: Vec<Column> = columns.iter().map(|it| Column { width: NOTED, ..*it }).collect();
         let texts =
             |row| cells(row, &wide).into_iter().map(|cell| (cell.text, cell.exact)).collect();
@@ -168,19 +168,19 @@ pub(crate) fn table(
         });
         return;
     }
-    let visible = usize::from(pen.height().saturating_sub(1));
+    let visible = usize::from(canvas.height().saturating_sub(1));
     scroll.follow(cursor, total, visible);
-    let columns = measured(columns, pen.width().saturating_sub(3));
+    let columns = measured(columns, canvas.width().saturating_sub(3));
     let mut x = 1;
     scroll.heads = columns.iter().map(|column| column.title.to_string()).collect();
-    scroll.top = pen.on_screen(0, 1).map(|(_, y)| y);
+    scroll.top = canvas.on_screen(0, 1).map(|(_, y)| y);
     for (column, head) in columns.iter().zip(&scroll.heads) {
-        pen.text(x, 0, &placed(&column.title, column, theme), theme.heading());
+        canvas.text(x, 0, &placed(&column.title, column, theme), theme.heading());
         if let Some(order) = scroll.order.as_ref().filter(|order| order.head == *head) {
             let sign = if order.falling { theme.glyphs.falling } else { theme.glyphs.rising };
             // In the gap after the column, so that the heading is not truncated.
             let end = if column.numeric { column.width } else { width(head) as u16 };
-            pen.text(x + end.min(column.width), 0, sign, theme.key());
+            canvas.text(x + end.min(column.width), 0, sign, theme.key());
         }
         x += column.width + GAP;
     }
@@ -189,17 +189,17 @@ pub(crate) fn table(
         let y = row as u16 + 1;
         let mut x = 1;
         for (column, cell) in columns.iter().zip(cells(index, &columns)) {
-            pen.text(x, y, &placed(&cell.text, column, theme), cell.style);
+            canvas.text(x, y, &placed(&cell.text, column, theme), cell.style);
             if let Some(share) = cell.bar {
                 let cells = column.width.saturating_sub(BESIDE_BAR);
-                pen.line(x, y, &bar(theme, share, cells, cell.style, None).into());
+                canvas.line(x, y, &bar(theme, share, cells, cell.style, None).into());
             }
             x += column.width + GAP;
         }
         if cursor == Some(index) {
             // Reversed without colours: reversed state colours would be glaring.
-            let width = pen.width();
-            let mut line = pen.part(0, y, width.saturating_sub(1), 1);
+            let width = canvas.width();
+            let mut line = canvas.part(0, y, width.saturating_sub(1), 1);
             line.tint(0, Style::reset());
             line.tint(0, theme.selected());
         }
@@ -208,7 +208,7 @@ pub(crate) fn table(
         let long = (visible * visible / total).max(1);
         let top = scroll.offset * (visible - long) / (total - visible).max(1);
         for y in top..top + long {
-            pen.text(pen.width().saturating_sub(1), y as u16 + 1, theme.glyphs.thumb, theme.soft());
+            canvas.text(canvas.width().saturating_sub(1), y as u16 + 1, theme.glyphs.thumb, theme.soft());
         }
     }
 }
