@@ -24,24 +24,24 @@ impl ActiveSale {
 
     /// Applies a snapshot. Among several selling sales, `chosen` comes first, then the active one, then the newest.
     /// Returns whether the active sale changed.
-    pub(crate) fn look(&mut self, picture: &Snapshot, chosen: Option<VoucherId>) -> bool {
-        if !picture.redis.up {
+    pub(crate) fn look(&mut self, snapshot: &Snapshot, chosen: Option<VoucherId>) -> bool {
+        if !snapshot.redis.up {
             // Time while Redis is unreachable does not count.
-            self.0 = self.0.map(|(sale, _)| (sale, picture.taken));
+            self.0 = self.0.map(|(sale, _)| (sale, snapshot.taken));
             return false;
         }
         let before = self.sale();
-        let sells = |id: &VoucherId| picture.sale(*id).is_some_and(is_selling);
+        let sells = |id: &VoucherId| snapshot.sale(*id).is_some_and(is_selling);
         let since = self
             .0
-            .filter(|(sale, _)| is_open(picture, *sale))
-            .map(|(_, seen)| picture.taken.since(seen));
-        let newest = || picture.sales.iter().find(|sale| is_selling(sale));
+            .filter(|(sale, _)| is_open(snapshot, *sale))
+            .map(|(_, seen)| snapshot.taken.since(seen));
+        let newest = || snapshot.sales.iter().find(|sale| is_selling(sale));
         if let Some(sale) = chosen.filter(sells).or(before.filter(sells)) {
-            self.0 = Some((sale, picture.taken));
+            self.0 = Some((sale, snapshot.taken));
         } else if since.is_none_or(|since| since >= HOLD_MS) {
             match newest() {
-                Some(sale) => self.0 = Some((sale.voucher_id, picture.taken)),
+                Some(sale) => self.0 = Some((sale.voucher_id, snapshot.taken)),
                 None if since.is_none_or(|since| since >= LAST_MS) => self.0 = None,
                 None => {}
             }
@@ -66,6 +66,6 @@ fn is_selling(sale: &SaleLine) -> bool {
 }
 
 /// A finished sale does not stay active.
-fn is_open(picture: &Snapshot, sale: VoucherId) -> bool {
-    picture.sale(sale).is_some_and(|sale| sale.phase == Phase::Running)
+fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
+    snapshot.sale(sale).is_some_and(|sale| sale.phase == Phase::Running)
 }

@@ -23,19 +23,19 @@ use seckill_model::{EntryId, Millis, NewSale, OrderId};
 use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
+    active_sale::ActiveSale,
     dialogs::{Dialog, SaleForm},
-    launch::Director,
-    form_drafts::FormDrafts,
     export::Export,
-    lag_trend::LagTrend,
+    form_drafts::FormDrafts,
     frame_writer::Drawn,
+    guide_banner::Story,
     keymap::{self, Context, Key},
+    lag_trend::LagTrend,
+    launch::Director,
+    optimistic_jobs::OptimisticJobs,
     planning::Planning,
     presenter::{Presenter, is_gone},
-    active_sale::ActiveSale,
     status::{Status, Tone},
-    guide_banner::Story,
-    optimistic_jobs::OptimisticJobs,
     text::{
         self,
         letters::{About, Settling},
@@ -195,7 +195,7 @@ impl App {
     }
 
     /// The channel of snapshots.
-    pub(super) fn pictures(&self) -> watch::Receiver<Arc<Snapshot>> {
+    pub(super) fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.remote.snapshots.clone()
     }
 
@@ -290,10 +290,13 @@ impl App {
 
     /// Whether the screen shows something that changes with the clock alone.
     fn shows_time(&self) -> bool {
-        let picture = &self.shown;
-        let windows = picture.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
+        let snapshot = &self.shown;
+        let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
         let leases = self.view == View::Locks && self.leases.any();
-        windows || leases || is_stale(&picture.redis, self.now) || is_stale(&picture.sql, self.now)
+        windows
+            || leases
+            || is_stale(&snapshot.redis, self.now)
+            || is_stale(&snapshot.sql, self.now)
     }
 
     pub(crate) fn on_event(&mut self, event: &Event) {

@@ -79,7 +79,8 @@ impl App {
                 commands::NOTHING_UNDER_WAY.to_string(),
             ),
             Action::Start | Action::Pause | Action::End | Action::Rush => {
-                reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string()).or_else(|| self.away())
+                reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string())
+                    .or_else(|| self.away())
             }
             Action::Fire => reason(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
             Action::Abort => reason(

@@ -25,7 +25,7 @@ use super::{
     ConsoleError, Options,
     app::App,
     event_loop::{Keyboard, drive},
-    terminal::Stage,
+    terminal::DrawTarget,
     theme::Theme,
     views,
     widgets::Halves,
@@ -114,7 +114,7 @@ pub async fn gauge(
     });
     let mut app = App::new(remote, theme, TimeZone::system(), Millis::now());
     let pressed = Rc::new(Cell::new(None));
-    let mut stage = Unseen::new(person.size, Rc::clone(&pressed), drawing)?;
+    let mut target = Unseen::new(person.size, Rc::clone(&pressed), drawing)?;
     let (end, ended) = watch::channel(false);
     let mut played = Played {
         keys: KEYS.iter().copied().cycle(),
@@ -123,7 +123,7 @@ pub async fn gauge(
         pressed,
         ended,
     };
-    let driving = drive(&mut app, &mut stage, &mut played, None);
+    let driving = drive(&mut app, &mut target, &mut played, None);
     let ending = async {
         until.await;
         end.send_replace(true);
@@ -205,7 +205,7 @@ impl<'a> Unseen<'a> {
     }
 }
 
-impl Stage for Unseen<'_> {
+impl DrawTarget for Unseen<'_> {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
         let began = Instant::now();
         let halves = &mut self.halves;

@@ -99,8 +99,12 @@ impl App {
                 self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
                 return;
             }
-            (Action::Start, Phase::Planned) => Some((commands::start(sale), Command::StartSale(id))),
-            (Action::Pause, Phase::Paused) => Some((commands::resume(sale), Command::ResumeSale(id))),
+            (Action::Start, Phase::Planned) => {
+                Some((commands::start(sale), Command::StartSale(id)))
+            }
+            (Action::Pause, Phase::Paused) => {
+                Some((commands::resume(sale), Command::ResumeSale(id)))
+            }
             (Action::Pause, _) => Some((commands::pause(sale), Command::PauseSale(id))),
             (Action::End, _) => Some((commands::end(sale), Command::EndSale(id))),
             _ => None,

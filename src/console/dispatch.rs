@@ -10,9 +10,9 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
-    launch::Launch,
     export::Format,
     keymap::Action,
+    launch::Launch,
     text::{self, commands, conventions, stream},
     views::{self, Pane, Step, Turn, View},
 };
@@ -69,7 +69,7 @@ impl App {
         if self.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
-    /// Keeps the dialog if it stays open.
+    /// Applies an action to a dialog; returns the dialog if it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         if dialog.form().is_some_and(|it| it.is_left_by(action)) {
             self.leave(dialog);

@@ -16,8 +16,8 @@ use tokio::{
 use super::{
     app::{Answer, App, Course},
     export::{Saved, Saver},
-    terminal::Stage,
     guide_banner::Story,
+    terminal::DrawTarget,
 };
 
 /// At most 30 frames a second.
@@ -88,7 +88,7 @@ enum Woken {
     End,
     /// A stop signal from outside.
     Stop,
-    Picture(Option<Arc<Snapshot>>),
+    Snapshot(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
     Saved(Saved),
     Story(Option<Story>),
@@ -101,25 +101,25 @@ enum Woken {
 /// Runs until the user quits, a signal arrives or the terminal closes; exports in progress are completed.
 pub(super) async fn drive(
     app: &mut App,
-    stage: &mut impl Stage,
+    target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
     story: Option<watch::Receiver<Story>>,
 ) -> io::Result<()> {
     let mut saver = Saver::default();
-    let ended = turn(app, stage, keyboard, story, &mut saver).await;
+    let ended = turn(app, target, keyboard, story, &mut saver).await;
     saver.finish().await;
     ended
 }
 
 async fn turn(
     app: &mut App,
-    stage: &mut impl Stage,
+    target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
     story: Option<watch::Receiver<Story>>,
     saver: &mut Saver,
 ) -> io::Result<()> {
     let mut signals = Signals::new()?;
-    let mut pictures = Some(app.pictures());
+    let mut snapshots = Some(app.snapshots());
     let mut story = story;
     if let Some(story) = &mut story {
         app.on_story(story.borrow_and_update().clone());
@@ -136,10 +136,10 @@ async fn turn(
             app.take_dirty();
             app.now = Millis::now().plus(app.newest.clock_ahead_ms);
             // Otherwise it would be drawn over the shell to which a panic restored the terminal.
-            stage.recover()?;
-            if let Err(error) = stage.draw(app) {
+            target.recover()?;
+            if let Err(error) = target.draw(app) {
                 // A closed terminal is a normal end.
-                return if stage.is_there() { Err(error) } else { Ok(()) };
+                return if target.is_there() { Err(error) } else { Ok(()) };
             }
             drawn = Some(Instant::now());
             answering = false;
@@ -151,7 +151,7 @@ async fn turn(
             event = keyboard.next() => Woken::Input(event),
             signalled = signals.next() => signalled,
             () = at(launch) => Woken::Launch,
-            picture = newest(&mut pictures) => Woken::Picture(picture),
+            snapshot = newest(&mut snapshots) => Woken::Snapshot(snapshot),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
             saved = saver.next() => Woken::Saved(saved),
             page = turned(&mut story) => Woken::Story(page),
@@ -166,15 +166,15 @@ async fn turn(
             }
             // The terminal is gone: nothing can be reported.
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
-            Woken::Picture(Some(picture)) => {
+            Woken::Snapshot(Some(snapshot)) => {
                 // The first snapshot is drawn at once.
                 if app.shown.seq == 0 {
                     drawn = None;
                 }
-                app.on_snapshot(picture);
+                app.on_snapshot(snapshot);
             }
-            Woken::Picture(None) => {
-                pictures = None;
+            Woken::Snapshot(None) => {
+                snapshots = None;
                 app.on_engine_gone();
             }
             Woken::Answer(answer) => app.on_answer(*answer),
@@ -182,10 +182,10 @@ async fn turn(
             Woken::Story(Some(page)) => app.on_story(page),
             Woken::Story(None) => story = None,
             Woken::Tick => {
-                if !stage.is_there() {
+                if !target.is_there() {
                     return Ok(());
                 }
-                if stage.recover()? {
+                if target.recover()? {
                     app.redraw();
                 }
                 app.on_tick();
@@ -200,7 +200,7 @@ async fn turn(
             Course::Quit => return Ok(()),
             Course::Suspend => {
                 keyboard.release();
-                stage.suspend()?;
+                target.suspend()?;
                 app.redraw();
             }
         }
@@ -216,8 +216,8 @@ async fn at(moment: Option<Instant>) {
 }
 
 /// The next snapshot; `None` once when the engine is gone, then never again.
-async fn newest(pictures: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
-    match pictures {
+async fn newest(snapshots: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
+    match snapshots {
         Some(receiver) => {
             receiver.changed().await.ok()?;
             Some(Arc::clone(&receiver.borrow_and_update()))

@@ -13,7 +13,7 @@ const END: &[u8] = b"\x1b[?2026l";
 /// Output counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drawn {
-    pub(crate) pictures: u64,
+    pub(crate) frames: u64,
     pub(crate) bytes: u64,
     /// Bytes of the last frame.
     pub(crate) last: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Drawn {
 impl Drawn {
     /// Average bytes per frame.
     pub(crate) fn mean(self) -> Option<u64> {
-        self.bytes.checked_div(self.pictures)
+        self.bytes.checked_div(self.frames)
     }
 }
 
@@ -42,15 +42,15 @@ impl FrameWriter {
         if held.is_empty() {
             return Ok(());
         }
-        let mut picture = Vec::with_capacity(BEGIN.len() + held.len() + END.len());
-        picture.extend_from_slice(BEGIN);
-        picture.append(&mut held);
-        picture.extend_from_slice(END);
+        let mut snapshot = Vec::with_capacity(BEGIN.len() + held.len() + END.len());
+        snapshot.extend_from_slice(BEGIN);
+        snapshot.append(&mut held);
+        snapshot.extend_from_slice(END);
         drop(held);
-        out.write_all(&picture)?;
+        out.write_all(&snapshot)?;
         out.flush()?;
-        drawn.last = picture.len() as u64;
-        drawn.pictures += 1;
+        drawn.last = snapshot.len() as u64;
+        drawn.frames += 1;
         drawn.bytes += drawn.last;
         Ok(())
     }
@@ -83,6 +83,6 @@ mod tests {
         hand.write_all(b"c").unwrap();
         writer.send(&mut out, &mut drawn).unwrap();
         assert_eq!(out, b"\x1b[?2026habc\x1b[?2026l");
-        assert_eq!(drawn, Drawn { pictures: 1, bytes: 19, last: 19 });
+        assert_eq!(drawn, Drawn { frames: 1, bytes: 19, last: 19 });
     }
 }

@@ -161,7 +161,10 @@ mod tests {
     #[test]
     fn a_few_entries_up_and_down_stand_still() {
         let (flow, readings) = replay((0..80_u64).map(|tick| 1_000 + tick * 37 % 41));
-        assert!(readings[12..].iter().all(|(trend, _)| *trend == Some(Ordering::Equal)), "{readings:?}");
+        assert!(
+            readings[12..].iter().all(|(trend, _)| *trend == Some(Ordering::Equal)),
+            "{readings:?}"
+        );
         assert_eq!(flow.drains_in(), None);
     }
 
@@ -176,10 +179,17 @@ mod tests {
     /// A recorded case: 9,000 pieces sell within half a second, and their orders are written at 800 a second.
     #[test]
     fn a_jump_is_no_trend_once_it_is_worked_off() {
-        let (_, readings) = replay([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));
-        assert!(readings[22..].iter().all(|(trend, _)| *trend != Some(Ordering::Greater)), "{readings:?}");
+        let (_, readings) =
+            replay([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));
+        assert!(
+            readings[22..].iter().all(|(trend, _)| *trend != Some(Ordering::Greater)),
+            "{readings:?}"
+        );
         // Two seconds after the jump.
-        assert!(readings[28..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)), "{readings:?}");
+        assert!(
+            readings[28..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)),
+            "{readings:?}"
+        );
         let wait = readings[32].1.unwrap();
         assert!((5_000..12_000).contains(&wait), "{wait}");
     }

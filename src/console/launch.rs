@@ -62,7 +62,7 @@ impl Launch {
 
 /// The state of a launch.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum LaunchState {
     /// When it fires.
     Counting(Millis),
     /// The command is outstanding; `true` if its buyers are no longer wanted.
@@ -74,31 +74,33 @@ pub(super) enum Stage {
 /// Holds at most one launch.
 #[derive(Debug, Default)]
 pub(crate) struct Director {
-    pub(super) launch: Option<(Launch, Stage)>,
+    pub(super) launch: Option<(Launch, LaunchState)>,
     /// Title of the last launch; messages refer to it after the launch is over.
     last_title: String,
 }
 
 /// What the top line of every view shows of a launch.
-pub(crate) enum Standing<'a> {
+pub(crate) enum LaunchSummary<'a> {
     Counting(&'a Launch, u64),
     Opening(&'a Launch),
 }
 
 impl Director {
     /// What is armed, and the milliseconds until it fires.
-    pub(crate) fn standing(&self, now: Millis) -> Option<Standing<'_>> {
+    pub(crate) fn standing(&self, now: Millis) -> Option<LaunchSummary<'_>> {
         match self.launch.as_ref()? {
-            (launch, Stage::Counting(at)) => Some(Standing::Counting(launch, at.since(now))),
-            (launch, Stage::Opening(..)) => Some(Standing::Opening(launch)),
-            (_, Stage::Rushing(_)) => None,
+            (launch, LaunchState::Counting(at)) => {
+                Some(LaunchSummary::Counting(launch, at.since(now)))
+            }
+            (launch, LaunchState::Opening(..)) => Some(LaunchSummary::Opening(launch)),
+            (_, LaunchState::Rushing(_)) => None,
         }
     }
 
     /// The launch that is counting down.
     pub(super) fn armed(&self) -> Option<&Launch> {
-        let (launch, stage) = self.launch.as_ref()?;
-        matches!(stage, Stage::Counting(_)).then_some(launch)
+        let (launch, state) = self.launch.as_ref()?;
+        matches!(state, LaunchState::Counting(_)).then_some(launch)
     }
 
     /// Title of the last launch.
@@ -109,7 +111,7 @@ impl Director {
     /// The sale being launched, once its number is known.
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self.launch.as_ref()? {
-            (_, Stage::Rushing(id)) => Some(*id),
+            (_, LaunchState::Rushing(id)) => Some(*id),
             (launch, _) => match launch.target {
                 Target::Planned(id) => Some(id),
                 Target::New => None,
@@ -142,7 +144,7 @@ impl App {
             return self.call_off(&launch, &why);
         }
         self.note(words::armed(&launch));
-        self.director.launch = Some((launch, Stage::Counting(at)));
+        self.director.launch = Some((launch, LaunchState::Counting(at)));
     }
 
     /// Why a launch no longer matches what the operator confirmed; `at` is when it would fire.
@@ -168,7 +170,7 @@ impl App {
 
     /// Follows the newest snapshot, also while the display is paused.
     pub(super) fn settle_launch(&mut self) {
-        if let Some((launch, Stage::Counting(at))) = &self.director.launch
+        if let Some((launch, LaunchState::Counting(at))) = &self.director.launch
             && let Some(why) = self.unfit(launch, Some(*at))
         {
             let launch = launch.clone();
@@ -178,7 +180,7 @@ impl App {
 
     /// Time until the countdown shows another second, or ends.
     pub(super) fn launch_due(&self) -> Option<Duration> {
-        let Some((_, Stage::Counting(at))) = &self.director.launch else { return None };
+        let Some((_, LaunchState::Counting(at))) = &self.director.launch else { return None };
         let left = at.since(self.now);
         Some(Duration::from_millis(match left {
             0 => 0,
@@ -189,7 +191,7 @@ impl App {
     /// Advances the countdown and fires the launch at its end.
     pub(super) fn on_launch_due(&mut self) {
         self.dirty = true;
-        if let Some((_, Stage::Counting(at))) = self.director.launch
+        if let Some((_, LaunchState::Counting(at))) = self.director.launch
             && at <= self.now
         {
             self.fire(Some(self.now.since(at)));
@@ -198,12 +200,12 @@ impl App {
 
     pub(super) fn ask_fire(&mut self) {
         match &self.director.launch {
-            Some((launch, Stage::Counting(_))) => {
+            Some((launch, LaunchState::Counting(_))) => {
                 let (question, launch) = (words::ask_fire(launch), launch.clone());
                 let confirm = Confirm::new(question, Intent::Fire(Box::new(launch)));
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
-            Some((_, Stage::Opening(..))) => self.note(words::OPENING),
+            Some((_, LaunchState::Opening(..))) => self.note(words::OPENING),
             _ => self.note(words::fire_hint()),
         }
     }
@@ -211,11 +213,13 @@ impl App {
     /// Fires the confirmed launch, unless the countdown was faster.
     pub(super) fn fire_now(&mut self, asked: &Launch, reason: Option<String>) {
         match &mut self.director.launch {
-            Some((launch, Stage::Counting(_))) if launch == asked => {
+            Some((launch, LaunchState::Counting(_))) if launch == asked => {
                 launch.reason = reason.or_else(|| launch.reason.take());
                 self.fire(None);
             }
-            Some((_, Stage::Opening(..) | Stage::Rushing(_))) => self.note(words::OPENING),
+            Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => {
+                self.note(words::OPENING)
+            }
             _ => self.note(words::fire_hint()),
         }
     }
@@ -247,14 +251,14 @@ impl App {
             }
         };
         if self.send_because(command.clone(), launch.reason.clone()) {
-            self.director.launch = Some((launch, Stage::Opening(command, false)));
+            self.director.launch = Some((launch, LaunchState::Opening(command, false)));
         }
     }
 
     /// Handles the replies that a launch waits for; `false` if this is not one of them.
     pub(super) fn launch_goes_on(&mut self, (command, answer): &Answer) -> bool {
         match self.director.launch.take() {
-            Some((launch, Stage::Opening(asked, withdrawn))) if asked == *command => {
+            Some((launch, LaunchState::Opening(asked, withdrawn))) if asked == *command => {
                 let opened = match answer {
                     Ok(Ok(Reply::SaleChanged { voucher, .. } | Reply::SaleCreated(voucher))) => {
                         *voucher
@@ -269,11 +273,11 @@ impl App {
                 } else if self
                     .send_because(Command::Rush(launch.rush(opened)), launch.reason.clone())
                 {
-                    self.director.launch = Some((launch, Stage::Rushing(opened)));
+                    self.director.launch = Some((launch, LaunchState::Rushing(opened)));
                 }
                 true
             }
-            Some((_, Stage::Rushing(voucher))) if matches!(command, Command::Rush(plan) if plan.voucher == voucher) => {
+            Some((_, LaunchState::Rushing(voucher))) if matches!(command, Command::Rush(plan) if plan.voucher == voucher) => {
                 false
             }
             other => {
@@ -286,11 +290,11 @@ impl App {
     /// Aborts the confirmed launch, or handles what became of it meanwhile.
     pub(super) fn disarm(&mut self, about: &Launch) {
         match self.director.launch.take() {
-            Some((launch, Stage::Counting(_))) if launch == *about => {
+            Some((launch, LaunchState::Counting(_))) if launch == *about => {
                 self.status.note(Tone::Good, words::disarmed(&launch), self.now);
             }
-            Some((launch, Stage::Opening(asked, _))) => {
-                self.director.launch = Some((launch, Stage::Opening(asked, true)));
+            Some((launch, LaunchState::Opening(asked, _))) => {
+                self.director.launch = Some((launch, LaunchState::Opening(asked, true)));
                 self.note(words::WITHDRAWN);
             }
             other => {
@@ -303,13 +307,13 @@ impl App {
     /// Asks before aborting a launch or stopping its rush.
     pub(super) fn abort(&mut self) {
         let under_way = match &self.director.launch {
-            Some((launch, Stage::Counting(_) | Stage::Opening(..))) => {
+            Some((launch, LaunchState::Counting(_) | LaunchState::Opening(..))) => {
                 let intent = Intent::Disarm(Box::new(launch.clone()));
                 let confirm = Confirm::new(words::ask_disarm(launch), intent);
                 self.dialog = Some(Dialog::Confirm(confirm));
                 return;
             }
-            Some((_, Stage::Rushing(id))) => Some(*id),
+            Some((_, LaunchState::Rushing(id))) => Some(*id),
             None if self.newest.rushes.is_empty() => None,
             None => match self.meant_rush() {
                 Some(id) => Some(id),

@@ -3,40 +3,40 @@
 //! access to the engine. The `event_loop` passes events to the state (`app`, `dispatch`, `commands`), and the `views`
 //! draw it with `widgets`.
 
-mod commands;
+mod active_sale;
 mod app;
-mod sale_selection;
-mod dialogs;
-mod launch;
-mod dispatch;
-mod form_drafts;
-mod export;
-mod lag_trend;
+mod availability;
 mod bench_harness;
-mod navigation;
-mod time_travel;
+mod commands;
+mod dialogs;
+mod dispatch;
+mod event_loop;
+mod export;
+mod form_drafts;
 mod frame_writer;
+mod guide_banner;
 mod key;
 mod keymap;
+mod keymap_config;
+mod lag_trend;
+mod launch;
 mod locale;
-mod row_selection;
+mod navigation;
+mod optimistic_jobs;
 mod orders;
 mod planning;
-mod availability;
 mod presenter;
-mod keymap_config;
-mod event_loop;
-mod terminal;
-mod active_sale;
+mod row_selection;
+mod sale_selection;
 mod status;
-mod guide_banner;
 mod stream;
-mod optimistic_jobs;
 mod tables;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
 mod theme;
+mod time_travel;
 mod views;
 mod widgets;
 
@@ -52,9 +52,9 @@ use tokio::sync::watch;
 
 pub use self::{
     bench_harness::{Drawing, Drawn, Person, Spread, gauge},
-    locale::not_utf8,
-    keymap_config::{KeyFault, KeyLine, Keys},
     guide_banner::Story,
+    keymap_config::{KeyFault, KeyLine, Keys},
+    locale::not_utf8,
     theme::{ColorChoice, Palette, ThemeError},
 };
 // The text of a guide is written by other crates, in the language of the console.

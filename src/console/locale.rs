@@ -39,7 +39,10 @@ mod tests {
         assert_eq!(of(&[("LC_CTYPE", "UTF-8")]), None);
         for variable in [("LANG", "zh_CN"), ("LANG", "de_DE"), ("LANG", "de_DE@euro")] {
             let line = format!("LANG={}", variable.1);
-            assert_eq!(not_utf8(|name| (name == variable.0).then(|| variable.1.to_owned())), Some(line));
+            assert_eq!(
+                not_utf8(|name| (name == variable.0).then(|| variable.1.to_owned())),
+                Some(line)
+            );
         }
     }
 }

@@ -27,13 +27,13 @@ impl App {
 
     /// Whether the snapshot holds what the view shows; some data is read only while a view shows it.
     fn was_read(&self, view: View) -> bool {
-        let picture = &self.shown;
+        let snapshot = &self.shown;
         match view {
-            View::Pending => picture.pending.taken.is_some(),
-            View::Stream => picture.entries.taken.is_some(),
-            View::Letters => picture.letters.taken.is_some(),
-            View::Orders => picture.orders.taken.is_some(),
-            View::Ledger => picture.ledger.taken.is_some(),
+            View::Pending => snapshot.pending.taken.is_some(),
+            View::Stream => snapshot.entries.taken.is_some(),
+            View::Letters => snapshot.letters.taken.is_some(),
+            View::Orders => snapshot.orders.taken.is_some(),
+            View::Ledger => snapshot.ledger.taken.is_some(),
             _ => true,
         }
     }

@@ -18,19 +18,19 @@ pub(crate) struct OptimisticJobs(Vec<(String, bool, Millis)>);
 
 impl OptimisticJobs {
     /// Returns the snapshot with the overrides applied.
-    fn over(&mut self, mut picture: Arc<Snapshot>, now: Millis) -> Arc<Snapshot> {
-        let differs = |job: &str, paused: bool, picture: &Snapshot| {
-            picture.jobs.iter().any(|it| it.name == job && it.paused != paused)
+    fn over(&mut self, mut snapshot: Arc<Snapshot>, now: Millis) -> Arc<Snapshot> {
+        let differs = |job: &str, paused: bool, snapshot: &Snapshot| {
+            snapshot.jobs.iter().any(|it| it.name == job && it.paused != paused)
         };
-        self.0.retain(|(job, paused, until)| now < *until && differs(job, *paused, &picture));
+        self.0.retain(|(job, paused, until)| now < *until && differs(job, *paused, &snapshot));
         if !self.0.is_empty() {
-            for job in &mut Arc::make_mut(&mut picture).jobs {
+            for job in &mut Arc::make_mut(&mut snapshot).jobs {
                 if let Some((_, paused, _)) = self.0.iter().find(|(name, ..)| *name == job.name) {
                     job.paused = *paused;
                 }
             }
         }
-        picture
+        snapshot
     }
 }
 
@@ -45,7 +45,7 @@ impl App {
         }
     }
 
-    pub(super) fn known_better(&mut self, picture: Arc<Snapshot>) -> Arc<Snapshot> {
-        self.switched.over(picture, self.now)
+    pub(super) fn known_better(&mut self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+        self.switched.over(snapshot, self.now)
     }
 }

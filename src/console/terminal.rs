@@ -37,12 +37,12 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A panic on another thread restored the terminal while the console keeps running.
 static LOST: AtomicBool = AtomicBool::new(false);
 /// That panic is still being printed: a backtrace takes time.
-static TELLING: AtomicBool = AtomicBool::new(false);
+static PRINTING: AtomicBool = AtomicBool::new(false);
 /// The longest wait for it.
-const TOLD_WITHIN: Duration = Duration::from_secs(5);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The drawing target.
-pub(super) trait Stage {
+pub(super) trait DrawTarget {
     fn draw(&mut self, app: &mut App) -> io::Result<()>;
 
     /// Restores the terminal for the shell, stops the process until it is continued, and takes the terminal over again.
@@ -108,7 +108,7 @@ impl Screen {
     }
 }
 
-impl Stage for Screen {
+impl DrawTarget for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
         self.serve(app)?;
         let halves = &mut self.halves;
@@ -137,7 +137,7 @@ impl Stage for Screen {
         let lost = LOST.swap(false, Ordering::SeqCst);
         if lost {
             let since = Instant::now();
-            while TELLING.load(Ordering::SeqCst) && since.elapsed() < TOLD_WITHIN {
+            while PRINTING.load(Ordering::SeqCst) && since.elapsed() < PRINT_TIMEOUT {
                 thread::sleep(Duration::from_millis(10));
             }
             self.mouse = false;
@@ -192,11 +192,11 @@ fn restore_on_panic() {
             if !TAKEN.load(Ordering::SeqCst) {
                 return previous(info);
             }
-            TELLING.store(true, Ordering::SeqCst);
+            PRINTING.store(true, Ordering::SeqCst);
             leave();
             LOST.store(true, Ordering::SeqCst);
             previous(info);
-            TELLING.store(false, Ordering::SeqCst);
+            PRINTING.store(false, Ordering::SeqCst);
         }));
     });
 }

@@ -2,16 +2,16 @@
 
 mod actions;
 pub(crate) mod activity;
-pub(crate) mod commands;
 mod alarms;
 pub(crate) mod audit_log;
+pub(crate) mod commands;
 pub(crate) mod conventions;
-pub(crate) mod launch;
 mod engine;
 pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;
+pub(crate) mod launch;
 pub(crate) mod ledger;
 pub(crate) mod letters;
 pub(crate) mod orders;

@@ -10,7 +10,7 @@ use crate::{
     export::Format,
     text::export as words,
     theme::Theme,
-    widgets::{Extent, Canvas, fit, right, width},
+    widgets::{Canvas, Extent, fit, right, width},
 };
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     launch::{Launch, Target},
-    text::{launch as words, forms},
+    text::{forms, launch as words},
 };
 
 const SALE: usize = 0;

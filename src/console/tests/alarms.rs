@@ -119,9 +119,9 @@ fn each_alarm_stands_whole_at_80_columns() {
         set_thread_language(lang);
         for kind in kinds() {
             let text = text::alarm(&kind).words;
-            let mut picture = normal();
-            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-            let screen = Bench::new(picture).text(80, 24);
+            let mut snapshot = normal();
+            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+            let screen = Bench::new(snapshot).text(80, 24);
             if !closed_up(&screen).contains(&closed_up(&text)) {
                 cut.push(format!("{}: {text}", width(&text)));
             }
@@ -169,10 +169,10 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
                 for presents in [false, true] {
                     let places = [(3_000, 2), (12_000, 86), (119_000, 1_204), (7_100_000, 999_999)]
                         .map(|(age_ms, count)| {
-                            let mut picture = normal();
+                            let mut snapshot = normal();
                             let kind = later(&kind, age_ms, count);
-                            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-                            let mut bench = Bench::new(picture);
+                            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+                            let mut bench = Bench::new(snapshot);
                             bench.app.presenter.on = presents;
                             words_at(&bench.text(w, h))
                         });
@@ -191,12 +191,12 @@ fn of_an_error_that_is_too_long_only_the_error_is_cut() {
     for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单暂存在消息流中")]
     {
         set_thread_language(lang);
-        let mut picture = normal();
+        let mut snapshot = normal();
         let kind = AlarmKind::SqlAway {
             error: Said::of(&sql_away(SqlReason::Quoted("the disk is full and so on ".repeat(20)))),
         };
-        picture.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
-        let screen = Bench::new(picture).text(80, 24);
+        snapshot.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
+        let screen = Bench::new(snapshot).text(80, 24);
         assert!(screen.contains(words), "{screen}");
     }
 }

@@ -82,15 +82,15 @@ const OPENED: [Opened; 28] = [
 
 /// The active sale is paused.
 fn paused() -> Snapshot {
-    let mut picture = normal();
-    for sale in picture.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
+    let mut snapshot = normal();
+    for sale in snapshot.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
         sale.phase = Phase::Paused;
     }
-    picture
+    snapshot
 }
 
-fn opened(picture: Snapshot, keys: &str) -> Bench {
-    let mut bench = Bench::new(picture);
+fn opened(snapshot: Snapshot, keys: &str) -> Bench {
+    let mut bench = Bench::new(snapshot);
     for key in keys.chars() {
         if key == '\n' {
             bench.press(KeyCode::Enter);
@@ -124,11 +124,11 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
 }
 
 /// Each screen in both languages; what is truncated in Chinese has to be truncated in English as well.
-fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
+fn both(name: &str, snapshot: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
     for &(width, height) in sizes {
         let read = |lang| {
             set_thread_language(lang);
-            let mut bench = opened(picture(), keys);
+            let mut bench = opened(snapshot(), keys);
             (bench.text(width, height), cut(&mut bench, (width, height)))
         };
         let (_, english) = read(Lang::En);
@@ -141,25 +141,25 @@ fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)])
 #[test]
 fn every_view() {
     for (view, key) in VIEWS {
-        for (scene, picture) in SCENES {
-            both(&format!("{view}_{scene}"), picture, key, &SIZES_OF_VIEWS);
+        for (scene, snapshot) in SCENES {
+            both(&format!("{view}_{scene}"), snapshot, key, &SIZES_OF_VIEWS);
         }
     }
 }
 
 #[test]
 fn all_that_opens() {
-    for (name, picture, keys) in OPENED {
-        both(name, picture, keys, &SIZES);
+    for (name, snapshot, keys) in OPENED {
+        both(name, snapshot, keys, &SIZES);
     }
 }
 
 #[test]
 fn what_opens_is_a_question_about_what_was_meant() {
     set_thread_language(Lang::Zh);
-    for (name, picture, keys) in OPENED {
+    for (name, snapshot, keys) in OPENED {
         if name.starts_with("confirm_") || name.starts_with("form_") {
-            let text = opened(picture(), keys).text(120, 36);
+            let text = opened(snapshot(), keys).text(120, 36);
             assert!(text.contains("[ 取消 ]"), "{name}: {text}");
         }
     }
@@ -180,7 +180,7 @@ fn frozen() {
 #[test]
 fn every_alarm() {
     set_thread_language(Lang::Zh);
-    let mut picture = normal();
+    let mut snapshot = normal();
     let place = "127.0.0.1:6379".to_owned();
     let error = Said::of(&Unread::RedisSilent(place, 1_500));
     let away = Said::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
@@ -238,12 +238,12 @@ fn every_alarm() {
     ];
     let mut seen = Vec::new();
     for kind in kinds {
-        picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-        let text = Bench::new(picture.clone()).text(80, 24);
+        snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+        let text = Bench::new(snapshot.clone()).text(80, 24);
         let shown = text.lines().skip_while(|line| !line.contains("告警")).take(4);
         seen.extend(shown.map(str::to_owned));
     }
-    picture.alarms = alarms(&picture, None);
+    snapshot.alarms = alarms(&snapshot, None);
     assert_screen("alarms_zh", &seen.join("\n"));
 }
 
@@ -306,10 +306,10 @@ fn no_view_has_english_on_it() {
     set_thread_language(Lang::Zh);
     let scenes: [Scene; 2] = [("normal", normal), ("outage", outage)];
     let mut faults = Vec::new();
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for view in "1234567890".chars() {
             for detail in ["", "l"] {
-                let mut bench = opened(picture(), &format!("{view}{detail}"));
+                let mut bench = opened(snapshot(), &format!("{view}{detail}"));
                 let found = english(&bench.text(120, 36));
                 if !found.is_empty() {
                     faults.push(format!("{scene} {view}{detail}: {found:?}"));

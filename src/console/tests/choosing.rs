@@ -88,9 +88,9 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
         let mut bench = Bench::new(quiet());
         bench.keys("2m/running");
         bench.press(KeyCode::Enter);
-        let mut picture = quiet();
-        picture.sales[1].phase = Phase::Paused;
-        bench.show(picture);
+        let mut snapshot = quiet();
+        snapshot.sales[1].phase = Phase::Paused;
+        bench.show(snapshot);
         assert_eq!(bench.app.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
         click(&mut bench, text);
         let chosen = bench.app.sales.chosen;
@@ -104,9 +104,9 @@ fn enter_on_the_overview_opens_the_sale_that_it_speaks_of() {
     bench.keys("2jjj1");
     bench.press(KeyCode::Enter);
     assert_eq!(bench.app.sales.pointed(), Some(VoucherId(3)), "the chosen one");
-    let mut picture = quiet();
-    picture.sales[4].funnel.admitted.per_second = 9.0;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = quiet();
+    snapshot.sales[4].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(snapshot);
     bench.keys("21");
     speaks_of(&mut bench, 2, "it sells");
     bench.press(KeyCode::Enter);
@@ -178,12 +178,12 @@ fn asked(bench: &Bench) -> Option<VoucherId> {
 #[test]
 fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
     let selling = |id: u64| {
-        let mut picture = quiet();
-        for sale in &mut picture.sales {
+        let mut snapshot = quiet();
+        for sale in &mut snapshot.sales {
             let sells = sale.voucher_id == VoucherId(id);
             sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
         }
-        picture
+        snapshot
     };
     for key in ["E", "P", "R"] {
         let mut bench = Bench::new(quiet());
@@ -213,9 +213,9 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
 
 #[test]
 fn without_a_choice_a_command_leads_to_the_sale_that_the_header_names() {
-    let mut picture = quiet();
-    picture.sales[3].funnel.admitted.per_second = 9.0;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = quiet();
+    snapshot.sales[3].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(snapshot);
     names(&mut bench, 3, "it sells");
     bench.keys("E");
     assert!(bench.app.dialog.is_none(), "several are open");

@@ -371,32 +371,32 @@ fn bad_keys_are_told_one_by_one() {
 fn nothing_that_steers_a_terminal_reaches_the_screen() {
     const HOSTILE: &str =
         "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
-    let mut picture = poisoned();
-    for sale in &mut picture.sales {
+    let mut snapshot = poisoned();
+    for sale in &mut snapshot.sales {
         sale.title = HOSTILE.to_owned();
     }
-    for line in &mut picture.pending.lines {
+    for line in &mut snapshot.pending.lines {
         line.consumer = HOSTILE.to_owned();
         line.fault = Some(HOSTILE.into());
         line.verdict = None;
     }
-    for line in std::sync::Arc::make_mut(&mut picture.letters.lines) {
+    for line in std::sync::Arc::make_mut(&mut snapshot.letters.lines) {
         line.reason = HOSTILE.into();
         line.consumer = HOSTILE.to_owned();
         line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
     }
-    for lock in &mut picture.locks.locks {
+    for lock in &mut snapshot.locks.locks {
         (lock.name, lock.node) = (HOSTILE.to_owned(), HOSTILE.to_owned());
         (lock.task, lock.owner) = (HOSTILE.to_owned(), HOSTILE.to_owned());
     }
-    for job in &mut picture.jobs {
+    for job in &mut snapshot.jobs {
         (job.name, job.about) = (HOSTILE.to_owned(), HOSTILE.to_owned());
         job.schedule = HOSTILE.to_owned();
         for run in &mut job.runs {
             (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
         }
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for view in ["1", "2", "4", "5", "6", "8"] {
         for keys in ["", "l", "y", "w", "/\u{202e}"] {
             bench.keys(view);

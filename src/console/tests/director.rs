@@ -177,10 +177,10 @@ fn it_fires_before_its_time_only_after_a_yes() {
 
 #[test]
 fn it_is_called_off_where_the_sale_is_not_as_it_was() {
-    let gone = |picture: &mut Snapshot| picture.sales.retain(|it| it.voucher_id != TEA);
-    let ended = |picture: &mut Snapshot| picture.sales[2].phase = Phase::Ended;
-    let more = |picture: &mut Snapshot| picture.sales[2].initial += 1;
-    let earlier = |picture: &mut Snapshot| picture.sales[2].begin = Some(NOW.plus(5_000));
+    let gone = |snapshot: &mut Snapshot| snapshot.sales.retain(|it| it.voucher_id != TEA);
+    let ended = |snapshot: &mut Snapshot| snapshot.sales[2].phase = Phase::Ended;
+    let more = |snapshot: &mut Snapshot| snapshot.sales[2].initial += 1;
+    let earlier = |snapshot: &mut Snapshot| snapshot.sales[2].begin = Some(NOW.plus(5_000));
     let cases: [(Change, &str); 4] = [
         (gone, "the sale is no longer listed"),
         (ended, "the sale is no longer in the planned state"),
@@ -192,9 +192,9 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
         for keys in ["", "f"] {
             let mut bench = armed();
             bench.keys(keys);
-            let mut picture = normal();
-            change(&mut picture);
-            bench.show(picture);
+            let mut snapshot = normal();
+            change(&mut snapshot);
+            bench.show(snapshot);
             let text = bench.text(160, 36);
             assert!(text.contains(expected) && text.contains("nothing was started"), "{text}");
             later(&mut bench, 20_000);
@@ -260,10 +260,10 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
     bench.sent();
     bench.answer(Ok(opened(SaleState::Running)));
     bench.sent();
-    let mut picture = normal();
-    picture.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
-    picture.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
-    bench.show(picture);
+    let mut snapshot = normal();
+    snapshot.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
+    snapshot.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
+    bench.show(snapshot);
     bench.keys("H");
     assert!(bench.text(120, 36).contains("1,100 of 22,000 requests sent"));
     bench.press(KeyCode::Enter);
@@ -436,9 +436,9 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
 fn another_stock_is_told_as_such() {
     let mut bench = armed();
     bench.keys("F");
-    let mut picture = normal();
-    picture.sales[2].initial += 1;
-    bench.show(picture);
+    let mut snapshot = normal();
+    snapshot.sales[2].initial += 1;
+    bench.show(snapshot);
     assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
     let text = bench.text(160, 36);
     assert!(text.contains("the stock changed from 2,000 to 2,001"), "{text}");

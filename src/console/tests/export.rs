@@ -136,10 +136,10 @@ const TABLES: [Table; 10] = [
 
 #[test]
 fn a_copy_of_a_row_is_the_row_of_the_export() {
-    for (name, picture, keys) in TABLES {
-        let document = export(picture(), keys, 'j');
+    for (name, snapshot, keys) in TABLES {
+        let document = export(snapshot(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
-        let mut bench = Bench::new(picture());
+        let mut bench = Bench::new(snapshot());
         bench.keys(keys);
         bench.draw(80, 24);
         bench.keys("jw");
@@ -168,10 +168,10 @@ fn a_copy_of_a_row_is_the_row_of_the_export() {
 
 #[test]
 fn values_are_exact_in_every_table() {
-    for (name, picture, keys) in TABLES {
-        let whole = export(picture(), keys, 'c');
+    for (name, snapshot, keys) in TABLES {
+        let whole = export(snapshot(), keys, 'c');
         let first: Vec<&str> = whole.lines().take(5).collect();
-        let document = export(picture(), keys, 'j');
+        let document = export(snapshot(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
         let one = serde_json::to_string_pretty(&read["rows"][0]).unwrap();
         assert_screen(&format!("export_of_{name}"), &format!("{}\n\n{one}", first.join("\n")));
@@ -196,13 +196,13 @@ fn files_and_copies_are_the_same_in_every_language() {
             text()
         })
     };
-    for (name, picture, keys) in TABLES {
+    for (name, snapshot, keys) in TABLES {
         for letter in ['c', 'j'] {
-            let [english, chinese] = in_each(&|| export(picture(), keys, letter));
+            let [english, chinese] = in_each(&|| export(snapshot(), keys, letter));
             assert_eq!(chinese, english, "{name} {letter}");
         }
         let [english, chinese] = in_each(&|| {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(keys);
             bench.draw(80, 24);
             bench.keys("jw");
@@ -210,8 +210,8 @@ fn files_and_copies_are_the_same_in_every_language() {
         });
         assert_eq!(chinese, english, "{name} w");
     }
-    for (picture, keys) in [(overflowing as fn() -> Snapshot, "4"), (outage, "6"), (outage, "8")] {
-        let [english, chinese] = in_each(&|| export(picture(), keys, 'j'));
+    for (snapshot, keys) in [(overflowing as fn() -> Snapshot, "4"), (outage, "6"), (outage, "8")] {
+        let [english, chinese] = in_each(&|| export(snapshot(), keys, 'j'));
         assert_eq!(chinese, english, "{keys}");
     }
 }
@@ -248,22 +248,22 @@ fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
 #[test]
 fn an_empty_table_has_its_head() {
     let nothing = || {
-        let mut picture = empty();
-        picture.entries = flowing().entries;
-        picture.entries.lines = std::sync::Arc::default();
-        picture.orders = sold().orders;
-        picture.orders.lines = std::sync::Arc::default();
-        picture.orders.more = false;
-        picture.log = logged().log;
-        picture.log.lines = std::sync::Arc::default();
-        picture.log.taken = Some(NOW);
-        picture
+        let mut snapshot = empty();
+        snapshot.entries = flowing().entries;
+        snapshot.entries.lines = std::sync::Arc::default();
+        snapshot.orders = sold().orders;
+        snapshot.orders.lines = std::sync::Arc::default();
+        snapshot.orders.more = false;
+        snapshot.log = logged().log;
+        snapshot.log.lines = std::sync::Arc::default();
+        snapshot.log.taken = Some(NOW);
+        snapshot
     };
-    for (name, picture, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
+    for (name, snapshot, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
         let head = |csv: &str| csv.lines().next().unwrap_or_default().replace("mark,", "");
         let csv = export(nothing(), keys, 'c');
         assert_eq!(csv.lines().count(), 1, "{name}: {csv}");
-        assert_eq!(head(&csv), head(&export(picture(), keys, 'c')), "{name}");
+        assert_eq!(head(&csv), head(&export(snapshot(), keys, 'c')), "{name}");
         let document = export(nothing(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!(read["rows"].as_array().map(Vec::len), Some(0), "{name}");
@@ -272,8 +272,8 @@ fn an_empty_table_has_its_head() {
 
 #[test]
 fn a_table_of_which_only_a_page_is_loaded_says_so() {
-    let shown = |picture: Snapshot, keys: &str| {
-        let read: serde_json::Value = serde_json::from_str(&export(picture, keys, 'j')).unwrap();
+    let shown = |snapshot: Snapshot, keys: &str| {
+        let read: serde_json::Value = serde_json::from_str(&export(snapshot, keys, 'j')).unwrap();
         (read["total"].as_u64(), read["more"].as_bool().unwrap())
     };
     let pending = overflowing().stream.unwrap().pending;
@@ -289,9 +289,9 @@ fn a_table_of_which_only_a_page_is_loaded_says_so() {
 
 #[test]
 fn letters_that_were_not_read_are_no_empty_table() {
-    let mut picture = poisoned();
-    (picture.sql.up, picture.letters) = (false, LetterPage::default());
-    let mut bench = Bench::new(picture);
+    let mut snapshot = poisoned();
+    (snapshot.sql.up, snapshot.letters) = (false, LetterPage::default());
+    let mut bench = Bench::new(snapshot);
     bench.draw(80, 24);
     bench.keys("5xc");
     assert!(made(&mut bench).is_empty(), "{}", bench.said());
@@ -357,8 +357,8 @@ fn what_came_of_it_is_told() {
 #[test]
 fn ascii_is_ascii_in_every_view() {
     let ours = |c: char| !c.is_ascii() && !('\u{2e80}'..='\u{ffef}').contains(&c);
-    for picture in [empty, normal, overflowing, outage, read_only] {
-        let mut bench = Bench::themed(picture(), Theme::new(Depth::Ansi16, true));
+    for snapshot in [empty, normal, overflowing, outage, read_only] {
+        let mut bench = Bench::themed(snapshot(), Theme::new(Depth::Ansi16, true));
         for keys in ["1", "2l", "h4l", "h5l", "h6l", "h8l", "h2x", "t:", "?"] {
             bench.keys(keys);
             for (width, height) in [(120, 36), (80, 24), (60, 15)] {

@@ -42,7 +42,7 @@ pub(super) const NOW: Millis = Millis(1_795_000_000_000);
 /// A console on a fake engine.
 pub(super) struct Bench {
     pub(super) app: App,
-    pub(super) pictures: watch::Sender<Arc<Snapshot>>,
+    pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) focus: watch::Receiver<Focus>,
     requests: mpsc::Receiver<Request>,
     outstanding: Vec<Request>,
@@ -54,12 +54,12 @@ impl Bench {
     }
 
     pub(super) fn themed(snapshot: Snapshot, theme: Theme) -> Self {
-        let (pictures, receiver) = watch::channel(Arc::new(snapshot));
+        let (snapshots, receiver) = watch::channel(Arc::new(snapshot));
         let (commands, requests) = mpsc::channel(8);
         let (sender, focus) = watch::channel(Focus::default());
         let remote = Remote { snapshots: receiver, commands, focus: sender };
         let app = App::new(remote, theme, TimeZone::UTC, NOW);
-        Self { app, pictures, focus, requests, outstanding: Vec::new() }
+        Self { app, snapshots, focus, requests, outstanding: Vec::new() }
     }
 
     pub(super) fn show(&mut self, snapshot: Snapshot) {
@@ -399,14 +399,14 @@ fn jobs() -> Vec<JobLine> {
 
 /// More of everything than any window shows.
 pub(super) fn overflowing() -> Snapshot {
-    let mut picture = normal();
+    let mut snapshot = normal();
     for id in 10..200 {
         let title =
             format!("超级秒杀第{id}期：全场火锅五折优惠券限时抢购 🍲🔥👩‍👩‍👧‍👦 \x1b[2J and on it goes");
         let phase = if id % 3 == 0 { Phase::Paused } else { Phase::Running };
-        picture.sales.push(sale(id, &title, phase, 10_000_000, 9_876_543));
+        snapshot.sales.push(sale(id, &title, phase, 10_000_000, 9_876_543));
     }
-    if let Some(stream) = &mut picture.stream {
+    if let Some(stream) = &mut snapshot.stream {
         stream.pending = 12_340;
         stream.dead = 1_000_000;
         stream.lag = None;
@@ -420,53 +420,53 @@ pub(super) fn overflowing() -> Snapshot {
             });
         }
     }
-    picture.pending = page(0, 12_340);
-    picture.census = Some(Census {
+    snapshot.pending = page(0, 12_340);
+    snapshot.census = Some(Census {
         taken: NOW,
         counted: 10_000,
         whole: false,
         ages: [0, 0, 1, 208, 9_791],
         tries: [9_600, 400, 0],
     });
-    picture.letters = letters(0, 100, true);
-    picture.locks.total = 98_765;
+    snapshot.letters = letters(0, 100, true);
+    snapshot.locks.total = 98_765;
     for number in 0..197 {
         let name = format!("a-lock-with-a-very-long-name-that-no-window-holds:{number}");
-        picture.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
+        snapshot.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
     }
     for number in 0..60 {
         let line = run(number, JobOutcome::Done, number * 1_000, "a long story ".repeat(20));
-        picture.jobs[0].runs.push(line);
-        let mut more = picture.jobs[2].clone();
+        snapshot.jobs[0].runs.push(line);
+        let mut more = snapshot.jobs[2].clone();
         more.name = format!("a-job-with-a-very-long-name-{number}");
-        picture.jobs.push(more);
+        snapshot.jobs.push(more);
     }
-    picture.funnel.attempts = count(98_765_432_109, 1_234_567.0);
-    picture.alarms.push(Alarm {
+    snapshot.funnel.attempts = count(98_765_432_109, 1_234_567.0);
+    snapshot.alarms.push(Alarm {
         urgency: Urgency::Warning,
         kind: AlarmKind::DeadLetters { count: 1_000_000 },
     });
     for node in 0..20 {
         let consumer = format!("a-node-with-a-very-long-name-{node}/1");
         let kind = AlarmKind::DeadConsumer { consumer, known: true, pending: 300, idle_ms: 90_000 };
-        picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+        snapshot.alarms.push(Alarm { urgency: Urgency::Warning, kind });
     }
-    picture.order_sales();
-    picture
+    snapshot.order_sales();
+    snapshot
 }
 
 /// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
-    let mut picture = normal();
+    let mut snapshot = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
     let error = Said::of(&Unread::Redis(BrokerError::Away { place, detail }));
-    picture.redis.up = false;
-    picture.redis.last_ok = Some(NOW.plus(-42_000));
-    picture.redis.error = Some(error.clone());
-    picture.books = Balance::Unknown;
+    snapshot.redis.up = false;
+    snapshot.redis.last_ok = Some(NOW.plus(-42_000));
+    snapshot.redis.error = Some(error.clone());
+    snapshot.books = Balance::Unknown;
     let kind = AlarmKind::RedisAway { error };
-    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
-    picture
+    snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    snapshot
 }
 
 pub(super) fn read_only() -> Snapshot {

@@ -45,9 +45,9 @@ fn clear(bench: &mut Bench) {
 fn no_form_changes_its_height() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for (name, picture, keys, fields) in FORMS {
+        for (name, snapshot, keys, fields) in FORMS {
             for (width, height) in SIZES {
-                let mut bench = Bench::new(picture());
+                let mut bench = Bench::new(snapshot());
                 bench.keys(keys);
                 let first = bench.text(width, height);
                 assert_eq!(frame(&first).len(), 2, "{name}: {first}");
@@ -93,8 +93,8 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
 fn nothing_of_a_form_is_cut_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for (name, picture, keys, fields) in FORMS {
-            let mut bench = Bench::new(picture());
+        for (name, snapshot, keys, fields) in FORMS {
+            let mut bench = Bench::new(snapshot());
             bench.keys(keys);
             for _ in 0..fields {
                 clear(&mut bench);
@@ -116,8 +116,8 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
 
 #[test]
 fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
-    for (name, picture, keys, fields) in FORMS {
-        let mut bench = Bench::new(picture());
+    for (name, snapshot, keys, fields) in FORMS {
+        let mut bench = Bench::new(snapshot());
         bench.keys(keys);
         // In a text field they and the letters are text.
         clear(&mut bench);

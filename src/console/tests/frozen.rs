@@ -41,11 +41,11 @@ fn a_held_window_is_not_left_for_one_that_cannot_come() {
 
 #[test]
 fn another_partition_waits_until_the_picture_goes_on() {
-    let mut picture = flowing();
-    let mut second = picture.entries.partitions[0];
+    let mut snapshot = flowing();
+    let mut second = snapshot.entries.partitions[0];
     second.partition = 1;
-    picture.entries.partitions.push(second);
-    let mut bench = Bench::new(picture);
+    snapshot.entries.partitions.push(second);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3f");
     bench.keys("p");
     assert_eq!(bench.said(), REFUSED);

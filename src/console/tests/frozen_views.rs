@@ -28,11 +28,11 @@ const VIEWS: [(Scene, char); 10] = [
 
 #[test]
 fn every_view_stands_still() {
-    for ((view, picture), key) in VIEWS {
+    for ((view, snapshot), key) in VIEWS {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let seen = bench.text(width, height);
             bench.keys("f");

@@ -84,35 +84,35 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
 fn any_picture(random: &mut impl Rng) -> Snapshot {
     let scenes: [fn() -> Snapshot; 7] =
         [empty, normal, overflowing, outage, read_only, rushing, poisoned];
-    let mut picture = scenes[random.random_range(0..scenes.len())]();
+    let mut snapshot = scenes[random.random_range(0..scenes.len())]();
     if random.random_bool(0.3) {
         let first = random.random_range(0..13_000);
-        picture.pending = page(first, 12_340);
+        snapshot.pending = page(first, 12_340);
     }
     if random.random_bool(0.3) {
-        picture.pending.taken = None;
+        snapshot.pending.taken = None;
     }
     if random.random_bool(0.3) {
         let first = random.random_range(0..200);
-        picture.letters = letters(first, random.random_range(0..101), random.random());
+        snapshot.letters = letters(first, random.random_range(0..101), random.random());
     } else if random.random_bool(0.1) {
-        picture.letters = LetterPage::default();
+        snapshot.letters = LetterPage::default();
     }
     if random.random_bool(0.2) {
-        picture.sales.reverse();
-        picture.sales.truncate(random.random_range(0..5));
+        snapshot.sales.reverse();
+        snapshot.sales.truncate(random.random_range(0..5));
     }
     if random.random_bool(0.1) {
-        picture.stream = None;
-        picture.latency = None;
+        snapshot.stream = None;
+        snapshot.latency = None;
     }
     if random.random_bool(0.6) {
         let view = StreamView { partition: None, before: None };
-        picture.entries = stream::page(view, random.random_range(0..300));
-        picture.orders = orders::page(OrdersView::default(), random.random_range(0..300));
+        snapshot.entries = stream::page(view, random.random_range(0..300));
+        snapshot.orders = orders::page(OrdersView::default(), random.random_range(0..300));
     }
-    picture.seq = random.random_range(0..3);
-    picture
+    snapshot.seq = random.random_range(0..3);
+    snapshot
 }
 
 fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
@@ -202,8 +202,8 @@ fn play(seed: u64) -> usize {
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
                 }
                 80..88 => {
-                    let picture = any_picture(&mut random);
-                    bench.app.on_snapshot(Arc::new(picture));
+                    let snapshot = any_picture(&mut random);
+                    bench.app.on_snapshot(Arc::new(snapshot));
                 }
                 88..92 => {
                     let answer = any_answer(&mut random);

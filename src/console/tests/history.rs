@@ -134,11 +134,11 @@ const SCENES: [Scene; 5] = [
 
 #[test]
 fn activity() {
-    for (scene, picture) in SCENES {
+    for (scene, snapshot) in SCENES {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("0");
             assert_screen(
                 &format!("activity_{scene}{tail}_{width}x{height}"),
@@ -359,13 +359,13 @@ fn keys_of_time_and_of_the_log_never_panic_at_any_size() {
             0 => bench.press(KeyCode::Esc),
             1 => bench.press(KeyCode::PageUp),
             2 => {
-                let mut picture = scenes[random.random_range(0..scenes.len())]();
+                let mut snapshot = scenes[random.random_range(0..scenes.len())]();
                 if random.random_bool(0.5)
                     && let Some(look) = bench.focus.borrow().log
                 {
-                    picture.log = page(look, random.random_range(0..3_000), 200, random.random());
+                    snapshot.log = page(look, random.random_range(0..3_000), 200, random.random());
                 }
-                bench.show(picture);
+                bench.show(snapshot);
             }
             3 => {
                 bench.draw(random.random_range(1..220), random.random_range(1..60));

@@ -82,9 +82,9 @@ fn acts_that_make_no_sense_say_why() {
 
 #[test]
 fn the_only_open_sale_needs_no_choice() {
-    let mut picture = normal();
-    picture.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
-    let mut bench = Bench::new(picture);
+    let mut snapshot = normal();
+    snapshot.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
+    let mut bench = Bench::new(snapshot);
     bench.keys("Ey");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
 }

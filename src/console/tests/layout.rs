@@ -41,12 +41,12 @@ fn rest() -> Snapshot {
 
 /// The same sales, with extreme values of everything.
 fn rush() -> Snapshot {
-    let mut picture = overflowing();
-    picture.sales = rest().sales;
-    picture.sales[0].stock = Some(9_876_543);
-    picture.sales[1].stock = Some(3);
+    let mut snapshot = overflowing();
+    snapshot.sales = rest().sales;
+    snapshot.sales[0].stock = Some(9_876_543);
+    snapshot.sales[1].stock = Some(3);
     let count = Count { total: 98_765_432_109, per_second: 1_234_567.0 };
-    let funnel = &mut picture.funnel;
+    let funnel = &mut snapshot.funnel;
     for it in [
         &mut funnel.attempts,
         &mut funnel.admitted,
@@ -57,15 +57,15 @@ fn rush() -> Snapshot {
     ] {
         *it = count;
     }
-    let stream = picture.stream.as_mut().unwrap();
+    let stream = snapshot.stream.as_mut().unwrap();
     (stream.lag, stream.pending, stream.dead) = (Some(1_234_567_890), 1_234_567_890, 987_654);
-    picture.latency =
+    snapshot.latency =
         Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
-    picture.books = Balance::InFlight { orders: 1_234_567 };
+    snapshot.books = Balance::InFlight { orders: 1_234_567 };
     let rush = |id, sent| RushLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
-    picture.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
-    picture.read_only = true;
-    picture
+    snapshot.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
+    snapshot.read_only = true;
+    snapshot
 }
 
 /// Cells of a row; second halves of wide characters are empty.
@@ -264,10 +264,10 @@ fn a_rush_in_pictures() {
 
 #[test]
 fn a_small_window_tells_all_of_the_overview() {
-    let mut picture = rushing();
-    picture.funnel.rejected.total = 17;
-    picture.funnel.busy.total = 4_711;
-    let text = Bench::new(picture).text(80, 24);
+    let mut snapshot = rushing();
+    snapshot.funnel.rejected.total = 17;
+    snapshot.funnel.busy.total = 4_711;
+    let text = Bench::new(snapshot).text(80, 24);
     for shown in [
         "n 21,840",
         "rejected",
@@ -308,21 +308,21 @@ fn the_header_speaks_of_what_is_rushed() {
 fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     let hot_pot = (7, "#7 Hot pot");
     let milk_tea = (8, "#8 Milk tea");
-    let picture = |of: u64, second: i64| {
-        let mut picture = rest();
-        picture.taken = NOW.plus(second * 1_000);
-        for sale in &mut picture.sales {
+    let snapshot = |of: u64, second: i64| {
+        let mut snapshot = rest();
+        snapshot.taken = NOW.plus(second * 1_000);
+        for sale in &mut snapshot.sales {
             let sells = sale.voucher_id == VoucherId(of);
             sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
         }
-        picture
+        snapshot
     };
     let speaks_of = |bench: &mut Bench, id: u64, title: &str, why: &str| {
         let screen = bench.text(120, 36);
         assert!(screen.lines().next().is_some_and(|line| line.contains(title)), "{why}: {screen}");
         assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
     };
-    let mut bench = Bench::new(picture(0, 0));
+    let mut bench = Bench::new(snapshot(0, 0));
     let shown = [
         (0, 0, milk_tea, "none sells, this is the newest"),
         (7, 1, hot_pot, "it sells"),
@@ -335,22 +335,22 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
         (7, 100, hot_pot, "again"),
     ];
     for (of, second, (id, title), why) in shown {
-        bench.show(picture(of, second));
+        bench.show(snapshot(of, second));
         speaks_of(&mut bench, id, title, why);
     }
-    let mut away = picture(0, 110);
+    let mut away = snapshot(0, 110);
     away.redis.up = false;
     bench.show(away);
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
-    bench.show(picture(0, 111));
+    bench.show(snapshot(0, 111));
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
     bench.keys("2jk1");
-    bench.show(picture(7, 112));
+    bench.show(snapshot(7, 112));
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
     assert_eq!(bench.app.presented(), Some(VoucherId(hot_pot.0)), "the stage shows what sells");
     let header = bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
     assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
-    let mut both = picture(7, 113);
+    let mut both = snapshot(7, 113);
     for sale in &mut both.sales {
         sale.funnel.admitted.per_second = 802.0;
     }
@@ -362,9 +362,9 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
 #[test]
 fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
     let mut bench = Bench::new(rest());
-    let picture = |gone: bool, sells: bool| {
-        let mut picture = rest();
-        for sale in &mut picture.sales {
+    let snapshot = |gone: bool, sells: bool| {
+        let mut snapshot = rest();
+        for sale in &mut snapshot.sales {
             if sale.voucher_id == VoucherId(8) {
                 if gone {
                     (sale.phase, sale.stock) = (Phase::SoldOut, Some(0));
@@ -374,18 +374,18 @@ fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
                 sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
             }
         }
-        picture
+        snapshot
     };
     bench.app.presenter.sale = Some(VoucherId(8));
     bench.app.presenter.launched = true;
-    bench.show(picture(false, true));
+    bench.show(snapshot(false, true));
     assert_eq!(bench.app.presented(), Some(VoucherId(8)), "it is not over");
-    bench.show(picture(true, false));
+    bench.show(snapshot(true, false));
     assert_eq!(bench.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
-    let mut later = picture(true, false);
+    let mut later = snapshot(true, false);
     later.taken = NOW.plus(120_000);
     bench.show(later.clone());
-    let mut other = picture(true, true);
+    let mut other = snapshot(true, true);
     other.taken = later.taken.plus(1_000);
     bench.show(other);
     assert_eq!(bench.app.presented(), Some(VoucherId(7)));

@@ -49,9 +49,9 @@ pub(super) fn audited() -> Snapshot {
     let lines = vec![line(9, "cinema ticket", 0, vec![]), lost, moving, short];
     let ledger = LedgerPage::of(NOW.plus(-1_000), lines, Vec::new());
     let findings = ledger.lines.iter().flat_map(SaleAudit::found).collect();
-    let mut picture = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
-    picture.alarms = alarms(&picture, None);
-    picture
+    let mut snapshot = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
+    snapshot.alarms = alarms(&snapshot, None);
+    snapshot
 }
 
 fn plan() -> Vec<SaleRepair> {
@@ -86,7 +86,7 @@ fn what_is_not_known_is_said() {
     none.ledger = LedgerPage::of(NOW, Vec::new(), Vec::new());
     let mut old = Snapshot { ledger: audited().ledger, ..outage() };
     old.ledger.taken = Some(NOW.plus(-42_000));
-    for (picture, expected) in [
+    for (snapshot, expected) in [
         (normal(), "Auditing the sales."),
         (outage(), "once Redis and the database are reachable again"),
         (old, "4 sales audited    42 s ago"),
@@ -94,7 +94,7 @@ fn what_is_not_known_is_said() {
         (large, "run 'seckill audit' in a shell"),
     ] {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture.clone());
+            let mut bench = Bench::new(snapshot.clone());
             bench.keys("9");
             let text = bench.text(width, height);
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -171,14 +171,14 @@ fn a_repair_is_refused_where_there_is_none() {
     let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
     let page = |lines| LedgerPage::of(NOW, lines, Vec::new());
     let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..audited().ledger };
-    for (picture, expected) in [
+    for (snapshot, expected) in [
         (Snapshot { read_only: true, ..audited() }, "read-only"),
         (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
         (Snapshot { ledger: page(by_hand), ..normal() }, "no automatic repair"),
         (Snapshot { ledger: old, ..normal() }, "press A again"),
         (Snapshot { ledger: audited().ledger, ..outage() }, "Redis"),
     ] {
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys("9A");
         assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
         let said = bench.said();

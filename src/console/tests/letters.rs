@@ -86,29 +86,29 @@ pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
 
 /// An active sale, and nine letters of every kind.
 pub(super) fn poisoned() -> Snapshot {
-    let mut picture = normal();
-    if let Some(stream) = &mut picture.stream {
+    let mut snapshot = normal();
+    if let Some(stream) = &mut snapshot.stream {
         stream.dead = 9;
     }
-    picture.letters = letters(0, 9, false);
-    picture.alarms = alarms(&picture, None);
-    picture
+    snapshot.letters = letters(0, 9, false);
+    snapshot.alarms = alarms(&snapshot, None);
+    snapshot
 }
 
 pub(super) fn without(numbers: &[u64]) -> Snapshot {
-    let mut picture = poisoned();
+    let mut snapshot = poisoned();
     let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
-    Arc::make_mut(&mut picture.letters.lines).retain(|line| !gone.contains(&line.letter));
-    picture
+    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !gone.contains(&line.letter));
+    snapshot
 }
 
 pub(super) fn away() -> Snapshot {
-    let mut picture = poisoned();
-    picture.sql.up = false;
-    picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".into());
-    picture.letters.taken = picture.sql.last_ok;
-    picture
+    let mut snapshot = poisoned();
+    snapshot.sql.up = false;
+    snapshot.sql.last_ok = Some(NOW.plus(-42_000));
+    snapshot.sql.error = Some("disk I/O error".into());
+    snapshot.letters.taken = snapshot.sql.last_ok;
+    snapshot
 }
 
 fn unread() -> Snapshot {
@@ -159,9 +159,9 @@ fn every_state_at_every_size() {
         ("under_way", under_way),
         ("read_only", read_only),
     ];
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("5");
             let text = bench.text(width, height);
             assert_screen(&format!("letters_{scene}_{width}x{height}"), &text);
@@ -440,9 +440,9 @@ fn a_paste_of_a_megabyte_does_no_harm() {
 
 #[test]
 fn a_page_that_could_not_be_read_says_how_old_it_is() {
-    let mut picture = poisoned();
-    picture.letters.taken = Some(Millis(NOW.0 - 9_000));
-    let mut bench = Bench::new(picture);
+    let mut snapshot = poisoned();
+    snapshot.letters.taken = Some(Millis(NOW.0 - 9_000));
+    let mut bench = Bench::new(snapshot);
     bench.keys("5");
     assert!(bench.text(120, 36).contains("DEAD LETTERS      9 s old"));
 }

@@ -19,11 +19,11 @@ use super::{
     screens::assert_screen,
 };
 
-fn locked(mut picture: Snapshot) -> Snapshot {
-    picture.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
+fn locked(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
-    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
-    picture
+    snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    snapshot
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn the_header_and_the_overview_say_so() {
 fn what_is_only_read_is_no_older_for_it() {
     for view in ["2", "3", "4", "5", "7", "8", "0"] {
         for size in [(120, 36), (80, 24)] {
-            let [free, held] = [sold(), locked(sold())].map(|picture| {
-                let mut bench = Bench::new(picture);
+            let [free, held] = [sold(), locked(sold())].map(|snapshot| {
+                let mut bench = Bench::new(snapshot);
                 bench.keys(view);
                 let text = bench.text(size.0, size.1);
                 // The header has the state of the server.

@@ -14,8 +14,8 @@ use super::fixture::{Bench, normal, rushing};
 use crate::{
     app::App,
     event_loop::{Keyboard, drive},
-    terminal::Stage,
     guide_banner::Story,
+    terminal::DrawTarget,
     text,
 };
 
@@ -62,7 +62,7 @@ struct Counted {
     astray: usize,
 }
 
-impl Stage for Counted {
+impl DrawTarget for Counted {
     fn draw(&mut self, _: &mut App) -> io::Result<()> {
         self.drawn += 1;
         self.astray += usize::from(self.lost);
@@ -87,23 +87,23 @@ const PLAIN: KeyModifiers = KeyModifiers::NONE;
 /// Not reached before a test is over.
 const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
 
-async fn run(bench: &mut Bench, keys: &mut Played, stage: &mut Counted) -> bool {
-    let ended = drive(&mut bench.app, stage, keys, None);
+async fn run(bench: &mut Bench, keys: &mut Played, target: &mut Counted) -> bool {
+    let ended = drive(&mut bench.app, target, keys, None);
     matches!(tokio::time::timeout(Duration::from_secs(20), ended).await, Ok(Ok(())))
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_it() {
-    let (mut keys, mut stage) = (Played::new(&[]), Counted::default());
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert_eq!(stage.drawn, 1);
+    let (mut keys, mut target) = (Played::new(&[]), Counted::default());
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert_eq!(target.drawn, 1);
 }
 
 #[tokio::test]
 async fn a_terminal_that_went_away_ends_it() {
     let mut keys = Played::new(&[LATER]);
-    let mut stage = Counted { gone: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+    let mut target = Counted { gone: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
 }
 
 #[tokio::test]
@@ -122,62 +122,62 @@ async fn control_z_lets_go_of_the_keyboard_and_draws_again() {
         (10, KeyCode::Char('z'), KeyModifiers::CONTROL),
         (100, KeyCode::Char('q'), PLAIN),
     ]);
-    let mut stage = Counted::default();
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert_eq!((keys.released, stage.suspended), (1, 1));
-    assert!(stage.drawn >= 2);
+    let mut target = Counted::default();
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert_eq!((keys.released, target.suspended), (1, 1));
+    assert!(target.drawn >= 2);
 }
 
 #[tokio::test]
 async fn a_flood_of_pictures_is_drawn_thirty_times_a_second() {
     let mut bench = Bench::new(normal());
-    let pictures = bench.pictures.clone();
+    let snapshots = bench.snapshots.clone();
     let flood = tokio::spawn(async move {
-        let picture = Arc::new(normal());
+        let snapshot = Arc::new(normal());
         loop {
-            pictures.send_replace(Arc::clone(&picture));
+            snapshots.send_replace(Arc::clone(&snapshot));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
     let mut keys = Played::new(&[(600, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut stage).await);
+    let mut target = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut target).await);
     flood.abort();
-    assert!((3..=21).contains(&stage.drawn), "{}", stage.drawn);
+    assert!((3..=21).contains(&target.drawn), "{}", target.drawn);
 }
 
 #[tokio::test]
 async fn nothing_is_drawn_while_nothing_changes() {
-    let mut picture = normal();
-    picture.sales.clear();
+    let mut snapshot = normal();
+    snapshot.sales.clear();
     // Fresh for as long as the test runs.
     let later = seckill_model::Millis::now().plus(60_000);
-    (picture.redis.last_ok, picture.sql.last_ok) = (Some(later), Some(later));
-    let mut bench = Bench::new(picture);
+    (snapshot.redis.last_ok, snapshot.sql.last_ok) = (Some(later), Some(later));
+    let mut bench = Bench::new(snapshot);
     let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut stage).await);
-    assert_eq!(stage.drawn, 1);
+    let mut target = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut target).await);
+    assert_eq!(target.drawn, 1);
 }
 
 #[tokio::test]
 async fn nothing_is_drawn_on_a_terminal_that_a_panic_gave_back() {
     let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted { lost: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert!(stage.drawn > 0 && !stage.lost);
-    assert_eq!(stage.astray, 0);
+    let mut target = Counted { lost: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(target.drawn > 0 && !target.lost);
+    assert_eq!(target.astray, 0);
 }
 
 #[tokio::test]
 async fn an_engine_and_a_story_that_end_leave_the_console_running() {
     let mut bench = Bench::new(normal());
-    bench.pictures = watch::channel(Arc::default()).0;
+    bench.snapshots = watch::channel(Arc::default()).0;
     let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });
     drop(teller);
     let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    let ended = drive(&mut bench.app, &mut stage, &mut keys, Some(story));
+    let mut target = Counted::default();
+    let ended = drive(&mut bench.app, &mut target, &mut keys, Some(story));
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(bench.app.story.title, "over");

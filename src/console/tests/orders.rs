@@ -56,21 +56,21 @@ pub(super) fn sold() -> Snapshot {
 }
 
 fn away() -> Snapshot {
-    let mut picture = sold();
-    picture.sql.up = false;
-    picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".into());
-    picture.orders.taken = picture.sql.last_ok;
-    picture
+    let mut snapshot = sold();
+    snapshot.sql.up = false;
+    snapshot.sql.last_ok = Some(NOW.plus(-42_000));
+    snapshot.sql.error = Some("disk I/O error".into());
+    snapshot.orders.taken = snapshot.sql.last_ok;
+    snapshot
 }
 
 fn crowded() -> Snapshot {
-    let mut picture = Snapshot { orders: page(OrdersView::default(), 900), ..overflowing() };
-    for order in Arc::make_mut(&mut picture.orders.lines) {
+    let mut snapshot = Snapshot { orders: page(OrdersView::default(), 900), ..overflowing() };
+    for order in Arc::make_mut(&mut snapshot.orders.lines) {
         order.user_id = UserId(u64::MAX);
         order.voucher_id = VoucherId(123_456);
     }
-    picture
+    snapshot
 }
 
 fn entry() -> EntryId {
@@ -122,11 +122,11 @@ fn every_state_at_every_size() {
         ("unread", || Snapshot { orders: OrdersPage::default(), ..away() }),
         ("read_only", || Snapshot { read_only: true, ..sold() }),
     ];
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("7");
             let text = bench.text(width, height);
             assert_screen(&format!("orders_{scene}{tail}_{width}x{height}"), &text);
@@ -345,12 +345,12 @@ fn a_payment_is_for_the_order_that_was_chosen() {
 
 #[test]
 fn an_order_is_not_admitted_after_it_was_written() {
-    let mut picture = sold();
-    let orders = Arc::make_mut(&mut picture.orders.lines);
+    let mut snapshot = sold();
+    let orders = Arc::make_mut(&mut snapshot.orders.lines);
     // The ID is dated a second ahead.
     orders.truncate(1);
     orders[0].create_time = NOW.plus(-101_000);
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("7");
     let text = bench.text(120, 36);
     let row = text.lines().find(|line| line.contains(&id(900).to_string())).unwrap();

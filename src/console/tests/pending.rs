@@ -9,13 +9,13 @@ use super::fixture::{Bench, NOW, normal, page};
 
 /// This many are pending when the list is read; the survey saw `surveyed`.
 fn holding(count: u64, surveyed: u64) -> Snapshot {
-    let mut picture = normal();
-    picture.pending = page(0, count);
-    picture.stream.as_mut().unwrap().pending = surveyed;
+    let mut snapshot = normal();
+    snapshot.pending = page(0, count);
+    snapshot.stream.as_mut().unwrap().pending = surveyed;
     let ages = [0, 0, count, 0, 0];
     let census = Census { taken: NOW, counted: count, whole: true, ages, tries: [count, 0, 0] };
-    picture.census = Some(census);
-    picture
+    snapshot.census = Some(census);
+    snapshot
 }
 
 /// The line of the screen that contains a text.

@@ -15,18 +15,18 @@ use super::fixture::{Bench, entry, normal, page};
 
 /// A dead consumer holds this many entries, each delivered this long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {
-    let mut picture = normal();
-    picture.claim_idle_ms = Some(30_000);
-    picture.pending = page(0, count);
-    for line in &mut picture.pending.lines {
+    let mut snapshot = normal();
+    snapshot.claim_idle_ms = Some(30_000);
+    snapshot.pending = page(0, count);
+    for line in &mut snapshot.pending.lines {
         (line.holder_alive, line.idle_ms) = (false, idle_ms);
     }
-    if let Some(stream) = &mut picture.stream {
+    if let Some(stream) = &mut snapshot.stream {
         stream.pending = count;
         stream.consumers[0].pending = count;
         stream.consumers[1].pending = 0;
     }
-    picture
+    snapshot
 }
 
 fn planned(count: u64) -> Reply {

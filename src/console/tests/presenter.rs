@@ -15,8 +15,8 @@ use super::{
     screens::{Scene, assert_screen},
 };
 use crate::{
-    presenter::by_title,
     guide_banner::Story,
+    presenter::by_title,
     theme::{Depth, Theme},
 };
 
@@ -51,8 +51,8 @@ fn away() -> Snapshot {
     Snapshot { sales, ..outage() }
 }
 
-fn watched(picture: Snapshot) -> Snapshot {
-    Snapshot { read_only: true, ..picture }
+fn watched(snapshot: Snapshot) -> Snapshot {
+    Snapshot { read_only: true, ..snapshot }
 }
 
 fn story() -> Story {
@@ -75,19 +75,19 @@ fn every_state() {
         ("outage", away),
         ("read_only", || watched(running())),
         ("unknown", || {
-            let mut picture = running();
-            picture.sales[0].stock = None;
-            picture.sales[0].admitted = None;
-            picture.books = Balance::Unknown;
-            picture
+            let mut snapshot = running();
+            snapshot.sales[0].stock = None;
+            snapshot.sales[0].admitted = None;
+            snapshot.books = Balance::Unknown;
+            snapshot
         }),
     ];
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
-        for (name, picture) in states {
+        for (name, snapshot) in states {
             for (width, height) in SIZES {
-                let mut bench = Bench::new(picture());
+                let mut bench = Bench::new(snapshot());
                 bench.keys("t");
                 let name = format!("presenter_{name}{tail}_{width}x{height}");
                 assert_screen(&name, &bench.text(width, height));
@@ -110,9 +110,9 @@ fn a_story_and_an_alarm_stand_below() {
 
 #[test]
 fn a_frozen_picture_says_so_and_stands_still() {
-    for (name, picture) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
+    for (name, snapshot) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
         for (width, height) in SIZES {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("tf");
             bench.show(sold_out());
             bench.app.now = NOW.plus(12_000);
@@ -132,8 +132,8 @@ fn a_frozen_picture_says_so_and_stands_still() {
 fn small_figures_stay_beside_a_story_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for picture in [running(), watched(running()), away()] {
-            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..picture });
+        for snapshot in [running(), watched(running()), away()] {
+            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..snapshot });
             bench.app.on_story(story());
             bench.keys("t");
             let text = bench.text(60, 15);
@@ -150,10 +150,10 @@ fn small_figures_stay_beside_a_story_in_the_smallest_window() {
 #[test]
 fn a_question_names_the_sale_by_its_title() {
     let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    for (name, keys, picture) in
+    for (name, keys, snapshot) in
         [("halt", "tH", Snapshot { rushes: vec![rush], ..running() }), ("arm", "tL", planned())]
     {
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys(keys);
         if name == "arm" {
             for _ in 0..4 {
@@ -168,13 +168,13 @@ fn a_question_names_the_sale_by_its_title() {
             assert_screen(&format!("presenter_asks_{name}_{width}x{height}"), &text);
         }
     }
-    let picture = running();
+    let snapshot = running();
     for (text, expected) in [
         ("stopping the load test on #7", "stopping the load test on hot pot 50% off"),
         ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
         ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
     ] {
-        assert_eq!(by_title(&picture, &[], text), expected);
+        assert_eq!(by_title(&snapshot, &[], text), expected);
     }
 }
 
@@ -201,19 +201,19 @@ fn a_countdown_takes_the_largest_digits() {
 fn what_came_of_it_is_told_with_its_time() {
     let mut bench = Bench::new(before());
     bench.keys("t");
-    let mut picture = running();
-    picture.taken = NOW.plus(3_000);
-    bench.show(picture);
-    let mut picture = sold_out();
-    picture.taken = NOW.plus(12_300);
-    bench.show(picture.clone());
-    picture.taken = NOW.plus(99_000);
-    bench.show(picture.clone());
+    let mut snapshot = running();
+    snapshot.taken = NOW.plus(3_000);
+    bench.show(snapshot);
+    let mut snapshot = sold_out();
+    snapshot.taken = NOW.plus(12_300);
+    bench.show(snapshot.clone());
+    snapshot.taken = NOW.plus(99_000);
+    bench.show(snapshot.clone());
     let text = bench.text(120, 36);
     assert!(text.contains("sold of 8,000 in 12.3 s") && text.contains("oversold"), "{text}");
     assert_screen("presenter_result_120x36", &text);
-    picture.sales[0].persisted = 8_003;
-    bench.show(picture);
+    snapshot.sales[0].persisted = 8_003;
+    bench.show(snapshot);
     assert!(bench.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
 }
 
@@ -280,8 +280,8 @@ fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
 
 #[test]
 fn ascii_is_ascii_and_no_colour_is_none() {
-    for picture in [before(), running(), sold_out(), away()] {
-        let mut bench = Bench::themed(picture, Theme::new(Depth::None, true));
+    for snapshot in [before(), running(), sold_out(), away()] {
+        let mut bench = Bench::themed(snapshot, Theme::new(Depth::None, true));
         bench.keys("t");
         for (width, height) in SIZES {
             let buffer = bench.draw(width, height);
@@ -298,8 +298,8 @@ fn ascii_is_ascii_and_no_colour_is_none() {
 
 #[test]
 fn no_id_and_no_user_is_shown() {
-    for picture in [before(), running(), sold_out(), away(), normal(), read_only()] {
-        let mut bench = Bench::new(picture);
+    for snapshot in [before(), running(), sold_out(), away(), normal(), read_only()] {
+        let mut bench = Bench::new(snapshot);
         bench.keys("t");
         for (width, height) in SIZES {
             let text = bench.text(width, height);
@@ -374,11 +374,11 @@ fn no_small_figure_moves_while_it_counts() {
     for (width, height) in SIZES {
         let ends = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345)].map(|counts| {
             let (rate, persisted, orders) = counts;
-            let mut picture = running();
-            picture.sales[0].funnel.attempts.per_second = f64::from(rate);
-            picture.sales[0].persisted = persisted;
-            picture.books = Balance::InFlight { orders };
-            let mut bench = Bench::new(picture);
+            let mut snapshot = running();
+            snapshot.sales[0].funnel.attempts.per_second = f64::from(rate);
+            snapshot.sales[0].persisted = persisted;
+            snapshot.books = Balance::InFlight { orders };
+            let mut bench = Bench::new(snapshot);
             bench.keys("t");
             let text = bench.text(width, height);
             let places = labels.map(|label| {
@@ -396,16 +396,16 @@ fn no_small_figure_moves_while_it_counts() {
 
 #[test]
 fn a_number_in_a_title_stays_as_it_is() {
-    let picture = || {
-        let mut picture = normal();
-        picture.sales = vec![
+    let snapshot = || {
+        let mut snapshot = normal();
+        snapshot.sales = vec![
             sale(7, "Deal #7 or #8", Phase::Running, 8_000, 3_120),
             sale(8, "milk tea", Phase::Planned, 500, 500),
         ];
-        picture.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
-        picture
+        snapshot.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
+        snapshot
     };
-    let mut bench = Bench::new(picture());
+    let mut bench = Bench::new(snapshot());
     bench.keys("tH");
     let first = bench.text(120, 36);
     assert!(first.contains("│  Deal #7 or #8 "), "{first}");
@@ -413,7 +413,7 @@ fn a_number_in_a_title_stays_as_it_is() {
         assert_eq!(bench.text(120, 36), first, "it is worded once");
     }
     // Nor in the title of a sale that does not exist yet.
-    let mut bench = Bench::new(picture());
+    let mut bench = Bench::new(snapshot());
     bench.keys("tL");
     bench.press(crossterm::event::KeyCode::Home);
     bench.app.on_event(&crossterm::event::Event::Key(crossterm::event::KeyEvent::new(

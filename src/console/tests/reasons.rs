@@ -26,9 +26,9 @@ fn because(bench: &mut Bench, reason: &str) {
 }
 
 fn paused() -> Snapshot {
-    let mut picture = normal();
-    picture.sales[0].phase = Phase::Paused;
-    picture
+    let mut snapshot = normal();
+    snapshot.sales[0].phase = Phase::Paused;
+    snapshot
 }
 
 fn sold() -> Snapshot {
@@ -50,8 +50,8 @@ fn every_act_of_a_question_takes_a_reason() {
         (normal, "8P", "SwitchJob"),
         (normal, "8jP", "SwitchJob"),
     ];
-    for (picture, keys, name) in cases {
-        let mut bench = Bench::new(picture());
+    for (snapshot, keys, name) in cases {
+        let mut bench = Bench::new(snapshot());
         for key in keys.chars() {
             match key {
                 '\n' => bench.press(KeyCode::Enter),
@@ -81,10 +81,10 @@ fn nothing_typed_is_no_reason() {
 fn what_the_log_does_not_tell_of_asks_for_none() {
     let mut leaving = Bench::new(rushing());
     leaving.keys("q");
-    let mut picture = normal();
-    picture.recoveries =
+    let mut snapshot = normal();
+    snapshot.recoveries =
         vec![RecoveryLine { act: "pending apply".into(), done: 1, planned: 9, changes: true }];
-    let mut breaking_off = Bench::new(picture);
+    let mut breaking_off = Bench::new(snapshot);
     breaking_off.keys("4X");
     for bench in [&mut leaving, &mut breaking_off] {
         let text = bench.text(120, 36);

@@ -22,11 +22,11 @@ use crate::views;
 
 /// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
 fn with_users() -> Snapshot {
-    let mut picture = poisoned();
-    for line in &mut picture.pending.lines {
+    let mut snapshot = poisoned();
+    for line in &mut snapshot.pending.lines {
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
-    for line in Arc::make_mut(&mut picture.letters.lines) {
+    for line in Arc::make_mut(&mut snapshot.letters.lines) {
         line.reason = match line.user {
             Some(user) => format!("buyer {user} already holds order 9 for voucher 7").into(),
             None => "field userId holds '1001x', which is not a number".into(),
@@ -35,13 +35,13 @@ fn with_users() -> Snapshot {
             burial.reason.clone_from(&line.reason);
         }
     }
-    picture.entries = stream::page(StreamView::default(), 128);
-    for line in Arc::make_mut(&mut picture.entries.lines) {
+    snapshot.entries = stream::page(StreamView::default(), 128);
+    for line in Arc::make_mut(&mut snapshot.entries.lines) {
         line.holding = Holding::Undelivered;
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
-    picture.orders = orders::page(OrdersView::default(), 99);
-    picture
+    snapshot.orders = orders::page(OrdersView::default(), 99);
+    snapshot
 }
 
 /// Whether a text contains one of those users.
@@ -102,8 +102,8 @@ fn a_filter_finds_a_user_that_is_masked() {
 
 #[test]
 fn all_that_is_pending_stands_by_age_and_deliveries() {
-    let shown = |picture: Snapshot, size: (u16, u16)| {
-        let mut bench = Bench::new(picture);
+    let shown = |snapshot: Snapshot, size: (u16, u16)| {
+        let mut bench = Bench::new(snapshot);
         bench.keys("4");
         bench.text(size.0, size.1)
     };
@@ -128,14 +128,14 @@ fn all_that_is_pending_stands_by_age_and_deliveries() {
 
 /// A lock held by an operator without an engine, read just now with this much time left.
 fn lent(at: Millis, left_ms: u64) -> Snapshot {
-    let mut picture = normal();
-    (picture.taken, picture.redis.last_ok) = (at, Some(at));
-    let lock = &mut picture.locks.locks[0];
+    let mut snapshot = normal();
+    (snapshot.taken, snapshot.redis.last_ok) = (at, Some(at));
+    let lock = &mut snapshot.locks.locks[0];
     (lock.node, lock.owner) = ("desk-7".to_owned(), "desk-7/pending apply#1f".to_owned());
     (lock.left_ms, lock.known) = (Some(left_ms), false);
     lock.since = Some(NOW.plus(-600_000));
-    picture.locks.locks.truncate(1);
-    picture
+    snapshot.locks.locks.truncate(1);
+    snapshot
 }
 
 fn at(bench: &mut Bench, now: Millis) {
@@ -273,23 +273,23 @@ fn a_question_without_a_number_still_cancels_with_enter() {
 }
 
 /// The same snapshot with every list reversed, as far as possible.
-fn turned(mut picture: Snapshot) -> Snapshot {
-    picture.pending.lines.reverse();
-    Arc::make_mut(&mut picture.letters.lines).reverse();
-    picture.locks.locks.reverse();
-    picture
+fn turned(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.pending.lines.reverse();
+    Arc::make_mut(&mut snapshot.letters.lines).reverse();
+    snapshot.locks.locks.reverse();
+    snapshot
 }
 
 /// The same without the subjects of a command.
-fn without(mut picture: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
+fn without(mut snapshot: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
     let (gone, dead): (Vec<_>, Vec<_>) = (
         pending.iter().map(|it| entry(*it)).collect(),
         letters.iter().map(|it| letter(*it)).collect(),
     );
-    picture.pending.lines.retain(|line| !gone.contains(&line.entry));
-    Arc::make_mut(&mut picture.letters.lines).retain(|line| !dead.contains(&line.letter));
-    picture.locks.locks.retain(|it| it.name != lock);
-    picture
+    snapshot.pending.lines.retain(|line| !gone.contains(&line.entry));
+    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !dead.contains(&line.letter));
+    snapshot.locks.locks.retain(|it| it.name != lock);
+    snapshot
 }
 
 #[test]
@@ -454,11 +454,11 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
     ] {
         for (lang, expected) in [(Lang::En, english), (Lang::Zh, chinese)] {
             set_thread_language(lang);
-            let mut picture = empty();
-            if let Some(stream) = &mut picture.stream {
+            let mut snapshot = empty();
+            if let Some(stream) = &mut snapshot.stream {
                 stream.lag = lag;
             }
-            let mut bench = Bench::new(picture);
+            let mut bench = Bench::new(snapshot);
             bench.keys("4");
             let text = bench.text(80, 24);
             assert!(text.contains(expected), "{text}");

@@ -20,13 +20,13 @@ fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
         assert!(bench.app.dialog.is_none(), "{key}");
         assert_eq!(bench.said(), "Redis is unreachable; try again once it is reachable", "{key}");
     }
-    let mut picture = normal();
-    picture.sql.up = false;
-    bench.show(picture.clone());
+    let mut snapshot = normal();
+    snapshot.sql.up = false;
+    bench.show(snapshot.clone());
     bench.keys("E");
     assert_eq!(bench.said(), "the database is unreachable; try again once it is reachable");
-    picture.sql.up = true;
-    bench.show(picture);
+    snapshot.sql.up = true;
+    bench.show(snapshot);
     bench.keys("E");
     assert!(bench.app.dialog.is_some());
 }
@@ -53,8 +53,8 @@ fn orders_are_counted_only_while_the_detail_is_open() {
 
 #[test]
 fn what_became_of_them_is_told_or_said_to_be_unknown() {
-    let text = |picture: Snapshot| {
-        let mut bench = Bench::new(picture);
+    let text = |snapshot: Snapshot| {
+        let mut bench = Bench::new(snapshot);
         bench.keys("2jkl");
         bench.text(80, 24)
     };
@@ -80,11 +80,11 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
 #[test]
 fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let counted = |age: i64, seen: i64, (width, height)| {
-        let mut picture = normal();
-        if let Some(orders) = &mut picture.sale_orders {
+        let mut snapshot = normal();
+        if let Some(orders) = &mut snapshot.sale_orders {
             orders.taken = NOW.plus(-age);
         }
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys("2jkl");
         bench.app.now = NOW.plus(seen);
         bench.text(width, height)
@@ -108,15 +108,18 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
                 line.find(label).map(|at| line[..at].chars().count())
             };
             assert_eq!(at(&seven), at(&forty));
-            assert!(counted(4_000, 3_000, size).contains(expected), "it grows without a new picture");
+            assert!(
+                counted(4_000, 3_000, size).contains(expected),
+                "it grows without a new picture"
+            );
         }
     }
     set_thread_language(Lang::En);
-    let mut picture = normal();
+    let mut snapshot = normal();
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
-    picture.sale_orders = Some(unknown);
-    let mut bench = Bench::new(picture);
+    snapshot.sale_orders = Some(unknown);
+    let mut bench = Bench::new(snapshot);
     bench.keys("2jkl");
     assert!(!bench.text(120, 36).contains("counted"));
 }
@@ -138,12 +141,12 @@ fn the_detail_leads_to_the_orders_of_the_sale() {
 fn no_title_moves_while_its_sale_sells() {
     for (width, height) in [(120, 36), (80, 24)] {
         let row = |phase, left: u64| {
-            let mut picture = normal();
+            let mut snapshot = normal();
             let mut line =
                 sale(7, "ninety-nine luft balloons in one long title", phase, 120_000, left);
             (line.begin, line.end) = (None, None);
-            picture.sales = vec![line];
-            let text = Bench::new(picture).text(width, height);
+            snapshot.sales = vec![line];
+            let text = Bench::new(snapshot).text(width, height);
             text.lines()
                 .find(|line| line.contains("#7 nin") && !line.contains("seckill"))
                 .unwrap()
@@ -193,11 +196,11 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
 
 #[test]
 fn a_short_window_stands_below_the_figures() {
-    let mut picture = normal();
-    picture.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
-    picture.sales[0].begin = Some(NOW);
-    picture.sales[0].end = None;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = normal();
+    snapshot.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
+    snapshot.sales[0].begin = Some(NOW);
+    snapshot.sales[0].end = None;
+    let mut bench = Bench::new(snapshot);
     bench.keys("2l");
     let text = bench.text(80, 24);
     let end = |label: &str| {
@@ -251,12 +254,12 @@ fn what_is_not_known_is_not_said_to_be_away() {
     {
         set_thread_language(lang);
         for (admitted, expected, not) in [(None, unknown, away), (Some(0), away, unknown)] {
-            let mut picture = normal();
-            picture.sales.retain(|sale| sale.voucher_id == VoucherId(9));
-            picture.sales[0].phase = Phase::Running;
-            (picture.sales[0].stock, picture.sales[0].admitted) = (None, admitted);
+            let mut snapshot = normal();
+            snapshot.sales.retain(|sale| sale.voucher_id == VoucherId(9));
+            snapshot.sales[0].phase = Phase::Running;
+            (snapshot.sales[0].stock, snapshot.sales[0].admitted) = (None, admitted);
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
-                let mut bench = Bench::new(picture.clone());
+                let mut bench = Bench::new(snapshot.clone());
                 for view in ["1", "2"] {
                     bench.keys(view);
                     let text = bench.text(width, height);
@@ -280,9 +283,9 @@ fn what_is_not_known_is_not_said_to_be_away() {
 fn crowded() -> Snapshot {
     let planned = (2..=301).rev().map(|id| sale(id, "cinema ticket", Phase::Planned, 50, 50));
     let running = sale(1, "hot pot", Phase::Running, 5_000, 4_400);
-    let mut picture = Snapshot { sales: planned.chain([running]).collect(), ..normal() };
-    picture.order_sales();
-    picture
+    let mut snapshot = Snapshot { sales: planned.chain([running]).collect(), ..normal() };
+    snapshot.order_sales();
+    snapshot
 }
 
 #[test]
@@ -334,10 +337,10 @@ fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
 
 #[test]
 fn a_sale_with_a_finding_stands_behind_those_that_run() {
-    let mut picture = crowded();
+    let mut snapshot = crowded();
     let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
-    picture.books = Balance::Off { findings: vec![finding] };
-    picture.order_sales();
-    let first: Vec<u64> = picture.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
+    snapshot.books = Balance::Off { findings: vec![finding] };
+    snapshot.order_sales();
+    let first: Vec<u64> = snapshot.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
     assert_eq!(first, [1, 40, 301]);
 }

@@ -48,9 +48,9 @@ const SCENES: [Scene; 5] = [
 ];
 
 fn every_scene(view: &str, key: char) {
-    for (scene, picture) in SCENES {
+    for (scene, snapshot) in SCENES {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let text = bench.text(width, height);
             assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
@@ -86,10 +86,10 @@ fn jobs() {
 #[test]
 fn a_server_that_came_back_is_noticed() {
     for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let mut picture = empty();
-        picture.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
-        picture.alarms = alarms(&picture, None);
-        let text = Bench::new(picture).text(width, height);
+        let mut snapshot = empty();
+        snapshot.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
+        snapshot.alarms = alarms(&snapshot, None);
+        let text = Bench::new(snapshot).text(width, height);
         assert!(text.contains("redis 7.0.15 is reachable again after 12 s"), "{text}");
     }
 }
@@ -173,12 +173,12 @@ fn entries_of_partitions_stand_whole() {
 
 #[test]
 fn an_archived_sale_is_over() {
-    let mut picture = normal();
-    for sale in &mut picture.sales {
+    let mut snapshot = normal();
+    for sale in &mut snapshot.sales {
         sale.phase = Phase::Archived;
         sale.stock = None;
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for view in ["1", "2"] {
         bench.keys(view);
         let text = bench.text(120, 36);

@@ -45,9 +45,9 @@ fn enter_opens_in_every_view() {
     for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
         set_thread_language(lang);
         for shown in [Story::default(), story()] {
-            for (keys, picture, words) in OPENS {
+            for (keys, snapshot, words) in OPENS {
                 let word = words[of];
-                let mut bench = Bench::new(picture());
+                let mut bench = Bench::new(snapshot());
                 bench.app.on_story(shown.clone());
                 bench.keys(keys);
                 let before = bench.text(60, 15);
@@ -66,10 +66,10 @@ fn enter_opens_in_every_view() {
 
 #[test]
 fn a_sale_is_told_in_full() {
-    let mut picture = normal();
-    picture.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
+    let mut snapshot = normal();
+    snapshot.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
     for (width, height) in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
-        let mut bench = Bench::new(picture.clone());
+        let mut bench = Bench::new(snapshot.clone());
         bench.keys("2l");
         let text = bench.text(width, height);
         let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();

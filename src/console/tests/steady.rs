@@ -36,9 +36,9 @@ fn in_flight_and_the_books_have_a_place_each() {
         let places =
             [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
                 .map(|(books, rate)| {
-                    let mut picture = running();
-                    (picture.books, picture.written.per_second) = (books, rate);
-                    let mut bench = Bench::new(picture);
+                    let mut snapshot = running();
+                    (snapshot.books, snapshot.written.per_second) = (books, rate);
+                    let mut bench = Bench::new(snapshot);
                     bench.keys("t");
                     let text = bench.text(width, height);
                     let at = |label: &&str| text.lines().position(|line| line.contains(*label));
@@ -69,11 +69,11 @@ fn figures_and_labels_end_below_each_other() {
         (end(lines[line - 1], at).chars().last(), lines[line - 1].chars().nth(at))
     };
     for (width, height) in [(200, 50), (120, 36), (80, 24)] {
-        let mut picture = running();
-        picture.sales[0].funnel.attempts.per_second = 3.0;
-        picture.sales[0].persisted = 0;
-        picture.books = Balance::InFlight { orders: 3 };
-        let mut bench = Bench::new(picture);
+        let mut snapshot = running();
+        snapshot.sales[0].funnel.attempts.per_second = 3.0;
+        snapshot.sales[0].persisted = 0;
+        snapshot.books = Balance::InFlight { orders: 3 };
+        let mut bench = Bench::new(snapshot);
         bench.keys("t");
         let text = bench.text(width, height);
         for label in ["buyers per second", "orders written", "in flight"] {

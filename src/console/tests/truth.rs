@@ -29,10 +29,10 @@ fn behind<'a>(text: &'a str, word: &str) -> &'a str {
 
 #[test]
 fn the_chart_and_the_funnel_tell_one_rate() {
-    let mut picture = normal();
-    picture.funnel.admitted.per_second = 21_627.0;
-    picture.written.per_second = 15_004.0;
-    let text = Bench::new(picture).text(120, 36);
+    let mut snapshot = normal();
+    snapshot.funnel.admitted.per_second = 21_627.0;
+    snapshot.written.per_second = 15_004.0;
+    let text = Bench::new(snapshot).text(120, 36);
     let funnel = text.lines().find(|line| line.contains("admitted") && !line.contains("⠤"));
     let chart = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
     assert!(funnel.is_some_and(|line| line.contains("21,627/s")), "{text}");
@@ -42,15 +42,15 @@ fn the_chart_and_the_funnel_tell_one_rate() {
 
 /// A drain of 1,000,000 entries in 67 s, written in batches with every second snapshot.
 fn draining(tick: u64) -> Snapshot {
-    let mut picture = flowing();
-    picture.taken = NOW.plus(tick as i64 * 250);
+    let mut snapshot = flowing();
+    snapshot.taken = NOW.plus(tick as i64 * 250);
     let lag = Some(1_000_000 - tick / 2 * 7_463);
-    picture.entries.taken = Some(picture.taken);
-    for line in &mut picture.entries.partitions {
+    snapshot.entries.taken = Some(snapshot.taken);
+    for line in &mut snapshot.entries.partitions {
         line.lag = lag;
     }
-    picture.stream.iter_mut().for_each(|stream| stream.lag = lag);
-    picture
+    snapshot.stream.iter_mut().for_each(|stream| stream.lag = lag);
+    snapshot
 }
 
 #[test]
@@ -66,19 +66,19 @@ fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
 
 #[test]
 fn books_that_are_off_are_told_in_the_header_whatever_is_in_flight() {
-    let mut picture = normal();
+    let mut snapshot = normal();
     let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
-    picture.books = Balance::Off { findings: vec![finding] };
-    let text = Bench::new(picture).text(120, 36);
+    snapshot.books = Balance::Off { findings: vec![finding] };
+    let text = Bench::new(snapshot).text(120, 36);
     assert!(text.lines().next().is_some_and(|line| line.contains("✖ audit FAILED")), "{text}");
 }
 
 /// Redis is unreachable, and nothing was pending or locked at the last read.
 fn quiet_outage() -> Snapshot {
-    let mut picture = outage();
-    picture.pending = PendingPage::default();
-    picture.locks = Holders::default();
-    picture
+    let mut snapshot = outage();
+    snapshot.pending = PendingPage::default();
+    snapshot.locks = Holders::default();
+    snapshot
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
 #[test]
 fn rows_that_were_read_before_redis_went_away_are_dimmed() {
     for (key, word) in [("4", "stuck"), ("6", "node-a")] {
-        for (picture, dimmed) in [(normal(), false), (outage(), true)] {
-            let mut bench = Bench::new(picture);
+        for (snapshot, dimmed) in [(normal(), false), (outage(), true)] {
+            let mut bench = Bench::new(snapshot);
             let soft = bench.app.theme.dimmed();
             bench.keys(key);
             let buffer = bench.draw(120, 36);
@@ -128,14 +128,14 @@ fn rows_that_were_read_before_redis_went_away_are_dimmed() {
 
 #[test]
 fn a_holder_that_is_no_node_is_told_alike_everywhere() {
-    let mut picture = normal();
-    for consumer in picture.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
+    let mut snapshot = normal();
+    for consumer in snapshot.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
         (consumer.alive, consumer.known) = (false, false);
     }
-    for line in &mut picture.pending.lines {
+    for line in &mut snapshot.pending.lines {
         (line.holder_alive, line.holder_known) = (false, false);
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for key in ["1", "4"] {
         bench.keys(key);
         let text = bench.text(120, 36);

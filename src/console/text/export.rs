@@ -78,6 +78,6 @@ pub(crate) fn failed(why: &ExportError) -> String {
 /// The number of frames drawn, and their size.
 pub(crate) fn drawn(drawn: Drawn) -> Option<String> {
     let (mean, last) = (thousands(drawn.mean()?), thousands(drawn.last));
-    let pictures = thousands(drawn.pictures);
-    Some(text!("export-pictures-drawn-bytes-each-the-last", pictures, mean, last))
+    let frames = thousands(drawn.frames);
+    Some(text!("export-pictures-drawn-bytes-each-the-last", frames, mean, last))
 }

@@ -12,8 +12,8 @@ use super::{
     figures::{clock, counted, span, thousands},
 };
 use crate::{
-    launch::{Launch, Target},
     keymap::{Action, key_of},
+    launch::{Launch, Target},
 };
 
 pub(crate) const FORM: Label = Label("director-arm-a-launch");

@@ -23,7 +23,7 @@ pub(crate) const LATE: Label = Label("orders-sql-takes-long");
 pub(crate) const UNANSWERED: Label = Label("orders-sql-did-not-answer-within-two");
 pub(crate) const NEWEST: Label = Label("orders-newest-first");
 pub(crate) const LOOKING: Label = Label("orders-looking-for-it");
-pub(crate) const UNTOLD: Label = Label("orders-unknown-a-server-did-not-answer");
+pub(crate) const NO_ANSWER: Label = Label("orders-unknown-a-server-did-not-answer");
 /// What can be queried, and the key.
 pub(crate) fn query_hint() -> String {
     let ask = key_of(Action::Press);

@@ -14,8 +14,10 @@ const MAX_LISTED: usize = 20;
 pub fn all(mut faults: Vec<(usize, String)>) -> String {
     faults.sort_by_key(|(line, _)| *line);
     // A quoted name may contain a line break.
-    let text =
-        faults.iter().take(MAX_LISTED).map(|(line, text)| at(*line, &text.replace(['\n', '\r'], " ")));
+    let text = faults
+        .iter()
+        .take(MAX_LISTED)
+        .map(|(line, text)| at(*line, &text.replace(['\n', '\r'], " ")));
     let text: Vec<_> = text.collect();
     let text = match text.as_slice() {
         [one] => one.clone(),

@@ -140,7 +140,10 @@ mod tests {
                 event("rush stop", ""),
             ]
         };
-        assert_eq!(shown(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
+        assert_eq!(
+            shown(),
+            ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]
+        );
         set_thread_language(Lang::Zh);
         assert_eq!(shown(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }

@@ -148,7 +148,8 @@ impl Palette {
     /// Overrides these colours; roles that are not set follow their fallback role.
     pub(super) fn with(&self, overrides: &[(Role, Color)]) -> Self {
         let mut changed = self.clone();
-        let set = |role: Role| overrides.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
+        let set =
+            |role: Role| overrides.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
         for (slot, (_, role, leader)) in changed.shades.iter_mut().zip(ROLES) {
             if let Some(color) = set(role).or_else(|| set(leader?)) {
                 *slot = Shade { rich: color, plain: None };

@@ -16,7 +16,7 @@ use crate::{
         audit_log,
         time::{act_word, beyond},
     },
-    widgets::{Cell, Column, Canvas, Value, right, table, width, wrap},
+    widgets::{Canvas, Cell, Column, Value, right, table, width, wrap},
 };
 
 /// Rows reserved for the table beside an open detail.

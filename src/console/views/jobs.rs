@@ -8,7 +8,7 @@ use super::{ListState, Scene, Source, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
     theme::Theme,
-    widgets::{Cell, Column, Canvas, Value, left, right, table, width, wrap},
+    widgets::{Canvas, Cell, Column, Value, left, right, table, width, wrap},
 };
 
 /// From this width on, the chosen job is beside the table.
@@ -193,8 +193,12 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
         }
         // In a narrow window today's date is omitted.
         let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
-        let x =
-            canvas.text(1, y, &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis), Style::new());
+        let x = canvas.text(
+            1,
+            y,
+            &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis),
+            Style::new(),
+        );
         let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
         let x = canvas.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
         let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);

@@ -17,8 +17,8 @@ use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
     app::App,
     dialogs::{Dialog, draw_input},
-    launch::Standing,
     keymap::{self, Action, Context},
+    launch::LaunchSummary,
     presenter::by_title,
     status::Tone,
     text::{self, figures},
@@ -135,13 +135,13 @@ fn header(app: &App, canvas: &mut Canvas<'_>) {
         }
         Headline::Sale(sale) => {
             let width_left = room.saturating_sub(x);
-            sale_told(app, &mut left.part(x, 0, width_left, 1), sale, wide);
+            sale_headline(app, &mut left.part(x, 0, width_left, 1), sale, wide);
         }
     }
 }
 
 /// A sale's name, its phase, and the time left in it.
-fn sale_told(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool) {
+fn sale_headline(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool) {
     let theme = app.theme;
     let (word, style) = phase(theme, sale.phase);
     let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
@@ -161,8 +161,8 @@ fn sale_told(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool) {
 pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
-        Some(Standing::Counting(launch, left)) => (text::launch::armed_in(left), launch),
-        Some(Standing::Opening(launch)) => (text::launch::OPENS.to_owned(), launch),
+        Some(LaunchSummary::Counting(launch, left)) => (text::launch::armed_in(left), launch),
+        Some(LaunchSummary::Opening(launch)) => (text::launch::OPENS.to_owned(), launch),
         None => return false,
     };
     let x = canvas.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;

@@ -55,8 +55,8 @@ impl Lease {
 pub(crate) struct Leases(HashMap<String, Lease>);
 
 impl Leases {
-    pub(crate) fn look(&mut self, picture: &Snapshot) {
-        let Some(read) = picture.redis.last_ok else { return self.0.clear() };
+    pub(crate) fn look(&mut self, snapshot: &Snapshot) {
+        let Some(read) = snapshot.redis.last_ok else { return self.0.clear() };
         let lease = |lock: &Holder| {
             let (left_ms, id) = (lock.left_ms?, lock.identity());
             let ends = read.plus(i64::try_from(left_ms).ok()?);
@@ -71,7 +71,7 @@ impl Leases {
             };
             Some((id, lease))
         };
-        self.0 = picture.locks.locks.iter().filter_map(lease).collect();
+        self.0 = snapshot.locks.locks.iter().filter_map(lease).collect();
     }
 
     /// The lease of a lock; `None` without an expiry.
@@ -85,8 +85,8 @@ impl Leases {
     }
 
     /// The reference time of a lease: renewals are unknown while Redis is unreachable.
-    pub(super) fn at(picture: &Snapshot, now: Millis) -> Millis {
-        picture.redis.last_ok.filter(|_| is_stale(&picture.redis, now)).unwrap_or(now)
+    pub(super) fn at(snapshot: &Snapshot, now: Millis) -> Millis {
+        snapshot.redis.last_ok.filter(|_| is_stale(&snapshot.redis, now)).unwrap_or(now)
     }
 }
 
@@ -112,12 +112,12 @@ mod tests {
             orphan: false,
             known: true,
         };
-        let picture = Snapshot {
+        let snapshot = Snapshot {
             redis: Health { up: true, last_ok: Some(at), ..Health::default() },
             locks: Holders { total: 1, locks: vec![lock.clone()], foreign: Vec::new() },
             ..Snapshot::default()
         };
-        leases.look(&picture);
+        leases.look(&snapshot);
         let lease = *leases.of(&lock).unwrap();
         (lock, lease)
     }

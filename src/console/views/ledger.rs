@@ -15,7 +15,7 @@ use crate::{
         self, columns, figures,
         ledger::{self as words, labels},
     },
-    widgets::{Cell, Column, Canvas, table, wrap},
+    widgets::{Canvas, Cell, Column, table, wrap},
 };
 
 /// Rows reserved for the table beside the notes and the detail.

@@ -11,7 +11,7 @@ use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
 use crate::{
     text::{self, columns, figures, letters::labels},
     theme::Theme,
-    widgets::{Cell, Column, Canvas, Value, left, table, wrap},
+    widgets::{Canvas, Cell, Column, Value, left, table, wrap},
 };
 
 /// Rows reserved for the table beside an open detail, with and without space.
@@ -53,7 +53,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Paged
         }
         stale => stale,
     };
-    let below = stale.as_ref().map_or(0, |stale| h.saturating_sub(kept).min((stale.len() + 1) as u16));
+    let below =
+        stale.as_ref().map_or(0, |stale| h.saturating_sub(kept).min((stale.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     let (marks, all) = (&state.marks, state.all);
     table(

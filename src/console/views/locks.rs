@@ -9,7 +9,7 @@ use seckill_engine::telemetry::snapshot::Holder;
 use super::{Leases, ListState, Scene, Source, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
-    widgets::{self, Cell, Column, Canvas, Value, bar, table},
+    widgets::{self, Canvas, Cell, Column, Value, bar, table},
 };
 
 /// Rows of the detail pane: a rule and seven lines.
@@ -20,7 +20,12 @@ const WIDE: u16 = 170;
 /// Cells of the bar in the detail pane.
 const BAR: u16 = 30;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut ListState, leases: &Leases) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut ListState,
+    leases: &Leases,
+) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
     let locks = &scene.snapshot.locks;

@@ -3,13 +3,12 @@
 //! A view draws a snapshot and the user's position in it. It sends nothing.
 
 mod activity;
-mod pending_histogram;
-mod layout;
-mod extent;
-mod columns;
 mod big_figure;
+mod columns;
 mod entry_holder;
+mod extent;
 mod jobs;
+mod layout;
 mod lease_age;
 mod ledger;
 mod ledger_state;
@@ -24,8 +23,8 @@ mod overview_state;
 mod paged_rows;
 mod paged_state;
 mod pending;
+mod pending_histogram;
 mod presenter;
-mod throughput_chart;
 mod sale_detail;
 mod sales;
 mod sales_state;
@@ -34,6 +33,7 @@ mod stream;
 mod stream_panel;
 mod stream_state;
 mod tabs;
+mod throughput_chart;
 mod user_masking;
 
 use jiff::tz::TimeZone;
@@ -53,7 +53,6 @@ pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_f
 pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
-pub(crate) use throughput_chart::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{
@@ -62,17 +61,18 @@ use seckill_model::{
     locale::{Lang, language},
 };
 pub(crate) use stream_state::{Moved, Pane, StreamState};
+pub(crate) use throughput_chart::{marks, until};
 pub(crate) use user_masking::Users;
 
 use super::{
     app::App,
     dialogs::Dialog,
-    lag_trend::LagTrend,
     keymap::{Action, Context},
+    lag_trend::LagTrend,
     presenter::by_title,
     text::{self, figures},
     theme::{self, Theme},
-    widgets::{self, Cell, Canvas, Scroll, Sheet},
+    widgets::{self, Canvas, Cell, Scroll, Sheet},
 };
 
 /// Which view is on the screen.

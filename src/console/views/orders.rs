@@ -18,7 +18,7 @@ use crate::{
         orders::{self as words, columns, labels},
     },
     theme::Theme,
-    widgets::{Cell, Column, Canvas, Value, table, wrap},
+    widgets::{Canvas, Cell, Column, Value, table, wrap},
 };
 
 /// Rows reserved for the table beside an open detail, with and without space.
@@ -30,7 +30,12 @@ const WIDE: u16 = 100;
 /// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut OrdersState,
+    typing: bool,
+) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
     head(canvas, scene, state);
@@ -80,7 +85,8 @@ fn body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         }
         shown => shown,
     };
-    let below = shown.as_ref().map_or(0, |shown| h.saturating_sub(kept).min(shown.len() as u16 + 1));
+    let below =
+        shown.as_ref().map_or(0, |shown| h.saturating_sub(kept).min(shown.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let mut scroll = std::mem::take(&mut state.scroll);
     table(
@@ -280,8 +286,8 @@ fn detail_rows(
         rows.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
     }
     match trace {
-        None if state.is_untold(id) => {
-            rows.push((labels::STANDING, words::UNTOLD.read().to_owned(), theme.warn()));
+        None if state.is_unanswered(id) => {
+            rows.push((labels::STANDING, words::NO_ANSWER.read().to_owned(), theme.warn()));
         }
         None => rows.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
         Some(trace) => way(scene, trace, row, &mut rows),

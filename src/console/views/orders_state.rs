@@ -59,10 +59,10 @@ pub(crate) struct OrdersState {
     /// The order whose trace was requested last.
     asked: Option<OrderId>,
     /// The order whose trace is unavailable.
-    untold: Option<OrderId>,
+    unanswered: Option<OrderId>,
 }
 
-/// Columns of an order; a copy omits the user unless users are shown.
+/// Columns of an order, for filter and order.
 pub(crate) fn facets() -> Vec<Facet<Order>> {
     let nothing = |_: &Order| String::new();
     let admitted =
@@ -256,7 +256,7 @@ impl OrdersState {
             return None;
         }
         self.asked = Some(wanted);
-        self.untold = None;
+        self.unanswered = None;
         Some(wanted)
     }
 
@@ -270,12 +270,12 @@ impl OrdersState {
     }
 
     pub(crate) fn miss_trace(&mut self, id: OrderId) {
-        self.untold = Some(id);
+        self.unanswered = Some(id);
     }
 
     /// The trace was requested and is unavailable.
-    pub(crate) fn is_untold(&self, id: OrderId) -> bool {
-        self.untold == Some(id)
+    pub(crate) fn is_unanswered(&self, id: OrderId) -> bool {
+        self.unanswered == Some(id)
     }
 
     /// The trace of that order, once it is known.

@@ -10,8 +10,9 @@ use seckill_engine::telemetry::{
 };
 
 use super::{
-    OverviewState, Scene, Source, throughput_chart, stock_panel,
+    OverviewState, Scene, Source, stock_panel,
     stream_panel::{self, NAMES},
+    throughput_chart,
 };
 use crate::{
     text::{self, figures, overview as words},
@@ -160,7 +161,11 @@ fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let x = canvas.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
     let share = sent as f64 / planned.max(1) as f64;
     let cells = canvas.width().saturating_sub(x).min(24);
-    canvas.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
+    canvas.line(
+        x,
+        y,
+        &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))),
+    );
 }
 
 /// Cells for the sales with a rush.

@@ -7,10 +7,12 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::PendingLine;
 use seckill_model::Verdict;
 
-use super::{PagedState, Scene, Source, alone, pending_histogram, detail_line, paged_rows, summary};
+use super::{
+    PagedState, Scene, Source, alone, detail_line, paged_rows, pending_histogram, summary,
+};
 use crate::{
     text::{self, columns, details, figures},
-    widgets::{self, Cell, Column, Canvas, Value, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Value, table, wrap},
 };
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
@@ -18,7 +20,11 @@ const DETAIL: u16 = 9;
 /// Rows reserved for the table below the histograms.
 const TABLE: u16 = 6;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut PagedState<PendingLine>,
+) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
     let all = state.rows(scene.snapshot);

@@ -9,10 +9,10 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
 use seckill_model::{Millis, Phase, ledger::Balance};
 
-use super::{COMPLETE, Source, layout, big_figure::Figure, is_stale, steady_audit};
+use super::{COMPLETE, Source, big_figure::Figure, is_stale, layout, steady_audit};
 use crate::{
     app::App,
-    launch::Standing,
+    launch::LaunchSummary,
     text::{self, figures, presenter as words, sale::share},
     theme::Theme,
     widgets::{Canvas, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
@@ -22,9 +22,9 @@ use crate::{
 const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
 /// Scales of the figures below it; if neither fits they are bold text.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
-/// Digits that a rate usually has in a rush.
+/// A usual rate in a rush.
 const USUAL_RATE: u64 = 10_000;
-/// Digits that in-flight orders usually have.
+/// A usual number of in-flight orders.
 const USUAL_FLIGHT: u64 = 10_000;
 /// Cells of the text beside the bar.
 const SHARE: u16 = 13;
@@ -148,7 +148,7 @@ fn page(app: &App) -> Option<Page> {
     let (theme, now) = (app.theme, app.seen());
     // The countdown is live, also while the display is paused.
     match app.director.standing(app.now) {
-        Some(Standing::Counting(launch, left)) => {
+        Some(LaunchSummary::Counting(launch, left)) => {
             let pieces = figures::thousands(launch.pieces);
             let buyers = figures::thousands(launch.buyers);
             return Some(Page {
@@ -164,7 +164,7 @@ fn page(app: &App) -> Option<Page> {
                 ],
             });
         }
-        Some(Standing::Opening(_)) | None => {}
+        Some(LaunchSummary::Opening(_)) | None => {}
     }
     let sale = app.shown.sale(app.presented()?)?;
     let large = match sale.phase {
@@ -429,7 +429,13 @@ fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Sty
     (fit(&text, cells, theme.glyphs.ellipsis), style)
 }
 
-fn label(canvas: &mut Canvas<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+fn label(
+    canvas: &mut Canvas<'_>,
+    theme: Theme,
+    (from, cells): (u16, u16),
+    y: u16,
+    figure: &Figure,
+) {
     let (text, style) = named(theme, figure, &figure.label, cells);
     centred(&mut canvas.part(from, y, cells, 1), 0, &text, style);
 }

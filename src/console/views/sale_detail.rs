@@ -13,7 +13,7 @@ use seckill_model::{Millis, UserId};
 use super::{Scene, layout, overview::funnel_line, sales::window};
 use crate::{
     text::{self, details, figures, sale as words},
-    widgets::{Curve, Canvas, curve, right, width},
+    widgets::{Canvas, Curve, curve, right, width},
 };
 
 /// Rows of the figures: a rule, the name, the funnel, order states, six lines.
@@ -187,7 +187,8 @@ fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let first = points.first().map_or(until, |(at, _)| *at);
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
-    canvas.line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
+    canvas
+        .line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
     let scale = figures::compact(sale.initial as f64);
     let margin = 6;
     let rows = h.saturating_sub(3);

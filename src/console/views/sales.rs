@@ -8,7 +8,7 @@ use seckill_model::message::Label;
 use super::{SalesState, Scene, Source, alone, layout, sale_detail};
 use crate::{
     text::{self, columns, figures},
-    widgets::{self, Cell, Column, Canvas, Value, bar, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Value, bar, table, wrap},
 };
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut SalesState) {
@@ -81,8 +81,8 @@ fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
     let figure =
         |title: Label| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
-    let untold = rows.iter().filter(|sale| sale.stock.is_none());
-    let left = untold.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
+    let unknown = rows.iter().filter(|sale| sale.stock.is_none());
+    let left = unknown.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
     let left = figure(columns::LEFT).max(left.unwrap_or(0));
     all.push(column(columns::LEFT, left, true));
     all.push(column(columns::OF, figure(columns::OF), true));

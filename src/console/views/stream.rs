@@ -23,7 +23,7 @@ use crate::{
         self, figures,
         stream::{self as words, columns, labels},
     },
-    widgets::{self, Cell, Column, Canvas, Scroll, Value, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Scroll, Value, table, wrap},
 };
 
 /// Rows of the detail: a rule and seven lines.
@@ -33,7 +33,12 @@ const FIGURES: u16 = 4;
 /// The window is read with every snapshot; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut StreamState,
+    frozen: bool,
+) {
     let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.entries;
     head(canvas, scene, state, frozen);

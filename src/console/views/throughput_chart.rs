@@ -14,7 +14,7 @@ use super::{OverviewState, Scene, Source, is_stale};
 use crate::{
     text::{self, figures, time},
     theme::Theme,
-    widgets::{Chart, Canvas, Sign, chart, right, width},
+    widgets::{Canvas, Chart, Sign, chart, right, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -44,7 +44,12 @@ pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
 }
 
 /// Heading, legend, chart, figures, and events at the selected moment; `rows` are those of the chart.
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut OverviewState,
+    rows: u16,
+) {
     let theme = scene.theme;
     let until = until(scene.snapshot);
     // A truncated age would be misread.

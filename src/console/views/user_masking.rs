@@ -5,7 +5,7 @@
 use seckill_model::{UserId, entry::FIELD_USER};
 
 /// Shorter numbers are too common in other meanings.
-const TELLING: usize = 3;
+const MIN_DIGITS: usize = 3;
 
 /// Whether users are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Users {
             let (digits, after) = from.split_at(end);
             out.push_str(before);
             let named = ["buyer ", "user ", "买家 "].iter().any(|it| out.ends_with(it));
-            let meant = digits == user && (named || digits.len() >= TELLING);
+            let meant = digits == user && (named || digits.len() >= MIN_DIGITS);
             out.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
             rest = after;
         }

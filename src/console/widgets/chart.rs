@@ -94,7 +94,8 @@ const ROOM_FOR_CLOCK: u16 = 12;
 pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
     let clock = canvas.height() >= ROOM_FOR_CLOCK;
     let below = 1 + u16::from(clock);
-    let (width, height) = (canvas.width().saturating_sub(SCALE), canvas.height().saturating_sub(below));
+    let (width, height) =
+        (canvas.width().saturating_sub(SCALE), canvas.height().saturating_sub(below));
     if width < 4 || height < 2 {
         return None;
     }

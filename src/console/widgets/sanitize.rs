@@ -24,7 +24,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         let joins = std::mem::take(&mut joined);
         if c == JOINER {
-            joined = base.is_some_and(is_picture);
+            joined = base.is_some_and(is_emoji);
             continue;
         }
         if is_hidden(c) {
@@ -32,7 +32,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         }
         // Part of a joined emoji, or a skin tone.
         let part = joins || matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
-        if part && is_picture(c) && base.is_some_and(is_picture) {
+        if part && is_emoji(c) && base.is_some_and(is_emoji) {
             continue;
         }
         let sign = match (base.and_then(|base| syllable(base, c)), flag_letter(c)) {
@@ -78,7 +78,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// A character that joins with others into an emoji, and is not a letter.
-fn is_picture(c: char) -> bool {
+fn is_emoji(c: char) -> bool {
     c >= '\u{203c}' && !c.is_alphanumeric() && c.width() != Some(0)
 }
 

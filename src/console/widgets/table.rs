@@ -208,7 +208,12 @@ pub(crate) fn table(
         let long = (visible * visible / total).max(1);
         let top = scroll.offset * (visible - long) / (total - visible).max(1);
         for y in top..top + long {
-            canvas.text(canvas.width().saturating_sub(1), y as u16 + 1, theme.glyphs.thumb, theme.soft());
+            canvas.text(
+                canvas.width().saturating_sub(1),
+                y as u16 + 1,
+                theme.glyphs.thumb,
+                theme.soft(),
+            );
         }
     }
 }
