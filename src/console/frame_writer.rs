@@ -72,12 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_goes_out_whole_and_is_counted() {
+    fn a_frame_is_sent_whole_and_counted() {
         let writer = FrameWriter::default();
         let mut hand = writer.clone();
         let (mut out, mut drawn) = (Vec::new(), Drawn::default());
         writer.send(&mut out, &mut drawn).unwrap();
-        assert_eq!((out.as_slice(), drawn.mean()), (&b""[..], None), "nothing is no picture");
+        assert_eq!((out.as_slice(), drawn.mean()), (&b""[..], None), "nothing is no frame");
         hand.write_all(b"ab").unwrap();
         hand.flush().unwrap();
         hand.write_all(b"c").unwrap();

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn acts_have_capital_letters_and_nothing_else_does_but_last() {
+    fn commands_have_capital_letters_and_nothing_else_does_but_last() {
         for binding in TABLE.iter().filter(|b| b.action != Action::Last) {
             let capital = binding
                 .keys

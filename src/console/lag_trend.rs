@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_told_within_seconds() {
+    fn a_turn_is_detected_within_seconds() {
         let (_, readings) =
             replay((0..40_u64).map(|tick| tick * 500).chain((0..24).map(|t| 20_000 - t * 500)));
         assert_eq!(readings[39].0, Some(Ordering::Greater));

@@ -218,7 +218,7 @@ impl App {
                 self.fire(None);
             }
             Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => {
-                self.note(words::OPENING)
+                self.note(words::OPENING);
             }
             _ => self.note(words::fire_hint()),
         }

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_says_something_decides() {
+    fn the_first_non_empty_variable_decides() {
         let of = |said: &'static [(&'static str, &'static str)]| {
             not_utf8(|name| {
                 said.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())

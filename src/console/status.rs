@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_pass_and_failures_stay() {
+    fn notes_expire_and_errors_stay() {
         let mut status = Status::default();
         status.failure("one".into());
         status.failure("two".into());

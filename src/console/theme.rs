@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_follow_the_terminal_and_the_person() {
+    fn colours_follow_the_terminal_and_the_user() {
         let rich = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
         assert_eq!(depth(ColorChoice::Auto, &rich), Depth::True);
         assert_eq!(depth(ColorChoice::Auto, &rich[..1]), Depth::Ansi256);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_alarm_and_focus_are_told_apart_with_few_colours_and_with_none() {
+    fn choice_alarm_and_focus_differ_with_few_colours_and_with_none() {
         for (name, palette) in Palette::BUILT_IN {
             for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
                 let theme = Theme::of(&palette, depth, false);

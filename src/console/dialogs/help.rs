@@ -98,7 +98,7 @@ mod tests {
     use crate::theme::Depth;
 
     #[test]
-    fn every_binding_is_told() {
+    fn every_binding_is_listed() {
         // The narrower of the two columns.
         let lines = lines(Theme::new(Depth::None, false), 53);
         let rows: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_stand_under_their_field() {
+    fn errors_are_below_their_field() {
         let place = |values| {
             let mut sale = filled(values);
             assert!(sale.submit(Millis::now()).is_none());

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told() {
+    fn obstacles_are_reported() {
         let error = export(Path::new("/nowhere/at/all")).write().unwrap_err();
         let error = text::export::failed(&error);
         assert!(

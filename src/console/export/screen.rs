@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_told_and_taken_back() {
+    fn colours_are_set_and_reset() {
         let text = "\x1b[0;96m火锅\x1b[0m x\n\n\x1b[0;1;38;2;1;2;3;48;5;9mok\x1b[0m\n";
         assert_eq!(ansi(&picture()), text);
         let mut parser = vt100::Parser::new(4, 8, 0);

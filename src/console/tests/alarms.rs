@@ -113,7 +113,7 @@ fn closed_up(text: &str) -> String {
 }
 
 #[test]
-fn each_alarm_stands_whole_at_80_columns() {
+fn each_alarm_fits_in_80_columns() {
     let mut cut = Vec::new();
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
@@ -187,7 +187,7 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 }
 
 #[test]
-fn of_an_error_that_is_too_long_only_the_error_is_cut() {
+fn only_the_error_of_a_long_alarm_is_truncated() {
     for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单暂存在消息流中")]
     {
         set_thread_language(lang);
@@ -240,7 +240,7 @@ fn each_alarm_has_a_row_before_one_has_two() {
 }
 
 #[test]
-fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
+fn a_loss_shows_its_outcome_and_the_key() {
     let shown = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
         text::alarm(&AlarmKind::RedisForgot {

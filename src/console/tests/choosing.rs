@@ -43,9 +43,9 @@ fn to_look_at_the_sales_chooses_none() {
     speaks_of(&mut bench, 5, "at first");
     bench.keys("2");
     names(&mut bench, 6, "commands act on the row under the cursor");
-    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "the stage has no cursor");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "the presenter layout has no cursor");
     bench.show(quiet());
-    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "a picture later");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "a snapshot later");
     bench.keys("1");
     speaks_of(&mut bench, 5, "back on the Overview");
     let pointer = bench.app.theme.glyphs.pointer;
@@ -192,7 +192,11 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
         // Buyers of another process.
         bench.show(selling(3));
         names(&mut bench, 4, "it is chosen");
-        assert_eq!(bench.app.presented(), Some(VoucherId(3)), "the stage shows what sells");
+        assert_eq!(
+            bench.app.presented(),
+            Some(VoucherId(3)),
+            "the presenter layout shows the active sale"
+        );
         bench.keys(key);
         assert_eq!(asked(&bench), Some(VoucherId(4)));
         bench.show(selling(2));

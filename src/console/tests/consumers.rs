@@ -15,7 +15,7 @@ use super::{
 };
 
 #[test]
-fn what_nobody_looked_at_or_knows_is_told_as_such() {
+fn unchecked_and_unknown_entries_are_labelled() {
     let mut snapshot = flowing();
     for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault, line.holder) = (Some(false), None, None);
@@ -34,7 +34,7 @@ fn what_nobody_looked_at_or_knows_is_told_as_such() {
 }
 
 #[test]
-fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
+fn commands_on_a_consumer_apply_to_all_partitions() {
     let mut snapshot = partitioned(false);
     let part = |partition, name: &str, alive, pending| GroupConsumer {
         partition,

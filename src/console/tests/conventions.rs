@@ -28,7 +28,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn esc_takes_a_message_away_before_it_leaves_the_view() {
+fn esc_dismisses_a_message_before_it_leaves_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("6Z");
     assert!(bench.said().contains("has no function here"), "{}", bench.said());
@@ -39,7 +39,7 @@ fn esc_takes_a_message_away_before_it_leaves_the_view() {
 }
 
 #[test]
-fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
+fn a_question_that_opens_by_itself_ignores_keys_meant_for_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("4A");
     bench.sent();
@@ -84,7 +84,7 @@ fn ids(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
+fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
     let mut bench = Bench::new(normal());
     bench.keys("2jk");
     bench.text(120, 36);
@@ -126,7 +126,7 @@ fn what_is_read_in_pages_is_not_ordered_and_says_why() {
 }
 
 #[test]
-fn a_copy_is_told_and_holds_no_control_character() {
+fn a_copy_is_reported_and_has_no_control_characters() {
     let mut hostile = normal();
     hostile.sales[2].title = "a\x1b[31m\u{202e}火锅\r\n".to_owned();
     let mut bench = Bench::new(hostile);
@@ -198,7 +198,7 @@ fn the_mouse_chooses_only_while_it_is_on() {
 }
 
 #[test]
-fn a_large_act_wants_its_number_typed() {
+fn a_large_command_requires_its_number() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4A");
     bench.sent();
@@ -240,7 +240,7 @@ fn few_letters_are_put_back_without_a_number() {
 }
 
 #[test]
-fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
+fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
     let mut bench = Bench::new(normal());
     bench.keys("2:return stock");
     assert!(bench.text(120, 36).contains("in Dead letters"), "{}", bench.text(120, 36));
@@ -284,7 +284,7 @@ fn a_long_paste_is_cut_with_a_word() {
 }
 
 #[test]
-fn what_is_said_stands_above_the_line_of_a_filter() {
+fn messages_are_above_the_filter_input() {
     let mut bench = Bench::new(normal());
     bench.keys("6/job");
     bench.app.on_event(&Event::Paste("x".repeat(2_000)));
@@ -344,7 +344,7 @@ fn two_keys_may_change_places() {
 }
 
 #[test]
-fn bad_keys_are_told_one_by_one() {
+fn invalid_keys_are_reported_one_by_one() {
     let cases = [
         ("fly = \"a\"", "unknown action 'fly'"),
         ("mark = \"hyper-x\"", "'mark': 'hyper-x' is not a key"),
@@ -368,7 +368,7 @@ fn bad_keys_are_told_one_by_one() {
 }
 
 #[test]
-fn nothing_that_steers_a_terminal_reaches_the_screen() {
+fn no_control_character_reaches_the_screen() {
     const HOSTILE: &str =
         "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
     let mut snapshot = poisoned();
@@ -417,7 +417,7 @@ fn nothing_that_steers_a_terminal_reaches_the_screen() {
 }
 
 #[test]
-fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
+fn the_log_is_sorted_and_the_stream_keeps_its_order() {
     let mut bench = Bench::new(normal());
     bench.keys("0");
     bench.draw(120, 36);
@@ -434,7 +434,7 @@ fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
 }
 
 #[test]
-fn a_switched_job_is_what_the_answer_said_until_a_picture_agrees() {
+fn a_paused_job_shows_the_reply_until_a_snapshot_agrees() {
     let mut bench = Bench::new(normal());
     bench.keys("8Py");
     let sent = bench.sent();

@@ -39,7 +39,7 @@ fn soup() -> Command {
 }
 
 #[test]
-fn nothing_is_created_without_a_yes() {
+fn nothing_is_created_without_confirmation() {
     let mut bench = asked(["hot soup", "50", "2", "", ""]);
     assert!(bench.sent().is_empty(), "the form leads to a question");
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
@@ -85,7 +85,7 @@ fn a_sale_that_is_on_its_way_is_not_sent_twice() {
 }
 
 #[test]
-fn what_was_refused_is_in_the_form_again() {
+fn rejected_input_is_restored_in_the_form() {
     let mut bench = asked(["hot soup", "50", "2", "", ""]);
     bench.keys("y");
     bench.sent();
@@ -95,7 +95,7 @@ fn what_was_refused_is_in_the_form_again() {
 }
 
 #[test]
-fn the_question_tells_the_window() {
+fn the_question_shows_the_sale_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };

@@ -54,7 +54,7 @@ fn rush() -> Command {
 }
 
 #[test]
-fn nothing_is_armed_without_a_yes() {
+fn nothing_is_armed_without_confirmation() {
     let mut bench = Bench::new(normal());
     asked(&mut bench);
     let text = bench.text(120, 36);
@@ -73,7 +73,7 @@ fn nothing_is_armed_without_a_yes() {
 }
 
 #[test]
-fn what_is_armed_stands_in_the_top_line_of_every_view() {
+fn an_armed_launch_is_in_the_top_line_of_every_view() {
     let mut bench = armed();
     later(&mut bench, 2_000);
     for view in "1234567809".chars().filter(|view| *view != '9') {
@@ -88,7 +88,7 @@ fn what_is_armed_stands_in_the_top_line_of_every_view() {
     assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("LAUNCH 00:08"));
     bench.keys("tf");
     later(&mut bench, 7_000);
-    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a frozen picture stops no countdown");
+    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a paused display stops no countdown");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
 }
 
 #[test]
-fn a_launch_that_is_called_off_has_done_nothing() {
+fn an_aborted_launch_has_no_effect() {
     let mut bench = armed();
     bench.keys("H");
     assert!(bench.text(80, 24).contains("Cancel the launch?"));
@@ -159,7 +159,7 @@ fn a_launch_that_is_called_off_has_done_nothing() {
 }
 
 #[test]
-fn it_fires_before_its_time_only_after_a_yes() {
+fn it_fires_early_only_after_confirmation() {
     let mut bench = armed();
     bench.keys("F");
     bench.press(KeyCode::Enter);
@@ -176,7 +176,7 @@ fn it_fires_before_its_time_only_after_a_yes() {
 }
 
 #[test]
-fn it_is_called_off_where_the_sale_is_not_as_it_was() {
+fn it_is_aborted_if_the_sale_has_changed() {
     let gone = |snapshot: &mut Snapshot| snapshot.sales.retain(|it| it.voucher_id != TEA);
     let ended = |snapshot: &mut Snapshot| snapshot.sales[2].phase = Phase::Ended;
     let more = |snapshot: &mut Snapshot| snapshot.sales[2].initial += 1;
@@ -226,7 +226,7 @@ fn a_sale_that_does_not_open_gets_no_buyers() {
 }
 
 #[test]
-fn a_halt_while_the_sale_opens_lets_nobody_in() {
+fn stopping_while_the_sale_opens_admits_no_buyers() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
@@ -254,7 +254,7 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
 }
 
 #[test]
-fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
+fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
@@ -284,7 +284,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
 }
 
 #[test]
-fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
+fn there_is_one_launch_at_a_time_and_none_in_read_only_mode() {
     let mut bench = armed();
     bench.keys("L");
     assert!(bench.app.dialog.is_none());
@@ -300,7 +300,7 @@ fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
 }
 
 #[test]
-fn faults_stand_under_their_field() {
+fn errors_are_below_their_field() {
     let sales = normal().sales;
     let place = |values: [&str; 5]| {
         let mut form = LaunchForm::new(None, &sales);
@@ -347,7 +347,7 @@ fn the_form_names_the_sale_that_its_number_means() {
 }
 
 #[test]
-fn what_was_typed_is_there_again_after_a_no() {
+fn input_is_restored_after_cancelling() {
     let mut bench = soup_asked();
     bench.press(KeyCode::Esc);
     bench.keys("L");
@@ -433,7 +433,7 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
 }
 
 #[test]
-fn another_stock_is_told_as_such() {
+fn a_changed_stock_is_reported() {
     let mut bench = armed();
     bench.keys("F");
     let mut snapshot = normal();

@@ -218,7 +218,7 @@ fn files_and_copies_are_the_same_in_every_language() {
 
 /// Omissions and order are those of the screen.
 #[test]
-fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
+fn a_file_follows_filter_and_order_in_the_display_language() {
     set_thread_language(Lang::Zh);
     let ids = |keys: &str| {
         let mut bench = Bench::new(normal());
@@ -326,7 +326,7 @@ fn an_export_changes_nothing_of_what_is_seen() {
 }
 
 #[test]
-fn a_picture_is_made_over_a_question_too() {
+fn an_image_can_be_exported_over_a_question() {
     let mut bench = Bench::new(normal());
     bench.draw(80, 24);
     bench.keys("2jkE");
@@ -339,7 +339,7 @@ fn a_picture_is_made_over_a_question_too() {
 }
 
 #[test]
-fn what_came_of_it_is_told() {
+fn the_outcome_is_reported() {
     let mut bench = Bench::new(read_only());
     let written = |rows| Ok(Written { path: PathBuf::from("/var/tmp/seckill-sales.csv"), rows });
     bench.app.on_saved(written(None));

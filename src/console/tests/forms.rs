@@ -66,7 +66,7 @@ fn no_form_changes_its_height() {
 }
 
 #[test]
-fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
+fn an_invalid_rush_replaces_the_plan_by_the_error() {
     for (lang, expected) in [
         (Lang::En, "The plan appears here once both numbers are valid."),
         (Lang::Zh, "两个数字都有效后，这里显示计划。"),

@@ -26,7 +26,7 @@ fn held() -> Bench {
 }
 
 #[test]
-fn a_held_window_is_not_left_for_one_that_cannot_come() {
+fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     let mut bench = held();
     bench.keys("f");
     let before = bench.focus.borrow().stream;
@@ -40,7 +40,7 @@ fn a_held_window_is_not_left_for_one_that_cannot_come() {
 }
 
 #[test]
-fn another_partition_waits_until_the_picture_goes_on() {
+fn another_partition_waits_until_the_display_resumes() {
     let mut snapshot = flowing();
     let mut second = snapshot.entries.partitions[0];
     second.partition = 1;

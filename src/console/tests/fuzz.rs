@@ -81,7 +81,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
     }
 }
 
-fn any_picture(random: &mut impl Rng) -> Snapshot {
+fn any_snapshot(random: &mut impl Rng) -> Snapshot {
     let scenes: [fn() -> Snapshot; 7] =
         [empty, normal, overflowing, outage, read_only, rushing, poisoned];
     let mut snapshot = scenes[random.random_range(0..scenes.len())]();
@@ -134,7 +134,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
 }
 
 #[test]
-fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
+fn random_keys_neither_panic_nor_send_unconfirmed_commands() {
     // Two at a time; a hundred thousand keys in total.
     let sent: usize = std::thread::scope(|scope| {
         let runs = [0, 1]
@@ -202,7 +202,7 @@ fn play(seed: u64) -> usize {
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
                 }
                 80..88 => {
-                    let snapshot = any_picture(&mut random);
+                    let snapshot = any_snapshot(&mut random);
                     bench.app.on_snapshot(Arc::new(snapshot));
                 }
                 88..92 => {

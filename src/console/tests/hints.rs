@@ -27,7 +27,7 @@ fn choose(text: &str) {
 }
 
 #[test]
-fn a_frozen_picture_says_what_lets_it_go_on() {
+fn a_paused_display_names_the_resume_key() {
     choose("freeze = \"f6\"");
     for (lang, expected) in [
         (Lang::En, "the display is paused; press F6 to resume before loading more"),
@@ -42,7 +42,7 @@ fn a_frozen_picture_says_what_lets_it_go_on() {
 }
 
 #[test]
-fn who_has_to_choose_is_told_how() {
+fn choosing_names_its_keys() {
     choose("down = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"");
     for (lang, sale, consumer) in [
         (
@@ -67,7 +67,7 @@ fn who_has_to_choose_is_told_how() {
 }
 
 #[test]
-fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
+fn a_covered_question_names_the_keys_to_close_and_retry() {
     let plan = || Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""));
     // A form, a question, its reason, the palette.
     let over =
@@ -112,7 +112,7 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
 }
 
 #[test]
-fn an_act_without_an_answer_names_where_to_look() {
+fn an_unanswered_command_names_the_view_to_check() {
     choose("activity = \"f9\"");
     for (lang, expected) in [
         (Lang::En, "; check Activity (F9) before you repeat the command"),

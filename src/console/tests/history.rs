@@ -162,7 +162,7 @@ fn a_line_in_full() {
 }
 
 #[test]
-fn the_newest_line_is_followed_until_somebody_looks_back() {
+fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     let mut bench = Bench::new(crowded());
     bench.keys("0");
     assert!(bench.app.log.follows());
@@ -247,7 +247,7 @@ fn a_moment_is_looked_at_with_its_figures_and_its_clock() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<<<");
-    assert!(bench.app.frozen, "a picture that moves on is held still first");
+    assert!(bench.app.frozen, "a running display is paused first");
     assert_screen("overview_moment_120x36", &bench.text(120, 36));
     assert_screen("overview_moment_80x24", &bench.text(80, 24));
     bench.press(KeyCode::Esc);
@@ -257,7 +257,7 @@ fn a_moment_is_looked_at_with_its_figures_and_its_clock() {
 }
 
 #[test]
-fn marks_are_gone_to_and_told() {
+fn events_on_the_chart_are_reached_and_shown() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("[");
@@ -277,7 +277,7 @@ fn marks_are_gone_to_and_told() {
 }
 
 #[test]
-fn the_ends_of_the_chart_are_told() {
+fn the_ends_of_the_chart_are_reported() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<>>");
@@ -293,7 +293,7 @@ fn the_ends_of_the_chart_are_told() {
 }
 
 #[test]
-fn collecting_goes_on_while_the_picture_is_frozen() {
+fn collection_continues_while_the_display_is_paused() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("f");

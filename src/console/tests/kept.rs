@@ -291,7 +291,7 @@ fn subjects() -> Vec<Subject> {
 }
 
 /// The Chinese text, from what SQL returns.
-fn told_well(said: &Said, text: impl Fn(&Said) -> String) {
+fn assert_chinese(said: &Said, text: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     set_thread_language(Lang::En);
     assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
@@ -302,7 +302,7 @@ fn told_well(said: &Said, text: impl Fn(&Said) -> String) {
 }
 
 #[test]
-fn every_error_is_told() {
+fn every_error_is_localized() {
     set_thread_language(Lang::Zh);
     for error in errors() {
         let text = error.to_string();
@@ -318,15 +318,15 @@ fn every_error_is_told() {
 }
 
 #[test]
-fn every_result_is_told() {
+fn every_result_is_localized() {
     for outcome in outcomes() {
-        told_well(&Said::of(&outcome), result);
+        assert_chinese(&Said::of(&outcome), result);
     }
     for event in events() {
-        told_well(&Said::of(&event), result);
+        assert_chinese(&Said::of(&event), result);
     }
     for said in job_results() {
-        told_well(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
+        assert_chinese(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
         set_thread_language(Lang::Zh);
@@ -337,7 +337,7 @@ fn every_result_is_told() {
 }
 
 #[test]
-fn every_fault_of_an_order_is_told() {
+fn every_order_error_is_localized() {
     for fault in order_faults() {
         let said = Said::of(&fault);
         let beside = said.beside(MAX_DATA).unwrap_or_default();
@@ -358,10 +358,10 @@ fn every_fault_of_an_order_is_told() {
 }
 
 #[test]
-fn every_subject_is_told() {
+fn every_subject_is_localized() {
     for on in subjects() {
         if !matches!(on, Subject::Consumer(_, None)) {
-            told_well(&Said::of(&on), subject);
+            assert_chinese(&Said::of(&on), subject);
         }
     }
 }
@@ -377,7 +377,7 @@ fn a_line_of_an_older_version_stays_as_it_is() {
 
 /// Rows acknowledged, taken or deleted by others meanwhile: the state of their orders is unknown.
 #[test]
-fn what_was_not_there_any_more_is_not_said_to_be_settled() {
+fn vanished_entries_are_not_reported_as_settled() {
     let missed = || {
         [
             Reply::Replayed(ReplayReport { seen: 3, gone: 3, ..ReplayReport::default() }),

@@ -13,7 +13,7 @@ use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, 
 use crate::{app::Course, dialogs::Dialog, views::View};
 
 #[test]
-fn an_act_is_sent_only_after_yes() {
+fn a_command_is_sent_only_after_confirmation() {
     let mut bench = Bench::new(normal());
     bench.keys("2jk");
     bench.keys("E");
@@ -55,7 +55,7 @@ fn the_choice_follows_the_sale_and_not_the_row() {
 }
 
 #[test]
-fn acts_that_make_no_sense_say_why() {
+fn inapplicable_commands_give_a_reason() {
     let mut bench = Bench::new(normal());
     let mut said = |keys: &str| {
         bench.keys(keys);
@@ -152,7 +152,7 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
 }
 
 #[test]
-fn a_replay_under_way_can_be_broken_off() {
+fn a_running_replay_can_be_cancelled() {
     let mut bench = Bench::new(normal());
     bench.keys("4X");
     assert_eq!(bench.said(), "no command is running");
@@ -251,7 +251,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
 }
 
 #[test]
-fn a_rush_tells_its_plan_and_asks() {
+fn a_rush_shows_its_plan_and_asks() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkR");
     assert!(
@@ -290,7 +290,7 @@ fn the_palette_runs_what_it_names() {
 }
 
 #[test]
-fn frozen_acts_are_about_the_same_sale_with_true_figures() {
+fn commands_on_a_paused_display_use_current_figures() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkf");
     let mut later = normal();
@@ -308,7 +308,7 @@ fn frozen_acts_are_about_the_same_sale_with_true_figures() {
 }
 
 #[test]
-fn an_answer_takes_the_marks_of_its_own_act_only() {
+fn a_reply_clears_the_marks_of_its_own_command_only() {
     let mut bench = Bench::new(normal());
     bench.keys("4 A");
     assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);

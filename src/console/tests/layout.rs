@@ -231,7 +231,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
 }
 
 #[test]
-fn every_view_is_named_whole_beside_any_count() {
+fn view_names_are_not_truncated_by_counts() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for size in SIZES {
@@ -253,7 +253,7 @@ fn every_view_is_named_whole_beside_any_count() {
 }
 
 #[test]
-fn a_rush_in_pictures() {
+fn a_rush_in_snapshots() {
     for (lang, name) in [(Lang::En, ""), (Lang::Zh, "zh_")] {
         set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24), (200, 50), (60, 15)] {
@@ -263,7 +263,7 @@ fn a_rush_in_pictures() {
 }
 
 #[test]
-fn a_small_window_tells_all_of_the_overview() {
+fn a_small_window_shows_all_of_the_overview() {
     let mut snapshot = rushing();
     snapshot.funnel.rejected.total = 17;
     snapshot.funnel.busy.total = 4_711;
@@ -286,7 +286,7 @@ fn a_small_window_tells_all_of_the_overview() {
 }
 
 #[test]
-fn the_header_speaks_of_what_is_rushed() {
+fn the_header_shows_the_sale_with_a_rush() {
     let mut bench = Bench::new(rest());
     let header =
         |bench: &mut Bench| bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
@@ -305,7 +305,7 @@ fn the_header_speaks_of_what_is_rushed() {
 
 /// Buyers may come from other processes; a snapshot shows their rushes only by the effect on the stock.
 #[test]
-fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
+fn the_header_and_the_presenter_show_the_active_sale() {
     let hot_pot = (7, "#7 Hot pot");
     let milk_tea = (8, "#8 Milk tea");
     let snapshot = |of: u64, second: i64| {
@@ -347,7 +347,11 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     bench.keys("2jk1");
     bench.show(snapshot(7, 112));
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
-    assert_eq!(bench.app.presented(), Some(VoucherId(hot_pot.0)), "the stage shows what sells");
+    assert_eq!(
+        bench.app.presented(),
+        Some(VoucherId(hot_pot.0)),
+        "the presenter layout shows the active sale"
+    );
     let header = bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
     assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
     let mut both = snapshot(7, 113);
@@ -360,7 +364,7 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
 
 /// A launch is over when its sale is sold out; the presenter layout moves on.
 #[test]
-fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
+fn a_finished_launch_gives_way_to_the_active_sale() {
     let mut bench = Bench::new(rest());
     let snapshot = |gone: bool, sells: bool| {
         let mut snapshot = rest();

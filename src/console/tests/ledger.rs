@@ -79,7 +79,7 @@ fn every_size_and_language() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_values_are_labelled() {
     let mut large = normal();
     large.ledger.limit = Some(AuditLimit::Orders(300_000));
     let mut none = empty();

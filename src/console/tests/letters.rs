@@ -203,7 +203,7 @@ fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
 }
 
 #[test]
-fn letters_are_read_only_while_somebody_looks() {
+fn letters_are_read_only_while_they_are_shown() {
     let mut bench = Bench::new(poisoned());
     assert_eq!(bench.focus.borrow().letters_from, None);
     bench.keys("5");
@@ -215,7 +215,7 @@ fn letters_are_read_only_while_somebody_looks() {
 }
 
 #[test]
-fn an_act_goes_to_what_was_counted_and_only_after_yes() {
+fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
     let acts = [
         ("R", Command::ReplayLetters { scope: all_counted(), force: false }),
         ("D", Command::DiscardLetters { scope: all_counted(), compensate: false }),
@@ -252,7 +252,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
 }
 
 #[test]
-fn acts_without_anything_to_do_say_what_helps() {
+fn commands_without_effect_suggest_a_step() {
     let only = |verdict: LetterVerdict| {
         let mut counts = LetterCounts::default();
         counts.add(verdict);
@@ -327,7 +327,7 @@ fn pages_turn_at_both_ends() {
 }
 
 #[test]
-fn what_is_under_way_is_shown_and_can_be_broken_off() {
+fn a_running_command_is_shown_and_can_be_cancelled() {
     let mut bench = Bench::new(under_way());
     for view in ["4", "5"] {
         bench.keys(view);
@@ -348,7 +348,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
 }
 
 #[test]
-fn a_reason_is_text_and_travels_with_the_act() {
+fn a_reason_is_text_and_is_sent_with_the_command() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());
@@ -364,7 +364,7 @@ fn a_reason_is_text_and_travels_with_the_act() {
 }
 
 #[test]
-fn a_window_that_shows_nothing_takes_no_act() {
+fn a_window_that_is_too_small_takes_no_command() {
     let mut bench = Bench::new(poisoned());
     bench.draw(40, 10);
     bench.keys("5Dy");
@@ -384,7 +384,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
 }
 
 #[test]
-fn who_begins_another_act_has_read_what_failed() {
+fn starting_another_command_dismisses_errors() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());

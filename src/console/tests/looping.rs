@@ -100,7 +100,7 @@ async fn the_end_of_the_input_ends_it() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_went_away_ends_it() {
+async fn a_closed_terminal_ends_it() {
     let mut keys = Played::new(&[LATER]);
     let mut target = Counted { gone: true, ..Counted::default() };
     assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
@@ -117,7 +117,7 @@ async fn control_c_leaves_also_from_a_question() {
 }
 
 #[tokio::test]
-async fn control_z_lets_go_of_the_keyboard_and_draws_again() {
+async fn control_z_releases_the_keyboard_and_redraws() {
     let mut keys = Played::new(&[
         (10, KeyCode::Char('z'), KeyModifiers::CONTROL),
         (100, KeyCode::Char('q'), PLAIN),
@@ -129,7 +129,7 @@ async fn control_z_lets_go_of_the_keyboard_and_draws_again() {
 }
 
 #[tokio::test]
-async fn a_flood_of_pictures_is_drawn_thirty_times_a_second() {
+async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
     let mut bench = Bench::new(normal());
     let snapshots = bench.snapshots.clone();
     let flood = tokio::spawn(async move {
@@ -161,7 +161,7 @@ async fn nothing_is_drawn_while_nothing_changes() {
 }
 
 #[tokio::test]
-async fn nothing_is_drawn_on_a_terminal_that_a_panic_gave_back() {
+async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
     let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted { lost: true, ..Counted::default() };
     assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
@@ -170,7 +170,7 @@ async fn nothing_is_drawn_on_a_terminal_that_a_panic_gave_back() {
 }
 
 #[tokio::test]
-async fn an_engine_and_a_story_that_end_leave_the_console_running() {
+async fn the_console_outlives_the_engine_and_the_guide() {
     let mut bench = Bench::new(normal());
     bench.snapshots = watch::channel(Arc::default()).0;
     let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });

@@ -44,7 +44,7 @@ fn asked_to_apply() -> Bench {
 }
 
 #[test]
-fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
+fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
     for (lang, eighteen, five, now) in [
         (
             Lang::En,
@@ -72,7 +72,7 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
 }
 
 #[test]
-fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
+fn a_question_about_a_plan_follows_takeovers() {
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));
     assert!(matches!(bench.sent()[..], [Command::Plan(_)]), "it is made again");
@@ -115,7 +115,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
 }
 
 #[test]
-fn a_plan_of_which_nothing_was_there_any_more_says_so() {
+fn a_plan_whose_entries_vanished_is_reported() {
     let mut bench = asked_to_apply();
     bench.keys("y");
     bench.sent();

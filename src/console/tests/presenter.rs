@@ -97,7 +97,7 @@ fn every_state() {
 }
 
 #[test]
-fn a_story_and_an_alarm_stand_below() {
+fn a_guide_and_an_alarm_are_below_the_figures() {
     for (width, height) in SIZES {
         let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..running() });
         bench.app.on_story(story());
@@ -109,7 +109,7 @@ fn a_story_and_an_alarm_stand_below() {
 }
 
 #[test]
-fn a_frozen_picture_says_so_and_stands_still() {
+fn a_paused_display_has_a_badge_and_does_not_change() {
     for (name, snapshot) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
         for (width, height) in SIZES {
             let mut bench = Bench::new(snapshot());
@@ -129,7 +129,7 @@ fn a_frozen_picture_says_so_and_stands_still() {
 }
 
 #[test]
-fn small_figures_stay_beside_a_story_in_the_smallest_window() {
+fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for snapshot in [running(), watched(running()), away()] {
@@ -198,7 +198,7 @@ fn a_countdown_takes_the_largest_digits() {
 }
 
 #[test]
-fn what_came_of_it_is_told_with_its_time() {
+fn the_outcome_is_shown_with_its_time() {
     let mut bench = Bench::new(before());
     bench.keys("t");
     let mut snapshot = running();
@@ -263,7 +263,7 @@ fn only_keys_that_do_something_are_offered() {
 }
 
 #[test]
-fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
+fn the_rush_message_ends_when_the_sale_is_sold_out() {
     let mut bench = Bench::new(running());
     bench.keys("t");
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 20_000)));
@@ -357,7 +357,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
 }
 
 #[test]
-fn the_keys_of_a_story_lead_out_of_it() {
+fn the_keys_of_a_guide_leave_the_layout() {
     let mut bench = Bench::new(running());
     bench.app.on_story(story());
     assert!(bench.text(80, 24).contains("press  4  A  y"), "{}", bench.text(80, 24));

@@ -36,7 +36,7 @@ fn sold() -> Snapshot {
 }
 
 #[test]
-fn every_act_of_a_question_takes_a_reason() {
+fn every_confirmed_command_takes_a_reason() {
     type Case = (fn() -> Snapshot, &'static str, &'static str);
     let cases: [Case; 10] = [
         (normal, "2jjS", "StartSale"),
@@ -78,7 +78,7 @@ fn nothing_typed_is_no_reason() {
 }
 
 #[test]
-fn what_the_log_does_not_tell_of_asks_for_none() {
+fn commands_outside_the_log_take_no_reason() {
     let mut leaving = Bench::new(rushing());
     leaving.keys("q");
     let mut snapshot = normal();

@@ -101,7 +101,7 @@ fn a_filter_finds_a_user_that_is_masked() {
 }
 
 #[test]
-fn all_that_is_pending_stands_by_age_and_deliveries() {
+fn pending_entries_are_grouped_by_age_and_deliveries() {
     let shown = |snapshot: Snapshot, size: (u16, u16)| {
         let mut bench = Bench::new(snapshot);
         bench.keys("4");
@@ -144,14 +144,14 @@ fn at(bench: &mut Bench, now: Millis) {
 }
 
 #[test]
-fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
+fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     let mut bench = Bench::new(lent(NOW, 30_000));
     bench.keys("6");
     let full = bench.text(120, 36);
     assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
     bench.app.take_dirty();
     at(&mut bench, NOW.plus(1_500));
-    assert!(bench.app.take_dirty(), "it moves without a picture");
+    assert!(bench.app.take_dirty(), "it moves without a snapshot");
     let later = bench.text(120, 36);
     assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
     let warned = |bench: &mut Bench| {
@@ -177,7 +177,7 @@ fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
 }
 
 #[test]
-fn nobody_says_that_a_holder_is_alive_who_is_no_node() {
+fn a_holder_that_is_not_a_node_is_never_shown_as_alive() {
     let mut bench = Bench::new(lent(NOW, 20_000));
     bench.keys("6");
     bench.press(KeyCode::Enter);
@@ -344,7 +344,7 @@ fn letters_that_move_or_go_are_the_ones_that_an_act_is_about() {
 }
 
 #[test]
-fn marked_letters_that_are_all_gone_are_told_and_nothing_is_done() {
+fn vanished_marked_letters_are_reported_and_nothing_is_done() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5 D");
     bench.sent();
@@ -413,7 +413,7 @@ fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
 }
 
 #[test]
-fn no_question_is_about_what_the_newest_picture_does_not_hold() {
+fn no_question_is_about_what_the_newest_snapshot_lacks() {
     let flowing = || Snapshot { entries: stream::page(StreamView::default(), 260), ..normal() };
     let sold = || Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() };
     let mut fewer = normal();
@@ -437,7 +437,7 @@ fn no_question_is_about_what_the_newest_picture_does_not_hold() {
 }
 
 #[test]
-fn an_empty_pending_list_tells_what_waits_before_it() {
+fn an_empty_pending_list_shows_undelivered_entries() {
     for (lag, english, chinese) in [
         (
             Some(0),

@@ -52,7 +52,7 @@ fn orders_are_counted_only_while_the_detail_is_open() {
 }
 
 #[test]
-fn what_became_of_them_is_told_or_said_to_be_unknown() {
+fn order_states_are_shown_or_unknown() {
     let text = |snapshot: Snapshot| {
         let mut bench = Bench::new(snapshot);
         bench.keys("2jkl");
@@ -110,7 +110,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             assert_eq!(at(&seven), at(&forty));
             assert!(
                 counted(4_000, 3_000, size).contains(expected),
-                "it grows without a new picture"
+                "it grows without a new snapshot"
             );
         }
     }
@@ -220,7 +220,7 @@ fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     bench.keys("jj");
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)));
     bench.show(normal());
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a picture moves no choice");
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
     // Its detail is the one that opens, and a filter of another view moves nothing.
     bench.keys("4/x");
     bench.press(KeyCode::Esc);

@@ -157,7 +157,7 @@ fn a_form_shows_its_faults_and_wide_text() {
 }
 
 #[test]
-fn entries_of_partitions_stand_whole() {
+fn entries_of_partitions_are_not_truncated() {
     let mut spread = normal();
     for line in &mut spread.pending.lines {
         line.entry.partition = (line.entry.number % 64) as u16;
@@ -189,7 +189,7 @@ fn an_archived_sale_is_over() {
 }
 
 #[test]
-fn a_picture_that_goes_on_is_the_newest() {
+fn a_resumed_display_shows_the_newest_snapshot() {
     let mut bench = Bench::new(rushing());
     bench.keys("f");
     bench.show(empty());
@@ -200,7 +200,7 @@ fn a_picture_that_goes_on_is_the_newest() {
 }
 
 #[test]
-fn the_story_and_its_countdown() {
+fn the_guide_and_its_countdown() {
     let mut bench = Bench::new(normal());
     bench.app.on_story(Story {
         title: "A consumer dies".to_owned(),
@@ -264,7 +264,7 @@ fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
 }
 
 #[test]
-fn colour_speaks_of_state() {
+fn colour_shows_state() {
     let mut bench = Bench::new(outage());
     let buffer = bench.draw(120, 36);
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
@@ -298,7 +298,7 @@ fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
 }
 
 #[test]
-fn results_are_told_and_failures_stay() {
+fn results_are_shown_and_errors_stay() {
     let mut bench = Bench::new(normal());
     let plan_and_confirm = |bench: &mut Bench, keys: &str| {
         bench.keys(keys);

@@ -65,7 +65,7 @@ fn enter_opens_in_every_view() {
 }
 
 #[test]
-fn a_sale_is_told_in_full() {
+fn a_sale_is_shown_in_full() {
     let mut snapshot = normal();
     snapshot.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
     for (width, height) in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
@@ -82,7 +82,7 @@ fn a_sale_is_told_in_full() {
 }
 
 #[test]
-fn a_consumer_has_no_detail_and_that_is_told() {
+fn a_consumer_without_detail_is_reported() {
     for (lang, said) in
         [(Lang::En, "a consumer has no details beyond its row"), (Lang::Zh, "消费者没有更多详情")]
     {

@@ -30,7 +30,7 @@ fn partitions() -> impl Iterator<Item = PartitionsFault> {
 }
 
 #[test]
-fn everything_that_keeps_it_from_starting_is_told() {
+fn every_startup_error_is_localized() {
     for fault in partitions() {
         let error = EngineError::from(fault);
         // As the log stores it, and as stderr has it.
@@ -45,7 +45,7 @@ fn everything_that_keeps_it_from_starting_is_told() {
 }
 
 #[test]
-fn an_unreadable_server_is_told_in_the_log() {
+fn an_unreadable_server_is_logged() {
     set_thread_language(Lang::Zh);
     for (unread, expected) in [
         (
@@ -68,7 +68,7 @@ fn an_unreadable_server_is_told_in_the_log() {
 }
 
 #[test]
-fn what_the_system_says_of_an_export_is_told() {
+fn system_errors_of_an_export_are_localized() {
     for (lang, expected) in
         [(Lang::En, "(no such file or directory)"), (Lang::Zh, "（文件或目录不存在）")]
     {

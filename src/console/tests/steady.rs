@@ -9,7 +9,7 @@ use super::{
 };
 
 #[test]
-fn nothing_moves_when_a_result_is_told() {
+fn nothing_moves_when_a_result_appears() {
     let long =
         "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were shown \
                 at once that it is sold out; "
@@ -30,7 +30,7 @@ fn nothing_moves_when_a_result_is_told() {
 }
 
 #[test]
-fn in_flight_and_the_books_have_a_place_each() {
+fn in_flight_and_audit_have_constant_positions() {
     let labels = ["in flight", "moving", "audit passed", "audit open", "books"];
     for (width, height) in SIZES {
         let places =

@@ -229,7 +229,7 @@ fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
 }
 
 #[test]
-fn the_list_follows_until_the_person_leaves_its_end() {
+fn the_list_follows_until_the_user_leaves_its_end() {
     let mut bench = Bench::new(flowing());
     assert_eq!(bench.focus.borrow().stream, None, "the view is closed, so nothing is read");
     bench.keys("3");

@@ -28,7 +28,7 @@ fn behind<'a>(text: &'a str, word: &str) -> &'a str {
 }
 
 #[test]
-fn the_chart_and_the_funnel_tell_one_rate() {
+fn the_chart_and_the_funnel_show_the_same_rate() {
     let mut snapshot = normal();
     snapshot.funnel.admitted.per_second = 21_627.0;
     snapshot.written.per_second = 15_004.0;
@@ -65,7 +65,7 @@ fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
 }
 
 #[test]
-fn books_that_are_off_are_told_in_the_header_whatever_is_in_flight() {
+fn a_failed_audit_is_in_the_header_even_with_orders_in_flight() {
     let mut snapshot = normal();
     let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
     snapshot.books = Balance::Off { findings: vec![finding] };
@@ -82,7 +82,7 @@ fn quiet_outage() -> Snapshot {
 }
 
 #[test]
-fn a_pending_list_that_was_not_read_yet_is_not_told_as_empty() {
+fn an_unread_pending_list_is_not_shown_as_empty() {
     let mut bench = Bench::new(Snapshot { pending: PendingPage::default(), ..empty() });
     bench.keys("4");
     let text = bench.text(120, 36);
@@ -92,7 +92,7 @@ fn a_pending_list_that_was_not_read_yet_is_not_told_as_empty() {
 }
 
 #[test]
-fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
+fn unreadable_values_are_not_shown_as_current() {
     let mut bench = Bench::new(quiet_outage());
     let overview = bench.text(120, 36);
     assert!(!overview.contains("  0/s") && !overview.contains("802/s"), "{overview}");
@@ -127,7 +127,7 @@ fn rows_that_were_read_before_redis_went_away_are_dimmed() {
 }
 
 #[test]
-fn a_holder_that_is_no_node_is_told_alike_everywhere() {
+fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
     let mut snapshot = normal();
     for consumer in snapshot.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
         (consumer.alive, consumer.known) = (false, false);

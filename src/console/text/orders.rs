@@ -236,14 +236,14 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn a_step_is_told_as_exactly_as_one_reads_it() {
+    fn a_step_is_as_precise_as_it_is_readable() {
         let text = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
         let wanted = ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s"];
         assert_eq!(text, wanted);
     }
 
     #[test]
-    fn no_step_is_told_to_precede_its_cause() {
+    fn no_step_precedes_its_cause() {
         for (lang, text) in [
             (Lang::En, ["clocks differ by at least 1 ms", "clocks differ by at least 2.1 s"]),
             (Lang::Zh, ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),

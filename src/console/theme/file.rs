@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_are_reported_with_their_line() {
         for (text, line, why) in [
             ("accent = \"#12\"", 1, "accent is not a colour"),
             ("\n\nwarn = 256", 3, "warn is not a colour"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_with_what_stands_instead() {
+    fn each_error_is_reported_with_the_default() {
         let faults = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
         let said = settings::all(faults);
         let lines: Vec<_> = said.lines().map(str::trim).collect();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_last_and_equals_stay() {
+    fn unknown_values_are_last_and_the_sort_is_stable() {
         let facets = [Facet::<(Option<i64>, u8)>::new(
             "N",
             |row| row.0.map_or_else(String::new, |n| n.to_string()),

@@ -113,7 +113,7 @@ fn header(app: &App, canvas: &mut Canvas<'_>) {
     let theme = app.theme;
     let wide = canvas.width() >= WIDE;
     let mut states = Vec::new();
-    books(theme, &super::steady_audit(&app.shown), wide, &mut states);
+    audit(theme, &super::steady_audit(&app.shown), wide, &mut states);
     // The state of the servers is live, even while the display is paused.
     health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
@@ -226,7 +226,7 @@ fn health(
     }
 }
 
-fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static>>) {
+fn audit(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static>>) {
     let glyphs = theme.glyphs;
     let (glyph, style, full) = match balance {
         Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),

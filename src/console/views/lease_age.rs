@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_down_between_pictures_and_is_full_when_renewed() {
+    fn it_runs_down_between_snapshots_and_is_full_when_renewed() {
         let mut leases = Leases::default();
         let (_, lease) = seen(&mut leases, START, 24_000, 600_000);
         assert!((lease.share(START) - 0.8).abs() < 1e-9 && !lease.renewed);

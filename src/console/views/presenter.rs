@@ -160,7 +160,7 @@ fn page(app: &App) -> Option<Page> {
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), words::WAITING),
                     flight(theme, &steady_audit(&app.shown)),
-                    books(theme, &steady_audit(&app.shown)),
+                    audit(theme, &steady_audit(&app.shown)),
                 ],
             });
         }
@@ -185,7 +185,7 @@ fn page(app: &App) -> Option<Page> {
             second(app, sale),
             written(app, sale),
             flight(theme, &steady_audit(&app.shown)),
-            books(theme, &steady_audit(&app.shown)),
+            audit(theme, &steady_audit(&app.shown)),
         ],
     })
 }
@@ -289,7 +289,7 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
     Figure::new(signs, style, words::IN_FLIGHT).up_to(USUAL_FLIGHT).in_brief(words::IN_FLIGHT_BRIEF)
 }
 
-fn books(theme: Theme, balance: &Balance) -> Figure {
+fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
         Balance::Balanced { .. } => ("✔", theme.good(), words::BALANCED),
         Balance::InFlight { .. } => ("≈", theme.accent(), words::OPEN),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_disagree_about_is_reduced() {
+    fn ambiguous_sequences_are_reduced() {
         for (text, shown, width) in [
             ("hot pot", "hot pot", 7),
             ("火锅五折", "火锅五折", 8),
