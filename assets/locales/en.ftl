@@ -514,7 +514,7 @@ console-waiting-for-the-first-picture-of = Waiting for the first snapshot from t
 conventions-a-stream-stands-in-the-order = the stream is always in delivery order
 conventions-are-read-in-pages-by-id = { $total } are loaded in pages by ID; sorting works for a single page only
 conventions-choose-the-sale-that-is-meant = select the sale with { $up } and { $down }, then press { $again } again
-conventions-closes-this-then-press-again = { $told }; press { $close } to close this, then { $again } again
+conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }
 conventions-copied-tmux-passes-it-on-only = copied: { $what }; tmux forwards it only with '{ $setting }'
 conventions-copy = copy
@@ -833,10 +833,10 @@ export-cant-be-written-free-what-is = cannot write { $path } ({ $why }); fix tha
 export-export = Export
 export-into = into { $dir }
 export-no-rows = no rows
-export-of-rows = { $told } of { $total } rows
-export-pictures-drawn-bytes-each-the-last = { $pictures } frames, { $mean } bytes on average, last { $last }
-export-rows = { $told } rows
-export-rows-there-are-more = { $told } rows, more exist
+export-of-rows = { $text } of { $total } rows
+export-pictures-drawn-bytes-each-the-last = { $frames } frames, { $mean } bytes on average, last { $last }
+export-rows = { $text } rows
+export-rows-there-are-more = { $text } rows, more exist
 export-the-export-broke-off-try-once = the export failed; try again
 export-the-screen-as-a-picture-svg = the screen as an image (SVG)
 export-the-screen-as-text = the screen as text
@@ -1473,7 +1473,7 @@ recovery-refused-by-what-sql-holds = conflict with data in SQL
 recovery-stuck = stuck
 recovery-stuck-not-in-sql = stuck, not in SQL
 recovery-too-often = too often
-recovery-value = { $told }: { $act }
+recovery-value = { $text }: { $act }
 
 ## redis
 
@@ -1681,7 +1681,7 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 ## settings
 
-settings-1-more-fault = { $told } (1 more error)
+settings-1-more-fault = { $text } (1 more error)
 settings-a-number = a number
 settings-a-section-of-settings = a table
 settings-a-text-in-quotes = a quoted string
@@ -1700,10 +1700,10 @@ settings-has-no-key-left = '{ $action }' has no key left
 settings-holds-also-where-text-is-typed = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-is-no-colour-give-rrggbb-a = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line for the { $role } of '{ $base }'
 settings-is-no-key-write-a-character = '{ $shown }' is not a key; use a character, 'ctrl-n', 'alt-x', 'f5', or one of { $names }
-settings-line = line { $line }: { $told }
+settings-line = line { $line }: { $text }
 settings-mend-it-or-take-the-line = { $why }; correct or remove the line ({ $instead })
 settings-mend-the-line-or-take-it = { $why }; correct or remove the line; settings that are not in the file keep their defaults
-settings-more-faults = { $told } ({ $more } more errors)
+settings-more-faults = { $text } ({ $more } more errors)
 settings-node-must-be-1-to-64 = node must be 1 to 64 letters, digits, '-', '_' or '.'
 settings-orders-go-to-sqlite-in-the = default: SQLite in the data directory
 settings-take-one-of-the-two-out = { $why }; remove one of the two
@@ -1933,7 +1933,7 @@ stream-look = Preview
 stream-looking-at-what-that-would-do = calculating the effect
 stream-made-there = { $gone } recreated there.
 stream-malformed-become-dead-letters = malformed: moved to the dead letters
-stream-more-dead-letters-than-are-looked = { $told }: too many dead letters to check all; press { $key } to open them
+stream-more-dead-letters-than-are-looked = { $text }: too many dead letters to check all; press { $key } to open them
 stream-move-the-group-back = Rewind the group?
 stream-name-the-consumer-that-gets-them = enter the consumer that receives them
 stream-newest = newest
@@ -1958,7 +1958,7 @@ stream-of-those-not-in-sql-skipped = of these: not in SQL, SKIPPED
 stream-older-ones-are-given-to-nobody = older entries are not delivered
 stream-older-ones-are-trimmed-gone = older entries are trimmed and lost
 stream-oldest = oldest
-stream-opens-them = { $told }; press { $key } to open
+stream-opens-them = { $text }; press { $key } to open
 stream-partition = PARTITION
 stream-partition-2 = partition
 stream-partition-of-0-to = partition { $number } of 0 to { $last }
@@ -2130,7 +2130,7 @@ time-nothing-was-read-at-that-moment = no data for that moment
 time-the-chart-begins-here-shows-a = start of the chart; press { $zoom } for a longer range
 time-the-chart-needs-a-larger-window = the window is too small for the chart; use at least 80x24
 time-this-is-the-newest-moment-of = this is the latest moment
-time-value = { $told } ({ $subject })
+time-value = { $text } ({ $subject })
 
 ## told
 

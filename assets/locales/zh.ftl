@@ -496,7 +496,7 @@ console-waiting-for-the-first-picture-of = 正在等待引擎的第一份快照�
 conventions-a-stream-stands-in-the-order = 消息流只能按投递顺序显示
 conventions-are-read-in-pages-by-id = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
 conventions-choose-the-sale-that-is-meant = 请先用 { $up } { $down } 选中要操作的秒杀，再按一次 { $again }
-conventions-closes-this-then-press-again = { $told }，按 { $close } 关闭此处，再按一次 { $again }
+conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
 conventions-copied = 已复制：{ $what }
 conventions-copied-tmux-passes-it-on-only = 已复制：{ $what }；tmux 需设置 '{ $setting }' 才会传给终端
 conventions-copy = 复制
@@ -773,10 +773,10 @@ export-cant-be-written-free-what-is = 无法写入 { $path }（{ $why }）；请
 export-export = 导出
 export-into = 写入 { $dir }
 export-no-rows = 无数据
-export-of-rows = { $total } 行中的 { $told } 行
-export-pictures-drawn-bytes-each-the-last = 已绘制 { $pictures } 帧，平均 { $mean } 字节，最近 { $last } 字节
-export-rows = { $told } 行
-export-rows-there-are-more = { $told } 行，还有更多
+export-of-rows = { $total } 行中的 { $text } 行
+export-pictures-drawn-bytes-each-the-last = 已绘制 { $frames } 帧，平均 { $mean } 字节，最近 { $last } 字节
+export-rows = { $text } 行
+export-rows-there-are-more = { $text } 行，还有更多
 export-the-export-broke-off-try-once = 导出失败；请重试
 export-the-screen-as-a-picture-svg = 屏幕，图片（SVG）
 export-the-screen-as-text = 屏幕，纯文本
@@ -1332,7 +1332,7 @@ recovery-refused-by-what-sql-holds = 与 SQL 现有数据冲突
 recovery-stuck = 卡住
 recovery-stuck-not-in-sql = 卡住，未落库
 recovery-too-often = 投递过多
-recovery-value = { $told }：{ $act }
+recovery-value = { $text }：{ $act }
 
 ## redis
 
@@ -1489,7 +1489,7 @@ schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 '
 
 ## settings
 
-settings-1-more-fault = { $told }（另有 1 处错误）
+settings-1-more-fault = { $text }（另有 1 处错误）
 settings-a-number = 数字
 settings-a-section-of-settings = 配置表
 settings-a-text-in-quotes = 带引号的字符串
@@ -1508,10 +1508,10 @@ settings-has-no-key-left = “{ $action }”没有可用的按键
 settings-holds-also-where-text-is-typed = “{ $action }”在输入文本时也有效，需要 'ctrl-q' 这样的按键，“{ $written }”是文本
 settings-is-no-colour-give-rrggbb-a = { $role } 不是颜色，请用 "#rrggbb"、0 到 255 的数字，或 "bright-red"、"default" 这样的名称；删去此行则用 '{ $base }' 的 { $role }
 settings-is-no-key-write-a-character = “{ $shown }”不是按键，请写一个字符、'ctrl-n'、'alt-x'、'f5'，或其中之一：{ $names }
-settings-line = 第 { $line } 行：{ $told }
+settings-line = 第 { $line } 行：{ $text }
 settings-mend-it-or-take-the-line = 值不可用：{ $why }；删去此行则{ $instead }
 settings-mend-the-line-or-take-it = 不符合 TOML 语法{ $chinese }，请改正或删去此行，文件中没有的设置用默认值
-settings-more-faults = { $told }（另有 { $more } 处错误）
+settings-more-faults = { $text }（另有 { $more } 处错误）
 settings-node-must-be-1-to-64 = node 须为 1 到 64 个字母、数字、'-'、'_' 或 '.'
 settings-orders-go-to-sqlite-in-the = 使用数据目录中的 SQLite
 settings-take-one-of-the-two-out = 重复的设置项，请删去其中一个
@@ -1699,7 +1699,7 @@ stream-look = 预览
 stream-looking-at-what-that-would-do = 正在计算影响
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
 stream-malformed-become-dead-letters = 格式错误：转为死信
-stream-more-dead-letters-than-are-looked = { $told }：死信过多，未全部检查；按 { $key } 查看
+stream-more-dead-letters-than-are-looked = { $text }：死信过多，未全部检查；按 { $key } 查看
 stream-move-the-group-back = 回退消费组？
 stream-name-the-consumer-that-gets-them = 请填写接手的消费者
 stream-newest = 最新
@@ -1724,7 +1724,7 @@ stream-of-those-not-in-sql-skipped = 其中：不在 SQL 中，将被跳过
 stream-older-ones-are-given-to-nobody = 更早的消息不再投递
 stream-older-ones-are-trimmed-gone = 更早的消息已裁剪，无法找回
 stream-oldest = 最早
-stream-opens-them = { $told }；按 { $key } 查看
+stream-opens-them = { $text }；按 { $key } 查看
 stream-partition = 分区
 stream-partition-2 = 分区
 stream-partition-of-0-to = 分区 { $number }（0 到 { $last }）
@@ -1875,7 +1875,7 @@ time-nothing-was-read-at-that-moment = 该时刻没有数据
 time-the-chart-begins-here-shows-a = 图表起点，按 { $zoom } 显示更长时间
 time-the-chart-needs-a-larger-window = 窗口过小，图表至少需要 80x24
 time-this-is-the-newest-moment-of = 已是最新时刻
-time-value = { $told }（{ $subject }）
+time-value = { $text }（{ $subject }）
 
 ## told
 

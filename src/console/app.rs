@@ -1,6 +1,6 @@
-//! The state of the console: what is shown, what is open, what waits for an answer.
+//! The state of the console: what is shown, what is open, which replies are outstanding.
 //!
-//! Events come in here and change it; nothing in here waits, draws, or knows the terminal.
+//! Events change it; nothing in here waits, draws, or knows the terminal.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,19 +23,19 @@ use seckill_model::{EntryId, Millis, NewSale, OrderId};
 use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
+    active_sale::ActiveSale,
     dialogs::{Dialog, SaleForm},
-    director::Director,
-    drafts::Drafts,
     export::Export,
-    flow::Flow,
-    ink::Drawn,
+    form_drafts::FormDrafts,
+    frame_writer::Drawn,
+    guide_banner::Story,
     keymap::{self, Context, Key},
+    lag_trend::LagTrend,
+    launch::Director,
+    optimistic_jobs::OptimisticJobs,
     planning::Planning,
     presenter::{Presenter, is_gone},
-    selling::Selling,
     status::{Status, Tone},
-    story::Story,
-    switched::Switched,
     text::{
         self,
         letters::{About, Settling},
@@ -47,7 +47,7 @@ use super::{
     },
 };
 
-/// An act with what came of it.
+/// A command with its outcome.
 pub(crate) type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 
 /// What the loop does next.
@@ -61,26 +61,26 @@ pub(crate) enum Course {
 
 pub(crate) struct App {
     pub(super) remote: Remote,
-    /// The picture on the screen.
+    /// The snapshot on the screen.
     pub(crate) shown: Arc<Snapshot>,
-    /// The newest picture; the same one unless the screen is frozen.
+    /// The newest snapshot; the same one unless the display is paused.
     pub(crate) newest: Arc<Snapshot>,
     pub(crate) frozen: bool,
     pub(crate) view: View,
     pub(crate) presenter: Presenter,
-    pub(crate) selling: Selling,
+    pub(crate) selling: ActiveSale,
     pub(crate) director: Director,
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
     pub(crate) pending: PagedState<PendingLine>,
     pub(crate) letters: PagedState<LetterLine>,
-    /// Dead letters that are being counted, for a question about this.
+    /// Dead letters being counted for a pending question about this.
     pub(super) counting: Option<(Settling, LetterScope, About)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
-    /// Whether users are told, in whichever view.
+    /// Whether user numbers are shown, in every view.
     pub(crate) users: Users,
-    /// The order whose way is being looked for.
+    /// The order whose trace was requested.
     pub(super) tracing: Option<OrderId>,
     pub(crate) locks: ListState,
     pub(crate) leases: Leases,
@@ -88,46 +88,46 @@ pub(crate) struct App {
     pub(crate) ledger: LedgerState,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
-    /// A form that was left or is asked about: nothing typed is lost.
+    /// A form that was left or is being confirmed: input is never lost.
     pub(super) draft: Option<SaleForm>,
-    /// A sale that was sent and is not answered yet, with its form.
+    /// The form of a sale whose creation is outstanding.
     pub(super) creating: Option<(NewSale, SaleForm)>,
-    /// The plan that was asked about last, with the marks that it was made for.
+    /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     pub(super) planning: Planning,
     /// Forms that were left on the way to their question.
-    pub(super) drafts: Drafts,
-    /// Jobs of which an answer says more than the pictures.
-    pub(super) switched: Switched,
-    /// The filter of the current view takes the keys.
+    pub(super) drafts: FormDrafts,
+    /// Jobs whose command reply is newer than the snapshots.
+    pub(super) switched: OptimisticJobs,
+    /// The filter of the current view has the focus.
     pub(crate) filtering: bool,
     pub(crate) status: Status,
     pub(crate) story: Story,
-    pub(crate) lag: Flow,
+    pub(crate) lag: LagTrend,
     pub(crate) now: Millis,
     pub(crate) theme: Theme,
     pub(crate) zone: TimeZone,
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     pub(crate) course: Course,
-    /// The window is too small to show anything, so that no key but those that leave means anything.
+    /// The window is too small to draw, so that only the quit keys work.
     pub(crate) unseen: bool,
     pub(super) dirty: bool,
-    /// What went to the terminal so far.
+    /// Output counters of the terminal.
     pub(crate) drawn: Drawn,
     /// Exports that wait to be written.
     pub(super) exports: Vec<Export>,
     pub(super) export_dir: Option<PathBuf>,
-    /// Columns and rows of the terminal, as it was drawn on last.
+    /// Columns and rows of the terminal at the last draw.
     pub(crate) size: (u16, u16),
-    /// The mouse is ours.
+    /// The mouse is captured.
     pub(crate) mouse: bool,
-    /// Cells of the line of tabs, and the view that each leads to.
+    /// Column ranges of the tabs, and the view that each opens.
     pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
-    /// Text that the terminal is to take.
+    /// Text to copy to the clipboard of the terminal.
     pub(crate) clipboard: Option<String>,
-    /// Between the console and the terminal stands tmux, which keeps copies to itself as a rule.
+    /// The console runs inside tmux, which by default keeps clipboard copies to itself.
     pub(crate) in_tmux: bool,
-    /// Names that were asked for in the palette, the last one first.
+    /// Commands recently run from the palette, the newest first.
     pub(super) asked: Vec<keymap::Action>,
 }
 
@@ -141,7 +141,7 @@ impl App {
             frozen: false,
             view: View::Overview,
             presenter: Presenter::default(),
-            selling: Selling::default(),
+            selling: ActiveSale::default(),
             director: Director::default(),
             overview: OverviewState::default(),
             sales: SalesState::default(),
@@ -162,12 +162,12 @@ impl App {
             creating: None,
             planned: None,
             planning: Planning::default(),
-            drafts: Drafts::default(),
-            switched: Switched::default(),
+            drafts: FormDrafts::default(),
+            switched: OptimisticJobs::default(),
             filtering: false,
             status: Status::default(),
             story: Story::default(),
-            lag: Flow::default(),
+            lag: LagTrend::default(),
             now,
             theme,
             zone,
@@ -189,22 +189,22 @@ impl App {
         app
     }
 
-    /// The time that the picture is looked at: a frozen one stands still.
+    /// The reference time of the display; it stops while the display is paused.
     pub(crate) fn seen(&self) -> Millis {
         if self.frozen { self.shown.taken } else { self.now }
     }
 
-    /// Where pictures come from.
-    pub(super) fn pictures(&self) -> watch::Receiver<Arc<Snapshot>> {
+    /// The channel of snapshots.
+    pub(super) fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.remote.snapshots.clone()
     }
 
-    /// All of the screen is drawn again.
+    /// Redraws the whole screen.
     pub(super) fn redraw(&mut self) {
         self.dirty = true;
     }
 
-    /// Whether something visible changed since the last call.
+    /// Returns whether something visible changed since the last call.
     pub(crate) fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.dirty)
     }
@@ -213,7 +213,7 @@ impl App {
         self.dirty
     }
 
-    /// The next answer of the engine; never, while none is outstanding.
+    /// The next reply of the engine; pending forever while none is outstanding.
     pub(crate) async fn next_answer(&mut self) -> Answer {
         match self.answers.next().await {
             Some(answer) => answer,
@@ -231,7 +231,7 @@ impl App {
         self.follow_plan();
     }
 
-    /// Swaps the picture; selections and marks follow what they are about.
+    /// Applies a new snapshot; selections and marks follow their objects.
     pub(super) fn show_newest(&mut self) {
         self.shown = Arc::clone(&self.newest);
         self.dirty = true;
@@ -260,7 +260,7 @@ impl App {
         if pending.unordered || letters.unordered {
             self.note(&*text::conventions::ORDER_DROPPED);
         }
-        // While an act is under way marks vanish because it does its work.
+        // While a command is running, marks vanish because it works.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
                 self.note(text::marks_gone(pending.marks_gone));
@@ -271,9 +271,9 @@ impl App {
         }
     }
 
-    /// No picture will come any more.
+    /// The engine is gone: no more snapshots.
     pub(crate) fn on_engine_gone(&mut self) {
-        self.status.failure(text::acts::ENGINE_GONE.to_owned());
+        self.status.failure(text::commands::ENGINE_GONE.to_owned());
         self.dirty = true;
     }
 
@@ -282,7 +282,7 @@ impl App {
         self.story = story;
     }
 
-    /// The slow tick: ages grow, notes pass.
+    /// The slow tick: ages grow, notes expire.
     pub(crate) fn on_tick(&mut self) {
         let expired = self.status.expire(self.now);
         self.dirty |= expired || self.frozen || self.shows_time();
@@ -290,10 +290,13 @@ impl App {
 
     /// Whether the screen shows something that changes with the clock alone.
     fn shows_time(&self) -> bool {
-        let picture = &self.shown;
-        let windows = picture.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
+        let snapshot = &self.shown;
+        let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
         let leases = self.view == View::Locks && self.leases.any();
-        windows || leases || is_stale(&picture.redis, self.now) || is_stale(&picture.sql, self.now)
+        windows
+            || leases
+            || is_stale(&snapshot.redis, self.now)
+            || is_stale(&snapshot.sql, self.now)
     }
 
     pub(crate) fn on_event(&mut self, event: &Event) {
@@ -305,7 +308,7 @@ impl App {
             }
             Event::Resize(width, height) => {
                 self.dirty = true;
-                // A key that follows at once is for the new window.
+                // A key that follows at once is meant for the new window.
                 self.unseen = is_too_small(*width, *height);
             }
             Event::Mouse(event) if !self.unseen => self.on_mouse(*event),
@@ -338,16 +341,16 @@ impl App {
         } else {
             let meanings = keymap::elsewhere(context, key);
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                text::acts::does_nothing(&key.label(), context)
+                text::commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
                 text::presenter::in_the_views(&key.label())
             } else {
-                text::acts::works_elsewhere(&key.label(), &meanings)
+                text::commands::works_elsewhere(&key.label(), &meanings)
             });
         }
     }
 
-    /// Where keys go now.
+    /// The context that keys are looked up in.
     pub(crate) fn context(&self) -> Context {
         match &self.dialog {
             Some(dialog) => dialog.context(),
@@ -356,7 +359,7 @@ impl App {
         }
     }
 
-    /// What is shown, whatever lies over it.
+    /// The context of the view, ignoring dialogs over it.
     pub(super) fn place(&self) -> Context {
         if self.presenter.on { Context::Presenter } else { self.view.context() }
     }

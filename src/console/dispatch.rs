@@ -1,4 +1,4 @@
-//! From an action to the change that it makes: moving, opening, typing, confirming.
+//! Executes actions: moving, opening, typing, confirming.
 
 use crossterm::event::Event;
 use seckill_engine::{
@@ -10,10 +10,10 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
-    director::Launch,
     export::Format,
     keymap::Action,
-    text::{self, acts, conventions, stream},
+    launch::Launch,
+    text::{self, commands, conventions, stream},
     views::{self, Pane, Step, Turn, View},
 };
 
@@ -32,7 +32,7 @@ impl App {
         self.look();
     }
 
-    /// Text for whatever takes text now; a paste into a view is no command.
+    /// Inserts pasted text into the focused input; a paste into a view is ignored.
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
         if self.input().is_some_and(|input| is_cut(input, event)) {
@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// The text that takes what is typed now.
+    /// The focused text input.
     fn input(&mut self) -> Option<&Input> {
         if self.dialog.is_some() {
             return self.dialog.as_ref().and_then(Dialog::input);
@@ -69,7 +69,7 @@ impl App {
         if self.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
-    /// Gives the dialog back while it stays open.
+    /// Applies an action to a dialog; returns the dialog if it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         if dialog.form().is_some_and(|it| it.is_left_by(action)) {
             self.leave(dialog);
@@ -87,20 +87,20 @@ impl App {
                     None => return self.accepted(confirm),
                 }
             }
-            // Enter ends a line of text; it never does an act.
+            // Enter ends the text; it never runs a command.
             (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
                 confirm.leave_reason();
             }
             (Dialog::Confirm(confirm), Action::Cancel | Action::Press) => {
                 let kept = confirm.creates().is_some() && self.draft.is_some();
-                self.note(if kept { acts::DRAFT_KEPT } else { acts::CANCELLED });
+                self.note(if kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
                 return None;
             }
             (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
                 confirm.step(action == Action::NextPart);
             }
             (Dialog::Sale(sale), Action::Press) if sale.form.at_submit() => {
-                // Else the fault stands under its field now.
+                // Otherwise the error is shown under its field.
                 if let Some(wanted) = sale.submit(self.now) {
                     if let Dialog::Sale(sale) = dialog {
                         self.draft = Some(sale);
@@ -159,7 +159,7 @@ impl App {
         Some(dialog)
     }
 
-    /// The one place from which a confirmed act goes on its way.
+    /// The only place that sends a confirmed command.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         self.status.begin();
         self.drafts.settle(&confirm.intent);
@@ -170,7 +170,7 @@ impl App {
                     if let Some(sale) = confirm.creates() {
                         self.creating = self.draft.take().map(|form| (sale.clone(), form));
                     }
-                    // What is done to a row means it.
+                    // A command on a row also chooses it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
                         self.sales.choose(voucher);
@@ -190,7 +190,7 @@ impl App {
     }
 
     fn act_in_filter(&mut self, action: Action) {
-        // A line that asks for nothing is mended, not taken.
+        // An invalid query is corrected, not submitted.
         let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
         self.filtering = !taken;
         if action == Action::Cancel
@@ -262,7 +262,7 @@ impl App {
             Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
             Action::Filter => match self.filter() {
                 Some(_) => self.filtering = true,
-                None => self.note(acts::NO_FILTER),
+                None => self.note(commands::NO_FILTER),
             },
             Action::Up => self.step(Step::By(-1)),
             Action::Down => self.step(Step::By(1)),
@@ -319,7 +319,7 @@ impl App {
             | Action::Users
             | Action::NextPage
             | Action::PreviousPage => self.act_in_stream_or_orders(action),
-            // These hold in dialogs only, or were handled before.
+            // Handled in dialogs or above.
             Action::Accept
             | Action::Cancel
             | Action::Press
@@ -355,7 +355,7 @@ impl App {
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
-                    self.note(acts::NO_OTHER_SALE);
+                    self.note(commands::NO_OTHER_SALE);
                 } else {
                     self.note_edge(moved, step);
                 }
@@ -366,8 +366,8 @@ impl App {
     pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
-                Step::By(..0) | Step::Screens(..0) | Step::First => acts::TOP,
-                _ => acts::BOTTOM,
+                Step::By(..0) | Step::Screens(..0) | Step::First => commands::TOP,
+                _ => commands::BOTTOM,
             });
         }
     }
@@ -382,7 +382,7 @@ impl App {
         match turn {
             Turn::Moved | Turn::Waiting => {}
             Turn::Edge { .. } if quiet => {}
-            Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Turn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
             Turn::Page(_) if self.frozen => self.note(conventions::frozen()),
             Turn::Page(turn) => {
                 if letters {
@@ -395,7 +395,7 @@ impl App {
         }
     }
 
-    /// Tells the engine what is on the screen, so that just that is read.
+    /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
         let looking_at = Focus {
             pending: (self.view == View::Pending).then(|| self.pending.from()),
@@ -413,7 +413,7 @@ impl App {
 
     fn open(&mut self) {
         match self.view {
-            View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
+            View::Overview if self.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
                 let named = self.target_sale().or_else(|| self.at_sale());
                 if let Some(sale) = named.map(|sale| sale.voucher_id) {
@@ -460,7 +460,7 @@ impl App {
 
     fn zoom(&mut self, by: isize) {
         if !self.overview.zoom(by) {
-            self.note(acts::ZOOM_END);
+            self.note(commands::ZOOM_END);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! One key, as a terminal tells it and as it stands on the keyboard. It must not know what keys are for.
+//! A key as the terminal reports it and as it is printed on the keyboard.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A key with the modifiers that tell it from another.
+/// A key code with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(super) code: KeyCode,
@@ -10,7 +10,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Shift is part of a capital letter already, and terminals differ in whether they say so.
+    /// Drops Shift for characters: a capital letter implies it, and terminals differ in whether they report it.
     pub(crate) fn of(event: &KeyEvent) -> Self {
         let mut modifiers =
             event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
@@ -20,7 +20,7 @@ impl Key {
         Self { code: event.code, modifiers }
     }
 
-    /// As it stands on the keyboard.
+    /// Returns the key's label.
     pub(crate) fn label(self) -> String {
         let name = match self.code {
             KeyCode::Char(' ') => "Space".to_owned(),

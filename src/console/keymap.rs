@@ -1,6 +1,4 @@
-//! The one table of keys. Dispatch, the help screen, the palette and the footer all follow it.
-//!
-//! It must not know what an action does.
+//! The table of key bindings. Dispatch, the help screen, the palette and the footer all follow it.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -8,7 +6,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 
 pub(crate) use super::key::Key;
 
-/// Everything that a key can ask for. The names are those of `[keys]` in the settings.
+/// Every action that a key can trigger. `[keys]` of the settings uses these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum Action {
@@ -91,7 +89,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// It changes something: it stands on a capital letter and asks first.
+    /// Whether it changes something: such actions are on capital letters and ask first.
     pub(crate) fn is_act(self) -> bool {
         matches!(
             self,
@@ -119,7 +117,7 @@ impl Action {
     }
 }
 
-/// Where a binding holds.
+/// Where a binding applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Context {
     /// Everywhere, dialogs included.
@@ -136,11 +134,11 @@ pub(crate) enum Context {
     Jobs,
     Ledger,
     Activity,
-    /// Large figures for a hall, over whatever view.
+    /// The presenter layout, over any view.
     Presenter,
     Confirm,
     Form,
-    /// On a button of a form: what holds in the form, and keys that are text in its fields.
+    /// On a button of a form: the form's bindings, plus keys that are text in its fields.
     Button,
     Palette,
     Help,
@@ -171,7 +169,7 @@ impl Context {
         Self::Always,
     ];
 
-    /// Contexts that hold at the same time, the closest first.
+    /// Contexts that apply at the same time, the innermost first.
     pub(super) fn chain(self) -> &'static [Self] {
         match self {
             Self::Overview => &[Self::Overview, Self::Views, Self::Always],
@@ -197,13 +195,13 @@ impl Context {
     }
 }
 
-/// One line of the table.
+/// One binding.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) context: Context,
     pub(crate) action: Action,
     pub(crate) keys: Cow<'static, [Key]>,
-    /// Shown in the footer, the earlier in the table the surer.
+    /// Shown in the footer; earlier bindings take precedence.
     pub(crate) footer: bool,
 }
 
@@ -226,7 +224,7 @@ const fn bind(context: Context, action: Action, keys: &'static [Key], footer: bo
 use Action as A;
 use Context as C;
 
-/// Every key of the console, as long as nobody chose another.
+/// The default bindings.
 pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Help, &[letter('?')], true),
     bind(C::Views, A::Quit, &[letter('q')], true),
@@ -364,27 +362,27 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Always, A::Suspend, &[control('z')], false),
 ];
 
-/// Keys of the person's own choice. A process has one console, and sentences name keys without being handed a table.
+/// Custom bindings. A process has one console, and messages name keys without access to a table.
 static CHOSEN: OnceLock<Vec<Binding>> = OnceLock::new();
 
 #[cfg(test)]
 thread_local! {
-    /// Tests look at several choices beside each other.
+    /// Tests use several keymaps side by side.
     static HERE: std::cell::Cell<Option<&'static [Binding]>> = const { std::cell::Cell::new(None) };
 }
 
-/// From now on these keys hold; the first choice stays.
+/// Sets the bindings; the first call wins.
 pub(super) fn choose(table: Vec<Binding>) {
     CHOSEN.get_or_init(|| table);
 }
 
-/// The same for the thread of one test.
+/// Sets the bindings of one test's thread.
 #[cfg(test)]
 pub(super) fn choose_here(table: Vec<Binding>) {
     HERE.set(Some(table.leak()));
 }
 
-/// The keys that hold.
+/// The effective bindings.
 pub(crate) fn table() -> &'static [Binding] {
     #[cfg(test)]
     if let Some(table) = HERE.get() {
@@ -393,7 +391,7 @@ pub(crate) fn table() -> &'static [Binding] {
     CHOSEN.get().map_or(TABLE, Vec::as_slice)
 }
 
-/// What a key asks for in a context.
+/// Looks up the action of a key in a context.
 pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     let chain = context.chain();
     chain.iter().find_map(|context| {
@@ -404,13 +402,13 @@ pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     })
 }
 
-/// Whether a key holds in a context, by its label.
+/// Whether a key, given by its label, is bound in a context.
 pub(crate) fn holds(context: Context, label: &str) -> bool {
     let of = |it: &&Binding| context.chain().contains(&it.context);
     table().iter().filter(of).any(|it| it.keys.iter().any(|key| key.label() == label))
 }
 
-/// What a key means in views other than `context`: a letter may stand for another act in another view.
+/// What a key means in views other than `context`: a letter may be another command there.
 pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>)> {
     let views = [
         Context::Overview,
@@ -435,7 +433,7 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>
     meanings
 }
 
-/// Bindings for the footer of a context, the surest first.
+/// Bindings for the footer of a context, by priority.
 pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
     let chain = context.chain();
     table().iter().filter(move |binding| {
@@ -443,17 +441,17 @@ pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding>
     })
 }
 
-/// The first key of an action, for sentences that name it.
+/// The first key of an action, for messages that name it.
 pub(crate) fn key_of(action: Action) -> String {
     table()
         .iter()
         .filter(|binding| binding.action == action)
         .find_map(|binding| binding.keys.first())
-        // An action without a key is still there by its name.
-        .map_or_else(|| format!(":{}", super::rebind::name(action)), |key| key.label())
+        // An action without a key can be run by name.
+        .map_or_else(|| format!(":{}", super::keymap_config::name(action)), |key| key.label())
 }
 
-/// Actions that can be asked for by name in a context: all that hold there and are named.
+/// Named actions that are available in a context.
 pub(crate) fn actions(context: Context) -> Vec<Action> {
     let mut actions = Vec::new();
     for binding in table() {
@@ -485,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn acts_have_capital_letters_and_nothing_else_does_but_last() {
+    fn commands_have_capital_letters_and_nothing_else_does_but_last() {
         for binding in TABLE.iter().filter(|b| b.action != Action::Last) {
             let capital = binding
                 .keys

@@ -1,44 +1,42 @@
-//! The console: one person, one terminal. It draws [`Snapshot`](seckill_engine::telemetry::Snapshot)s and
-//! sends [`Command`](seckill_engine::command::Command)s.
-//!
-//! It knows the engine only through its
-//! [`Remote`](seckill_engine::command::Remote). Inside, arrows go one way: the loop (`run`) hands
-//! events to the state (`app`, `dispatch`, `acts`), and the `views` draw it with `widgets`.
+//! The interactive console. It draws [`Snapshot`](seckill_engine::telemetry::Snapshot)s and sends
+//! [`Command`](seckill_engine::command::Command)s through a [`Remote`](seckill_engine::command::Remote), its only
+//! access to the engine. The `event_loop` passes events to the state (`app`, `dispatch`, `commands`), and the `views`
+//! draw it with `widgets`.
 
-mod acts;
+mod active_sale;
 mod app;
-mod choosing;
+mod availability;
+mod bench_harness;
+mod commands;
 mod dialogs;
-mod director;
 mod dispatch;
-mod drafts;
+mod event_loop;
 mod export;
-mod flow;
-mod gauge;
-mod going;
-mod history;
-mod ink;
+mod form_drafts;
+mod frame_writer;
+mod guide_banner;
 mod key;
 mod keymap;
+mod keymap_config;
+mod lag_trend;
+mod launch;
 mod locale;
-mod marks;
+mod navigation;
+mod optimistic_jobs;
 mod orders;
 mod planning;
-mod possible;
 mod presenter;
-mod rebind;
-mod run;
-mod screen;
-mod selling;
+mod row_selection;
+mod sale_selection;
 mod status;
-mod story;
 mod stream;
-mod switched;
 mod tables;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
 mod theme;
+mod time_travel;
 mod views;
 mod widgets;
 
@@ -53,13 +51,13 @@ use seckill_model::{
 use tokio::sync::watch;
 
 pub use self::{
-    gauge::{Drawing, Drawn, Person, Spread, gauge},
+    bench_harness::{Drawing, Drawn, Person, Spread, gauge},
+    guide_banner::Story,
+    keymap_config::{KeyFault, KeyLine, Keys},
     locale::not_utf8,
-    rebind::{KeyFault, KeyLine, Keys},
-    story::Story,
     theme::{ColorChoice, Palette, ThemeError},
 };
-// A story is told by others, in the language of the console.
+// The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
     audit_log::result as told_result,
     figures::{counted, signed, thousands},
@@ -68,47 +66,47 @@ pub use self::text::{
 };
 pub use self::theme::line_of;
 
-/// How the console looks, and what else it shows.
+/// Appearance and features of the console.
 #[derive(Debug, Default)]
 pub struct Options {
     /// When to use colour.
     pub color: ColorChoice,
-    /// A guided demonstration to tell along.
+    /// Pages of a guided demonstration.
     pub story: Option<watch::Receiver<Story>>,
-    /// What language it speaks.
+    /// The display language.
     pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
-    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once, with what is drawn.
+    /// The locale variable that allows ASCII only, as [`not_utf8`] returns it; reported once at start.
     pub plain_locale: Option<String>,
-    /// Its colours.
+    /// The colour palette.
     pub palette: Palette,
-    /// Where exports go; `None` is the working directory.
+    /// Where exports are written; `None` is the working directory.
     pub export_dir: Option<PathBuf>,
-    /// Keys of the person's own choice.
+    /// Custom key bindings.
     pub keys: Keys,
-    /// Begin with the presenter's layout.
+    /// Start in the presenter layout.
     pub present: bool,
 }
 
-/// Why the console could not run, or ended before its time.
+/// Why the console could not run, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
-    /// Standard input or output goes elsewhere.
+    /// Standard input or output is redirected.
     #[error("{}", text::terminal::none())]
     NotATerminal,
-    /// The terminal can't be drawn on.
+    /// The terminal cannot be drawn on.
     #[error("{}", text::terminal::dumb(.0.as_deref()))]
     Dumb(Option<String>),
-    /// The terminal refused something.
+    /// A terminal operation failed.
     #[error("{}", text::terminal::broken(.0))]
     Terminal(#[from] std::io::Error),
-    /// The keys that were chosen can't be used.
+    /// The key bindings are invalid.
     #[error(transparent)]
     Keys(#[from] KeyFault),
 }
 
-/// Whether there is a terminal that the console can be drawn on; asked before anything is started for it.
+/// Checks for a usable terminal; called before anything is started for the console.
 pub fn check_terminal() -> Result<(), ConsoleError> {
     let is_terminal = rustix::termios::isatty(rustix::stdio::stdin())
         && rustix::termios::isatty(rustix::stdio::stdout());
@@ -121,8 +119,8 @@ pub fn check_terminal() -> Result<(), ConsoleError> {
     }
 }
 
-/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
-/// terminal is given back in every case.
+/// Runs the console on the terminal of this process until the user quits or a signal arrives. The terminal is restored
+/// in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     check_terminal()?;
     let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present } =
@@ -141,8 +139,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     app.export_dir = export_dir;
     app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
     app.presenter.on = present;
-    let mut screen = screen::Screen::take()?;
-    let mut keyboard = run::Tty::default();
-    run::drive(&mut app, &mut screen, &mut keyboard, story).await?;
+    let mut screen = terminal::Screen::take()?;
+    let mut keyboard = event_loop::Tty::default();
+    event_loop::drive(&mut app, &mut screen, &mut keyboard, story).await?;
     Ok(())
 }

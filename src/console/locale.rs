@@ -1,8 +1,8 @@
-//! What the environment says of the characters that the terminal shows. The language is chosen elsewhere.
+//! Detects the character set of the terminal from the environment. The language is chosen elsewhere.
 
-/// The setting that asks for characters other than UTF-8, as `LC_ALL=C`, if one does: the first of `LC_ALL`, `LC_CTYPE`
-/// and `LANG` that says something, as POSIX has it. A name that tells no characters, such as `de_DE`, has those of the
-/// time before UTF-8. Nothing said at all is a small container more often than an old terminal.
+/// The variable that selects a character set other than UTF-8, such as `LC_ALL=C`: the first non-empty one of `LC_ALL`,
+/// `LC_CTYPE` and `LANG`, as in POSIX. A locale without a character set, such as `de_DE`, predates UTF-8. An empty
+/// environment is more often a small container than an old terminal.
 pub fn not_utf8(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (name, locale) = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -10,10 +10,10 @@ pub fn not_utf8(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let plain = locale.split('@').next().unwrap_or_default();
     let utf8 = match plain.split_once('.') {
         Some((_, charset)) => matches!(charset.to_ascii_lowercase().as_str(), "utf-8" | "utf8"),
-        // So macOS says it.
+        // The spelling of macOS.
         None => plain == "UTF-8",
     };
-    // It is shown: an environment is no place to trust.
+    // It is shown, and the environment is untrusted.
     let shown: String = locale.chars().filter(char::is_ascii_graphic).take(30).collect();
     (!utf8).then(|| format!("{name}={shown}"))
 }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_says_something_decides() {
+    fn the_first_non_empty_variable_decides() {
         let of = |said: &'static [(&'static str, &'static str)]| {
             not_utf8(|name| {
                 said.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
@@ -37,9 +37,12 @@ mod tests {
         assert_eq!(of(&[("LC_ALL", "de_DE.UTF-8@euro")]), None);
         assert_eq!(of(&[("LANG", "xx_YY.UTF-8")]), None);
         assert_eq!(of(&[("LC_CTYPE", "UTF-8")]), None);
-        for told in [("LANG", "zh_CN"), ("LANG", "de_DE"), ("LANG", "de_DE@euro")] {
-            let line = format!("LANG={}", told.1);
-            assert_eq!(not_utf8(|name| (name == told.0).then(|| told.1.to_owned())), Some(line));
+        for variable in [("LANG", "zh_CN"), ("LANG", "de_DE"), ("LANG", "de_DE@euro")] {
+            let line = format!("LANG={}", variable.1);
+            assert_eq!(
+                not_utf8(|name| (name == variable.0).then(|| variable.1.to_owned())),
+                Some(line)
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What keys do in the Orders view: asking for orders, turning their pages, following one, paying it.
+//! Key actions of the Orders view: querying, paging, tracing an order, paying it.
 
 use seckill_engine::{command::Command, trace::Trace};
 use seckill_model::{OrderStatus, VoucherId};
@@ -7,12 +7,12 @@ use super::{
     app::App,
     dialogs::{Confirm, Dialog},
     keymap::Action,
-    text::{acts, conventions, orders as words, sale_name, stream},
+    text::{commands, conventions, orders as words, sale_name, stream},
     views::{OrdersTurn, Step, Users, View, Walked},
 };
 
 impl App {
-    /// Keys that hold in Stream, in Orders, or wherever users are told.
+    /// Key actions of Stream and Orders, and of the user switch.
     pub(super) fn act_in_stream_or_orders(&mut self, action: Action) {
         match action {
             Action::Pane => self.switch_pane(),
@@ -38,7 +38,7 @@ impl App {
     fn walk(&mut self, walked: Walked) {
         match walked {
             Walked::Here | Walked::Waiting => {}
-            Walked::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Walked::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
             Walked::Page(_) if self.frozen => self.note(conventions::frozen()),
             Walked::Page(turn) => {
                 self.orders.turn(&self.shown, turn);
@@ -60,10 +60,10 @@ impl App {
         self.pointed_sale().filter(|_| open).map(|sale| sale.voucher_id)
     }
 
-    /// Goes to the orders of the chosen sale: who bought, when, and what became of each.
+    /// Opens the orders of the chosen sale.
     pub(super) fn open_orders_of_sale(&mut self) {
         let Some(sale) = self.looked_at_sale() else {
-            return self.note(acts::NOTHING_CHOSEN);
+            return self.note(commands::NOTHING_CHOSEN);
         };
         if self.frozen {
             return self.note(conventions::frozen());
@@ -73,12 +73,12 @@ impl App {
         self.ask_orders();
     }
 
-    /// Another query can't be answered while the picture stands still.
+    /// No other query can be answered while the display is paused.
     pub(super) fn keeps_query(&self) -> bool {
         self.frozen && self.view == View::Orders
     }
 
-    /// Asks SQL for what was typed; `false` where that is no query.
+    /// Runs the typed query; `false` if it is invalid.
     pub(super) fn ask_orders(&mut self) -> bool {
         let asked = self.orders.ask();
         if asked {
@@ -87,7 +87,7 @@ impl App {
         asked
     }
 
-    /// Has the way of the chosen order looked for, one at a time.
+    /// Requests the trace of the chosen order, one at a time.
     pub(super) fn trace_order(&mut self) {
         if self.view != View::Orders || self.tracing.is_some() {
             return;
@@ -102,22 +102,22 @@ impl App {
     }
 
     pub(super) fn take_trace(&mut self, trace: Trace) {
-        // One that was given up comes after all.
+        // A cancelled trace may still arrive.
         self.tracing.take_if(|id| *id == trace.id);
         self.status.key_pressed();
         self.orders.take_trace(trace);
-        // The person may have gone on to another one meanwhile.
+        // The user may have moved on to another order.
         self.trace_order();
     }
 
-    /// Pays the chosen order, as the newest picture tells it.
+    /// Pays the chosen order, as the newest snapshot shows it.
     pub(super) fn ask_pay(&mut self) {
         let Some(chosen) = self.orders.chosen(&self.shown).map(|order| order.id) else {
-            return self.note(acts::NOTHING_CHOSEN);
+            return self.note(commands::NOTHING_CHOSEN);
         };
         let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
         let Some(order) = newest.cloned() else {
-            return self.note(acts::ORDER_GONE);
+            return self.note(commands::ORDER_GONE);
         };
         if order.status != OrderStatus::Unpaid {
             return self.note(words::not_unpaid(&order));

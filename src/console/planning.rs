@@ -1,7 +1,6 @@
-//! The plan that a dialog asks about, kept up with what happens while it is open: live nodes take entries over by
-//! themselves, and what is asked about then is another plan, or nothing.
+//! Keeps the plan of an open dialog current: live nodes may take over its entries meanwhile.
 //!
-//! Making a plan changes nothing, so one is made again whenever what dead consumers hold has changed.
+//! Planning changes nothing, so a plan is remade whenever the entries of dead consumers change.
 
 use futures::future::FutureExt;
 use seckill_engine::{
@@ -14,7 +13,7 @@ use super::{
     app::App,
     dialogs::Dialog,
     text::{
-        acts::{self, Question},
+        commands::{self, Question},
         recovery,
     },
 };
@@ -26,31 +25,31 @@ type Held = Vec<(String, u64)>;
 #[derive(Debug, Default)]
 pub(crate) struct Planning {
     scope: Option<Scope>,
-    /// What dead consumers held when it was asked for.
+    /// The entries of dead consumers when it was requested.
     held: Held,
-    /// It is being made again.
+    /// It is being remade.
     again: bool,
 }
 
 impl Planning {
-    /// A plan is asked for.
+    /// A plan was requested.
     pub(super) fn begin(&mut self, snapshot: &Snapshot) {
         self.held = held(snapshot);
     }
 
-    /// The plan for `scope` stands in the dialog.
+    /// The dialog shows the plan for `scope`.
     pub(super) fn asked(&mut self, scope: &Scope) {
         self.scope = Some(scope.clone());
     }
 
-    /// Whether the plan that has come was made again for a dialog.
+    /// Whether the received plan was remade for a dialog.
     pub(super) fn take_again(&mut self) -> bool {
         std::mem::take(&mut self.again)
     }
 }
 
 impl App {
-    /// Keeps an open question about a plan true.
+    /// Keeps an open question about a plan up to date.
     pub(super) fn follow_plan(&mut self) {
         let Some(plan) = self.asked_plan().cloned() else {
             self.planning.scope = None;
@@ -58,7 +57,7 @@ impl App {
         };
         let question = self.plan_question(&plan);
         if let Some(Dialog::Confirm(confirm)) = &mut self.dialog {
-            confirm.tell(question);
+            confirm.set_question(question);
             self.dirty = true;
         }
         let held = held(&self.newest);
@@ -77,7 +76,7 @@ impl App {
         }
     }
 
-    /// Asks about a plan that was made again, or says that nothing of it is left.
+    /// Asks about a remade plan, or reports that nothing is left of it.
     pub(super) fn renew_plan(&mut self, plan: Plan) {
         if self.asked_plan().is_none() {
             return;
@@ -101,10 +100,10 @@ impl App {
         let all = plan.head.filter.is_empty();
         let filtered = all && !self.pending.filter.value().is_empty();
         let shown = filtered.then(|| self.pending.rows(&self.shown).len());
-        acts::plan(plan, shown, takeover_ms(&self.newest))
+        commands::plan(plan, shown, takeover_ms(&self.newest))
     }
 
-    /// The plan that the open dialog asks about.
+    /// The plan in the open dialog.
     fn asked_plan(&self) -> Option<&Plan> {
         match &self.dialog {
             Some(Dialog::Confirm(confirm)) => confirm.plan(),
@@ -119,7 +118,7 @@ fn held(snapshot: &Snapshot) -> Held {
     dead.map(|it| (it.name.clone(), it.pending)).collect()
 }
 
-/// Milliseconds until a live node takes over what dead consumers hold: the first of those that the page shows.
+/// Milliseconds until a live node takes over the first entry of a dead consumer on the page.
 fn takeover_ms(snapshot: &Snapshot) -> Option<u64> {
     let alive = |it: &Snapshot| it.stream.iter().flat_map(|it| &it.consumers).any(|it| it.alive);
     let claim_idle_ms = snapshot.claim_idle_ms.filter(|_| alive(snapshot))?;

@@ -1,6 +1,4 @@
-//! What the presenter's layout is about: whether it is on, which sale it shows, and how long that took to sell.
-//!
-//! Times are seen in pictures, so they are right to a tick. It draws nothing.
+//! State of the presenter layout: whether it is on, which sale it shows, and how long that sale took to sell out.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +7,7 @@ use seckill_model::{Millis, VoucherId};
 
 use super::{app::App, text::presenter as words, views::Step};
 
-/// When a sale was last seen whole, and first seen sold out.
+/// When the full stock of a sale was last seen, and when it was first seen sold out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     whole: Option<Millis>,
@@ -19,15 +17,15 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Presenter {
     pub(crate) on: bool,
-    /// Chosen here or launched; the choice of the views is another one.
+    /// The sale chosen here or launched; independent of the choice in the views.
     pub(crate) sale: Option<VoucherId>,
-    /// It came there by a launch, and not by a key.
+    /// Set by a launch, not by a key.
     pub(super) launched: bool,
     seen: HashMap<VoucherId, Seen>,
 }
 
 impl Presenter {
-    /// Takes what a picture tells of each sale.
+    /// Records what a snapshot shows of each sale.
     pub(super) fn look(&mut self, snapshot: &Snapshot) {
         if !snapshot.redis.up {
             return;
@@ -44,29 +42,29 @@ impl Presenter {
         }
     }
 
-    /// Milliseconds from the first piece to the last; `None` where this console did not see both.
+    /// Milliseconds from the first piece sold to the last; `None` unless this console saw both.
     pub(crate) fn took_ms(&self, voucher: VoucherId) -> Option<u64> {
         let seen = self.seen.get(&voucher)?;
         seen.gone.zip(seen.whole).map(|(gone, whole)| gone.since(whole))
     }
 }
 
-/// A text as it stands in the presenter's layout: a sale has its title there and no number. What looks like a
-/// number in a title, of a sale or of the launch that is told of, is part of it.
+/// Replaces sale numbers with titles, as the presenter layout shows them. What looks like a number inside the title of
+/// a sale or launch is kept.
 pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> String {
     let titles = snapshot.sales.iter().map(|sale| &*sale.title).chain(launched.iter().copied());
     let titles: Vec<&str> = titles.filter(|title| title.contains('#')).collect();
-    let mut told = String::new();
+    let mut out = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let title = titles.iter().filter(|title| rest.starts_with(**title));
         if let Some(title) = title.max_by_key(|title| title.len()) {
-            told.push_str(title);
+            out.push_str(title);
             rest = rest.strip_prefix(title).unwrap_or_default();
             continue;
         }
         let Some(after) = rest.strip_prefix('#') else {
-            told.push(c);
+            out.push(c);
             rest = rest.strip_prefix(c).unwrap_or_default();
             continue;
         };
@@ -76,29 +74,29 @@ pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> St
         rest = behind;
         match sale {
             Some(sale) => {
-                told.push_str(&sale.title);
-                // Where the title follows its number it is not said twice.
+                out.push_str(&sale.title);
+                // The title already follows its number: do not repeat it.
                 let again = behind.strip_prefix(' ').and_then(|it| it.strip_prefix(&*sale.title));
                 rest = again.unwrap_or(behind);
             }
-            None => told.extend(["#", id]),
+            None => out.extend(["#", id]),
         }
     }
-    told
+    out
 }
 
-/// Nothing is left of a sale that a buyer could come for.
+/// Whether nothing is left for buyers to come for.
 pub(super) fn is_gone(sale: &SaleLine) -> bool {
     sale.phase.is_over() || sale.stock.is_some_and(|left| left <= 0)
 }
 
 impl App {
-    /// Large figures for a hall, or back to the view.
+    /// Toggles the presenter layout.
     pub(super) fn present(&mut self) {
         self.presenter.on = !self.presenter.on;
     }
 
-    /// The sale that the presenter's layout shows.
+    /// The sale that the presenter layout shows.
     pub(crate) fn presented(&self) -> Option<VoucherId> {
         let there = |id: &VoucherId| self.shown.sale(*id).is_some();
         let launched = self.director.sale().or(self.presenter.sale).filter(there);
@@ -107,7 +105,7 @@ impl App {
             .or_else(|| self.shown.foremost().map(|sale| sale.voucher_id))
     }
 
-    /// Another sale sells: one that was launched before and is over has been looked at. Who went to one by a key stays.
+    /// Switches to the newly active sale if the shown one was launched and is over. A sale chosen by key stays.
     pub(super) fn leave_what_is_gone(&mut self) {
         let over = |id: &VoucherId| self.shown.sale(*id).is_some_and(is_gone);
         if self.presenter.launched && self.presenter.sale.is_some_and(|id| over(&id)) {

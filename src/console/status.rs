@@ -1,15 +1,15 @@
-//! The line that answers: why a key did nothing, what an act brought about, what went wrong.
+//! The status line: why a key had no effect, the outcome of a command, an error.
 
 use seckill_model::{Millis, VoucherId};
 
-/// Milliseconds that a note stays when no key is pressed.
+/// Milliseconds that a note stays if no key is pressed.
 const STAYS_MS: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Note,
     Good,
-    /// Done, and not as one would wish.
+    /// Done, with a caveat.
     Mixed,
     Failure,
 }
@@ -19,11 +19,11 @@ struct Note {
     tone: Tone,
     text: String,
     since: Millis,
-    /// It says that buyers come to this sale.
+    /// Set if the note announces a rush on this sale.
     rush: Option<VoucherId>,
 }
 
-/// Notes pass; failures stay until somebody dismissed them.
+/// Notes expire; errors stay until they are dismissed.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     note: Option<Note>,
@@ -36,44 +36,44 @@ impl Status {
         self.note = Some(Note { tone, text: text.into(), since: now, rush: None });
     }
 
-    /// Says that buyers come to a sale.
+    /// Announces a rush on a sale.
     pub(crate) fn note_rush(&mut self, text: String, voucher: VoucherId, now: Millis) {
         self.note = Some(Note { tone: Tone::Note, text, since: now, rush: Some(voucher) });
     }
 
-    /// Takes away what was said of buyers who have nothing to come for any more.
+    /// Removes the announcement of a rush that can buy nothing more.
     pub(crate) fn settle_rush(&mut self, is_over: impl Fn(VoucherId) -> bool) {
         self.note.take_if(|note| note.rush.is_some_and(is_over));
     }
 
     pub(crate) fn failure(&mut self, text: String) {
-        // The note said that it is under way, and it is no more.
+        // The note says that it is running, which is no longer true.
         self.note = None;
         self.failures.push(text);
     }
 
-    /// The next key takes a note away.
+    /// The next key dismisses a note.
     pub(crate) fn key_pressed(&mut self) {
         self.took = self.note.take().is_some();
     }
 
-    /// This key took a note away.
+    /// Whether this key dismissed a note.
     pub(crate) fn took_note(&self) -> bool {
         self.took
     }
 
-    /// Takes the newest failure away; says whether there was one.
+    /// Dismisses the newest error; returns whether there was one.
     pub(crate) fn dismiss(&mut self) -> bool {
         self.failures.pop().is_some()
     }
 
-    /// The person has begun another act, and so has read what failed before. What the console does by itself,
-    /// such as a launch at its time, begins nothing.
+    /// The operator started another command, and so has read earlier errors. What the console does by itself, such as a
+    /// launch, does not count.
     pub(crate) fn begin(&mut self) {
         self.failures.clear();
     }
 
-    /// Says whether a note went away with time.
+    /// Returns whether a note expired.
     pub(crate) fn expire(&mut self, now: Millis) -> bool {
         let over = self.note.as_ref().is_some_and(|it| now.since(it.since) >= STAYS_MS);
         if over {
@@ -82,7 +82,7 @@ impl Status {
         over
     }
 
-    /// What is shown, and how many failures lie beneath it.
+    /// The visible message, and the number of errors beneath it.
     pub(crate) fn shown(&self) -> Option<(Tone, &str, usize)> {
         if let Some(Note { tone, text, .. }) = &self.note {
             return Some((*tone, text, 0));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_pass_and_failures_stay() {
+    fn notes_expire_and_errors_stay() {
         let mut status = Status::default();
         status.failure("one".into());
         status.failure("two".into());

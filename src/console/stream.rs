@@ -1,4 +1,4 @@
-//! What keys do in the Stream view: moving along it, and acts on its group, each with a look at its figures first.
+//! Key actions of the Stream view: paging, and commands on its consumer group, each with a preview.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
     keymap::Action,
-    text::{acts, conventions, stream as words},
+    text::{commands, conventions, stream as words},
     views::{Moved, Pane, Step},
 };
 
@@ -22,9 +22,9 @@ impl App {
         match moved {
             Moved::Here | Moved::Waiting => return,
             Moved::Edge { top } => {
-                return self.note(if top { acts::TOP } else { acts::BOTTOM });
+                return self.note(if top { commands::TOP } else { commands::BOTTOM });
             }
-            // What was read before the freeze stays on the screen; another window can't come.
+            // What was read before the pause stays on the screen; no other window can be read.
             Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
                 return self.note(conventions::frozen());
             }
@@ -54,7 +54,7 @@ impl App {
         }
     }
 
-    /// Has an act looked at; the question is put once its figures are known.
+    /// Requests a preview of a command; the question follows when it arrives.
     pub(super) fn preview(&mut self, act: GroupAct) {
         self.send(Command::Preview(act));
     }
@@ -64,7 +64,7 @@ impl App {
         self.dialog = Some(Dialog::Group(form));
     }
 
-    /// Gives away the chosen entry, or all that the chosen consumer holds.
+    /// Transfers the chosen entry, or all entries of the chosen consumer.
     pub(super) fn ask_claim(&mut self) {
         let (scope, title, holder) = match self.stream.pane {
             Pane::Consumers => {
@@ -77,7 +77,7 @@ impl App {
             }
             Pane::Entries => {
                 let Some(line) = self.stream.chosen(&self.shown).cloned() else {
-                    return self.note(acts::NOTHING_CHOSEN);
+                    return self.note(commands::NOTHING_CHOSEN);
                 };
                 let Holding::Pending { consumer, .. } = line.holding else {
                     return self.note(words::NOT_PENDING.read());
@@ -86,14 +86,14 @@ impl App {
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
             }
         };
-        // A node stands for its consumer in whichever partition the entries are.
+        // A node has one consumer per partition.
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
         for it in self.newest.entries.consumers.iter().filter(|it| it.takes) {
             *held.entry(node_of(&it.name)).or_default() += it.pending;
         }
         held.remove(node_of(&holder));
         let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
-            return self.note(words::NOBODY.read());
+            return self.note(words::NO_OTHER_CONSUMER.read());
         };
         self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, to)));
     }
@@ -110,11 +110,11 @@ impl App {
         self.preview(GroupAct::Remove { name: consumer.name });
     }
 
-    /// The chosen consumer with its newest figures, those of all partitions: acts on it go by its name.
+    /// The chosen consumer with its newest figures over all partitions: commands address it by name.
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
         let chosen = self.stream.chosen_consumer(&self.shown).cloned();
         if chosen.is_none() {
-            self.note(acts::NOTHING_CHOSEN);
+            self.note(commands::NOTHING_CHOSEN);
         }
         let chosen = chosen?;
         let newest = self.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
@@ -124,12 +124,12 @@ impl App {
             ..all
         });
         if newest.is_none() {
-            self.note(acts::CONSUMER_GONE);
+            self.note(commands::CONSUMER_GONE);
         }
         newest
     }
 
-    /// The question about an act on the group; what is done is this very plan.
+    /// Asks about a command on the group; confirming executes this very plan.
     pub(super) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
         if self.dialog.is_some() || self.filtering {

@@ -1,6 +1,6 @@
-//! What every table can do: stand in another order, be copied from, and be chosen in with the mouse.
+//! Features common to all tables: sorting, copying, choosing with the mouse.
 //!
-//! A new view has its line in each `match` here; how a table is read or drawn is not known.
+//! A new view adds one line to each `match` here.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use seckill_engine::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
@@ -18,17 +18,17 @@ use super::{
     widgets::{Scroll, fit},
 };
 
-/// Bytes that a copy may have: more than any row, and what every terminal takes.
+/// Most bytes of a copy: more than any row, and accepted by every terminal.
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
 const REPEATED: usize = 40;
-/// With this line of its settings tmux passes a copy on.
+/// The setting that makes tmux forward a copy.
 const TMUX_SETTING: &str = "set -s set-clipboard on";
-/// Rows of one notch of the wheel.
+/// Rows per notch of the wheel.
 const NOTCH: isize = 3;
 
 impl App {
-    /// Where the table of this view stands.
+    /// The table state of this view.
     fn scroll(&mut self) -> Option<&mut Scroll> {
         match self.view {
             View::Overview => None,
@@ -59,7 +59,7 @@ impl App {
         }
     }
 
-    /// The id or the name of the row that is chosen.
+    /// The ID or name of the chosen row.
     fn chosen_name(&self) -> Option<String> {
         let shown = &self.shown;
         match self.view {
@@ -78,12 +78,11 @@ impl App {
         }
     }
 
-    /// The chosen row as the export of its table has it. A copy asks for nobody, so it names no user.
+    /// The chosen row as exported. A copy names no user.
     fn chosen_row(&mut self) -> Option<String> {
         let (users, view) = (self.users, self.view);
         self.users = Users::MASKED;
-        // The Overview has no table of its own: a sale is the row that it is among the sales. What the filter hides
-        // may be chosen still.
+        // The Overview has no table: a sale is copied as its row in Sales, even if the filter hides it.
         let of_sales = matches!(view, View::Overview | View::Sales);
         let sale = self.pointed_sale().map(|sale| sale.voucher_id);
         let kept = of_sales.then(|| self.sales.set_aside(sale));
@@ -103,7 +102,7 @@ impl App {
         self.chosen_name().is_some()
     }
 
-    /// Why there is no row to act on.
+    /// Why no row is chosen.
     pub(super) fn no_choice(&self) -> String {
         match self.view {
             View::Pending if self.shown.redis.up && PendingLine::page(&self.shown).total == 0 => {
@@ -113,7 +112,7 @@ impl App {
         }
     }
 
-    /// How many rows a list has that is read in pages, where that is more than one page.
+    /// The total of a paged list, if it is longer than one page.
     pub(super) fn paged_total(&self) -> Option<u64> {
         let beyond = |whole: bool, total| (!whole).then_some(total);
         match self.view {
@@ -136,7 +135,7 @@ impl App {
         }
     }
 
-    /// Orders by the next column, or turns the order round.
+    /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
         if let Some(total) = self.paged_total() {
             return self.note(words::in_pages(total));
@@ -162,7 +161,7 @@ impl App {
         }
     }
 
-    /// Puts the chosen row, or its name, where the terminal takes it from.
+    /// Copies the chosen row, or its name, to the clipboard.
     pub(super) fn copy(&mut self, whole: bool) {
         let text = match self.chosen_name() {
             Some(_) if whole => self.chosen_row(),
@@ -170,11 +169,11 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let told = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
+        let shown = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
         self.note(if self.in_tmux {
-            words::copied_in_tmux(&told, TMUX_SETTING)
+            words::copied_in_tmux(&shown, TMUX_SETTING)
         } else {
-            words::copied(&told)
+            words::copied(&shown)
         });
         self.clipboard = Some(text);
     }
@@ -184,7 +183,7 @@ impl App {
         self.note(&*if self.mouse { words::MOUSE_ON } else { words::MOUSE_OFF });
     }
 
-    /// A click chooses, the wheel moves. Neither opens, answers nor does anything.
+    /// A click chooses, the wheel moves. Neither opens, confirms nor runs anything.
     pub(super) fn on_mouse(&mut self, event: MouseEvent) {
         if !self.mouse || self.presenter.on {
             return;
@@ -198,7 +197,7 @@ impl App {
         self.dirty = true;
         match (&mut self.dialog, wheel) {
             (Some(Dialog::Help(help)), Some(down)) => return help.step(down),
-            // A question is answered with keys.
+            // Questions are answered with keys only.
             (Some(_), _) => return,
             (None, _) => {}
         }
@@ -229,7 +228,7 @@ impl App {
     }
 }
 
-/// One line without signs that steer, of a bounded length.
+/// Returns one line of limited length without control characters.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {

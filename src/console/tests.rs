@@ -1,4 +1,4 @@
-//! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
+//! Tests of the whole console against a fake engine: what it shows, what it sends, how its loop behaves.
 
 mod alarms;
 mod chinese;

@@ -1,17 +1,17 @@
-//! Every word of the console, in each of its languages; no view holds words of its own.
+//! All texts of the console, in every language; views contain none.
 
 mod actions;
 pub(crate) mod activity;
-pub(crate) mod acts;
 mod alarms;
 pub(crate) mod audit_log;
+pub(crate) mod commands;
 pub(crate) mod conventions;
-pub(crate) mod director;
 mod engine;
 pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;
+pub(crate) mod launch;
 pub(crate) mod ledger;
 pub(crate) mod letters;
 pub(crate) mod orders;
@@ -34,7 +34,7 @@ use seckill_model::{
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     actions::{action, context, english_name},
-    alarms::{Told, alarm},
+    alarms::{AlarmText, alarm},
     engine::{about, act_name},
     faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
@@ -48,7 +48,7 @@ use super::{
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
-/// In the place of how long a server takes to answer, which is 7 cells.
+/// Replaces the latency of a server; 7 cells.
 pub(crate) const LOCKED: Label = Label("console-locked");
 pub(crate) const SALE: Label = Label("console-sale");
 pub(crate) const SALES: Label = Label("console-sales");
@@ -85,7 +85,7 @@ pub(crate) const HISTORY: Label = Label("console-history");
 pub(crate) const JOB: Label = Label("console-job");
 pub(crate) const JOBS: Label = Label("console-jobs");
 pub(crate) const PAUSED: Label = Label("console-paused");
-/// A holder that gives no signs of life because it is none of the nodes.
+/// A holder without a heartbeat that is not a known node.
 pub(crate) const STRANGER: Label = Label("console-no-node");
 pub(crate) const STRANGER_HOLDS: Label = Label("console-held-by-a-holder-that-is");
 pub(crate) const STRANGER_RENEWS: Label = Label("console-renewed-by-a-holder-that-is");
@@ -95,7 +95,7 @@ pub(crate) const PENDING_UNKNOWN: Label = Label("console-redis-does-not-answer-w
 pub(crate) const LOCKS_UNKNOWN: Label = Label("console-redis-does-not-answer-which-locks");
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
-    let told = match phase {
+    let text = match phase {
         Phase::Planned => Label("console-planned"),
         Phase::Running => Label("console-running"),
         Phase::Paused => Label("console-paused"),
@@ -103,16 +103,16 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::Ended => Label("console-ended"),
         Phase::Archived => Label("console-archived"),
     };
-    told.read()
+    text.read()
 }
 
 pub(crate) fn cause(cause: Cause) -> &'static str {
-    let told = match cause {
+    let text = match cause {
         Cause::Due => Label("console-on-time"),
         Cause::Missed => Label("console-made-up"),
         Cause::Operator => Label("console-by-hand"),
     };
-    told.read()
+    text.read()
 }
 
 pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
@@ -131,7 +131,7 @@ pub(crate) fn in_span(span: &str) -> String {
     text!("console-in", span)
 }
 
-/// A time, and how long it is until then.
+/// A time, and how long until then.
 pub(crate) fn at_in(time: &str, span: &str) -> String {
     text!("console-in-2", time, span)
 }
@@ -181,7 +181,7 @@ pub(crate) fn ended_with(left: &str) -> String {
     text!("console-ended-left", left)
 }
 
-/// What Redis has left of a sale. Until Redis was asked about it nobody can tell whether it is there.
+/// The stock in Redis; unknown until Redis was read.
 pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
     match (sale.stock, sale.admitted) {
         (Some(left), _) => signed(left),
@@ -200,7 +200,7 @@ pub(crate) fn no_sales() -> String {
     text!("console-there-is-no-sale-yet-makes", key)
 }
 
-/// What was typed, as far as a sentence repeats it.
+/// User input, shortened for use in a message.
 pub(crate) fn echo(text: &str) -> String {
     const CELLS: usize = 20;
     crate::widgets::fit(text, CELLS, "…")
@@ -211,13 +211,13 @@ pub(crate) fn no_match(text: &str) -> String {
     text!("console-no-row-holds-ends-the-filter", text, key)
 }
 
-/// How old figures are; other words may follow.
+/// The age of figures; other words may follow.
 pub(crate) fn old(age: u64) -> String {
     let age = steady_span(age);
     text!("common-old", age)
 }
 
-/// An age where there is room for nothing else.
+/// An age alone, for narrow places.
 pub(crate) fn age(age: Option<u64>) -> String {
     age.map_or_else(|| UNKNOWN.to_owned(), span)
 }
@@ -241,7 +241,7 @@ pub(crate) fn window(begin: Option<&str>, end: Option<&str>) -> String {
     }
 }
 
-/// Lines of the admission funnel: a label and its counter.
+/// Rows of the admission funnel: label and counter.
 pub(crate) fn funnel(
     funnel: &Funnel,
 ) -> [(&'static str, seckill_engine::telemetry::snapshot::Count); 6] {
@@ -255,7 +255,7 @@ pub(crate) fn funnel(
     ]
 }
 
-/// Admission latency, as label and figure.
+/// Admission latency: label and figure.
 pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     [
         ("p50", latency(seen.p50)),
@@ -267,7 +267,7 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 
 pub(crate) const NO_LATENCY: Label = Label("console-no-request-through-this-process");
 
-/// What could be replayed, in a field of its own.
+/// The number of replayable entries, in a field of its own.
 pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
     let entries = right(&within(entries, 9), 9, "");
     match oldest_ms {
@@ -321,12 +321,12 @@ pub(crate) fn sales_filtered(shown: usize, of: usize) -> String {
 
 pub(crate) fn marked(marked: Marked) -> String {
     let count = thousands(marked.count as u64);
-    let mut told = text!("console-marked", count);
+    let mut text = text!("console-marked", count);
     if marked.filtered > 0 {
         let hidden = thousands(marked.filtered as u64);
-        told += &text!("console-hidden", hidden);
+        text += &text!("console-hidden", hidden);
     }
-    told
+    text
 }
 
 pub(crate) fn all_marked(count: u64) -> String {
@@ -344,7 +344,7 @@ pub(crate) fn sale_gone(voucher: VoucherId) -> String {
     text!("console-is-no-longer-listed", voucher)
 }
 
-/// What became of a holder; one of no node is not dead, for it never lived here.
+/// The state of a holder; one that is not a node is not dead, as it never lived here.
 pub(crate) fn holder(alive: bool, known: bool) -> Label {
     match (alive, known) {
         (true, _) => ALIVE,
@@ -353,7 +353,7 @@ pub(crate) fn holder(alive: bool, known: bool) -> Label {
     }
 }
 
-/// A failure, with the key that takes it away.
+/// An error, with the key that dismisses it.
 pub(crate) fn failure(said: &str, more: usize) -> String {
     let dismiss = failures_more(more);
     text!("console-value-3", said, dismiss)

@@ -1,8 +1,7 @@
-//! One palette for every view: styles by meaning, and the glyphs of the two drawing modes.
+//! The palette of every view: styles by meaning, and the glyphs of both drawing modes.
 //!
-//! This room must not know what is drawn with them. Text has the terminal's own foreground, one
-//! accent leads the eye, and red, yellow and green speak of state only, so that light and dark
-//! terminals both read well.
+//! Text keeps the terminal's own foreground, one accent guides the eye, and red, yellow and green are reserved for
+//! state, so that light and dark terminals both read well.
 
 mod colour;
 mod file;
@@ -21,10 +20,10 @@ pub use self::{file::ThemeError, palette::Palette};
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorChoice {
-    /// As the environment says: `NO_COLOR`, `TERM`, `COLORTERM`.
+    /// By the environment: `NO_COLOR`, `TERM`, `COLORTERM`.
     #[default]
     Auto,
-    /// Even where `NO_COLOR` is set.
+    /// Even if `NO_COLOR` is set.
     Always,
     /// Bold, reverse and underline only.
     Never,
@@ -49,7 +48,7 @@ pub(crate) struct Theme {
     pub(crate) glyphs: &'static Glyphs,
 }
 
-/// Every glyph that is no letter.
+/// Every glyph that is not a letter.
 #[derive(Debug)]
 pub(crate) struct Glyphs {
     pub(crate) ascii: bool,
@@ -64,7 +63,7 @@ pub(crate) struct Glyphs {
     pub(crate) rule: &'static str,
     pub(crate) full: &'static str,
     pub(crate) empty: &'static str,
-    /// Eighths of a cell, from the thinnest; empty where only whole cells can be drawn.
+    /// Eighths of a cell, from the thinnest; empty if only whole cells can be drawn.
     pub(crate) eighths: &'static [&'static str],
     pub(crate) waiting: &'static str,
     pub(crate) rising: &'static str,
@@ -73,7 +72,7 @@ pub(crate) struct Glyphs {
     pub(crate) axis: &'static str,
     pub(crate) tick: &'static str,
     pub(crate) corner: &'static str,
-    /// Where a line stands on the axis.
+    /// Marks the cursor on the axis.
     pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
 }
@@ -143,7 +142,7 @@ impl Theme {
                 Depth::True => shade.rich,
                 Depth::Ansi256 => colour::among_256(shade.rich),
                 Depth::Ansi16 => shade.plain.unwrap_or_else(|| {
-                    // The palette's own grey vanishes on some backgrounds; faint text never does.
+                    // The palette's grey vanishes on some backgrounds; faint text never does.
                     let faint = role.is_faint() && colour::is_grey(shade.rich);
                     if faint { Color::Reset } else { colour::among_16(shade.rich) }
                 }),
@@ -153,7 +152,7 @@ impl Theme {
         Self { depth, colors, light: palette.is_light(), glyphs }
     }
 
-    /// Reads the terminal's abilities from `env`, a look into the environment.
+    /// Detects the terminal's capabilities; `env` reads an environment variable.
     pub(crate) fn detect(
         choice: ColorChoice,
         palette: &Palette,
@@ -175,12 +174,12 @@ impl Theme {
         Self::of(palette, depth, ascii)
     }
 
-    /// The colour of a role; the terminal's own where there is none.
+    /// The colour of a role, or the terminal's own.
     pub(crate) fn color(self, role: Role) -> Color {
         self.colors.get(role as usize).copied().unwrap_or(Color::Reset)
     }
 
-    /// Whether text is dark on light paper, for pictures that bring their paper along.
+    /// Whether the theme is dark on light, for exports that include a background.
     pub(crate) fn is_light(self) -> bool {
         self.light
     }
@@ -195,12 +194,12 @@ impl Theme {
         }
     }
 
-    /// What is read second: units, labels, totals at rest.
+    /// Secondary text: units, labels, idle totals.
     pub(crate) fn soft(self) -> Style {
         self.tinted(Role::Soft)
     }
 
-    /// What is not of the moment that is looked at; faint also where there is no colour.
+    /// Figures that are not of the selected moment; faint even without colour.
     pub(crate) fn dimmed(self) -> Style {
         let soft = self.soft();
         if soft.fg.is_none() { soft.add_modifier(Modifier::DIM) } else { soft }
@@ -215,7 +214,7 @@ impl Theme {
         self.tinted(Role::Heading).add_modifier(Modifier::BOLD)
     }
 
-    /// The one colour that is no state.
+    /// The one colour without a state.
     pub(crate) fn accent(self) -> Style {
         self.tinted(Role::Accent)
     }
@@ -242,7 +241,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
-    /// The chosen row or button: its own colours where the theme has both, else reversed.
+    /// The chosen row or button: its own colours if the theme has both, else reversed.
     pub(crate) fn selected(self) -> Style {
         match (self.color(Role::Selection), self.color(Role::SelectionText)) {
             (Color::Reset, _) | (_, Color::Reset) => Style::new().add_modifier(Modifier::REVERSED),
@@ -250,7 +249,7 @@ impl Theme {
         }
     }
 
-    /// Bad as well, many times over: a column of it must not shout.
+    /// Bad state in a whole column: less prominent.
     pub(crate) fn broken(self) -> Style {
         self.tinted(Role::Bad)
     }
@@ -260,17 +259,17 @@ impl Theme {
         self.warn().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
 
-    /// The chart's first series, a line.
+    /// The first series of the chart, a line.
     pub(crate) fn chart_1(self) -> Style {
         self.tinted(Role::Chart1)
     }
 
-    /// The chart's second series, an area.
+    /// The second series of the chart, an area.
     pub(crate) fn chart_2(self) -> Style {
         self.tinted(Role::Chart2)
     }
 
-    /// Gives text and paper their colours where nothing else was said, if the theme has its own.
+    /// Sets default text and background colours, if the theme has its own.
     pub(crate) fn settle(self, buffer: &mut Buffer) {
         let (text, paper) = (self.color(Role::Text), self.color(Role::Background));
         if (text, paper) == (Color::Reset, Color::Reset) {
@@ -287,7 +286,7 @@ impl Theme {
     }
 }
 
-/// Terminals that are known to have no colour.
+/// Terminals known to have no colour.
 fn is_mono(term: &str) -> bool {
     matches!(term, "dumb" | "vt100" | "vt102" | "vt220")
         || term.ends_with("-m")
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_follow_the_terminal_and_the_person() {
+    fn colours_follow_the_terminal_and_the_user() {
         let rich = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
         assert_eq!(depth(ColorChoice::Auto, &rich), Depth::True);
         assert_eq!(depth(ColorChoice::Auto, &rich[..1]), Depth::Ansi256);
@@ -340,23 +339,23 @@ mod tests {
     }
 
     #[test]
-    fn choice_alarm_and_focus_are_told_apart_with_few_colours_and_with_none() {
+    fn choice_alarm_and_focus_differ_with_few_colours_and_with_none() {
         for (name, palette) in Palette::BUILT_IN {
             for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
                 let theme = Theme::of(&palette, depth, false);
-                let told = [
+                let styles = [
                     ("text", Style::new()),
                     ("chosen", theme.selected()),
                     ("alarm", theme.bad()),
                     ("badge", theme.badge()),
                     ("field", theme.underlined()),
                 ];
-                for (at, (one, style)) in told.iter().enumerate() {
-                    for (other, another) in told.iter().skip(at + 1) {
+                for (at, (one, style)) in styles.iter().enumerate() {
+                    for (other, another) in styles.iter().skip(at + 1) {
                         assert_ne!(style, another, "{name} {depth:?}: {one} and {other}");
                     }
                 }
-                // Dim is drawn as usual by some terminals: it alone tells nothing.
+                // Some terminals draw dim text as normal: dim alone distinguishes nothing.
                 let bold = theme.bad().add_modifier.contains(Modifier::BOLD);
                 assert!(bold && theme.key().add_modifier.contains(Modifier::BOLD), "{name}");
             }

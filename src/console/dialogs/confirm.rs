@@ -1,5 +1,5 @@
-//! A question before an act. The act is held here as data, by the identity of what it is about:
-//! rows may move or vanish meanwhile.
+//! Asks for confirmation of a command. It holds the command as data, by the identity of its subject: rows may move or
+//! vanish meanwhile.
 
 use ratatui::{
     crossterm::event::{Event, KeyEvent},
@@ -11,26 +11,26 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{buttons, draw_input, panel, typed};
 use crate::{
-    director::{Launch, Target},
+    launch::{Launch, Target},
     text::{
-        acts::{CANCEL, Question, REASON, reason_hint},
+        commands::{CANCEL, Question, REASON, reason_hint},
         conventions,
     },
     theme::Theme,
-    widgets::{self, Pen, wrap},
+    widgets::{self, Canvas, wrap},
 };
 
-/// What is done when the answer is yes.
+/// What a confirmation does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Intent {
     Send(Box<Command>),
     /// Counts down to a launch.
     Arm(Box<Launch>),
-    /// Starts the launch that is armed.
+    /// Fires the armed launch.
     Fire(Box<Launch>),
-    /// Calls the launch off before it has begun.
+    /// Aborts the launch before it fires.
     Disarm(Box<Launch>),
-    /// Stops the rushes on a sale, and holds that as well.
+    /// Stops the rushes on a sale, and pauses the sale.
     Abort {
         voucher: VoucherId,
         pauses: bool,
@@ -39,7 +39,7 @@ pub(crate) enum Intent {
 }
 
 impl Intent {
-    /// The audit log tells of it, or of what it leads to.
+    /// The command, or what it leads to, is recorded in the audit log.
     fn is_recorded(&self) -> bool {
         match self {
             Self::Send(command) => command.is_recorded(),
@@ -49,17 +49,17 @@ impl Intent {
     }
 }
 
-/// An act on more entries than this is not done by one key alone.
+/// Above this number of entries a single key is not enough.
 const LARGE: u64 = 1_000;
-/// Buyers of a rush that nobody starts by mistake.
+/// Buyers of a rush that requires the number to be typed.
 const CROWD: u64 = 100_000;
-/// So long a question that came by itself takes no yes, in milliseconds.
+/// How long a question that opened by itself ignores a confirmation, in milliseconds.
 const UNREAD_MS: u64 = 400;
-/// Digits of the largest count there is, and cells for them.
+/// Digits of the largest count, and cells for them.
 const MOST_DIGITS: usize = 20;
 const DIGITS: u16 = 12;
 
-/// How many entries a command is about that says so itself, where these are many.
+/// The number of entries of a command, if it is known and large.
 fn large(intent: &Intent) -> Option<u64> {
     let Intent::Send(command) = intent else { return None };
     let count = match &**command {
@@ -72,11 +72,11 @@ fn large(intent: &Intent) -> Option<u64> {
     (count > LARGE).then_some(count)
 }
 
-/// What has the focus.
+/// The focused element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Cancel,
-    /// The number: once it is right, Enter does the act.
+    /// The number: once it is correct, Enter runs the command.
     Number,
     Yes,
     Reason,
@@ -88,18 +88,18 @@ pub(crate) struct Confirm {
     lines: Vec<String>,
     yes: String,
     pub(crate) intent: Intent,
-    /// Cancel has the focus first: Enter by mistake does nothing.
+    /// Cancel has the focus first: an accidental Enter does nothing.
     focus: Stop,
-    /// How many it is about, where that has to be typed, and what was typed.
+    /// The number that has to be typed, and the input.
     number: Option<(u64, Input)>,
-    /// Why it is done; whatever the audit log tells of is asked for it.
+    /// The reason; required input for everything in the audit log.
     reason: Option<Input>,
-    /// When it came, where that was by itself: a key that was meant for the view is no answer to it.
+    /// When it opened by itself: a key meant for the view is not an answer.
     unbidden: Option<Millis>,
 }
 
 impl Confirm {
-    /// The question before an act.
+    /// Asks for confirmation of a command.
     pub(crate) fn act(question: Question, command: Command) -> Self {
         Self::new(question, Intent::Send(Box::new(command)))
     }
@@ -129,7 +129,7 @@ impl Confirm {
         self
     }
 
-    /// The title of the sale that a launch is to open.
+    /// The title of the sale that a launch will open.
     pub(crate) fn launched(&self) -> Option<&str> {
         match &self.intent {
             Intent::Arm(launch) | Intent::Fire(launch) | Intent::Disarm(launch) => {
@@ -139,7 +139,7 @@ impl Confirm {
         }
     }
 
-    /// The sale that is acted on when the answer is yes.
+    /// The sale that a confirmation affects.
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match &self.intent {
             Intent::Send(command) => audit_record::about(command),
@@ -153,19 +153,19 @@ impl Confirm {
         }
     }
 
-    /// It comes with an answer of the engine, while the person may be at something else.
+    /// Marks a question that opens with a reply of the engine, while the user may be doing something else.
     #[must_use]
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {
         self.unbidden = Some(now);
         self
     }
 
-    /// Tells the same question as things stand now.
-    pub(crate) fn tell(&mut self, question: Question) {
+    /// Replaces the text of the question with its current state.
+    pub(crate) fn set_question(&mut self, question: Question) {
         self.lines = question.lines;
     }
 
-    /// Asks about another command of the same kind in its place; a reason that was typed stays.
+    /// Replaces the command by another one of the same kind; a typed reason is kept.
     pub(crate) fn renew(&mut self, question: Question, command: Command, now: Millis) {
         let mut renewed = Self::act(question, command).unbidden(now);
         renewed.reason = self.reason.take();
@@ -175,7 +175,7 @@ impl Confirm {
         *self = renewed;
     }
 
-    /// The plan that it asks about.
+    /// The plan in question.
     pub(crate) fn plan(&self) -> Option<&Plan> {
         match &self.intent {
             Intent::Send(command) => match &**command {
@@ -186,12 +186,12 @@ impl Confirm {
         }
     }
 
-    /// Nobody can have read it yet.
+    /// Too recent to have been read.
     pub(crate) fn is_unread(&self, now: Millis) -> bool {
         self.unbidden.is_some_and(|came| now.since(came) < UNREAD_MS)
     }
 
-    /// The question is about so many dead letters, which the command alone does not say.
+    /// Sets the number of dead letters in question, which the command alone does not contain.
     #[must_use]
     pub(crate) fn about(self, count: u64) -> Self {
         let all_counts = matches!(&self.intent, Intent::Send(command)
@@ -199,14 +199,14 @@ impl Confirm {
         if all_counts || count > LARGE { self.numbered(count) } else { self }
     }
 
-    /// The number that has to be typed before the act is done, as long as it was not.
+    /// The number that still has to be typed.
     pub(crate) fn number_missing(&self) -> Option<u64> {
         let (count, number) = self.number.as_ref()?;
         (number.value().parse() != Ok(*count)).then_some(*count)
     }
 
-    /// A key for the number, whatever has the focus but the reason; says whether it was one. It is edited as a
-    /// field is, but the arrows lead from button to button.
+    /// Edits the number, unless the reason has the focus; returns whether it took the key. Arrows move between the
+    /// buttons.
     pub(crate) fn takes_digit(&mut self, key: &KeyEvent) -> bool {
         if self.focus == Stop::Reason {
             return false;
@@ -214,7 +214,7 @@ impl Confirm {
         let Some((_, number)) = &mut self.number else { return false };
         let event = Event::Key(*key);
         let taken = match to_input_request(&event) {
-            // A comma as the question writes it.
+            // A comma, as in the question.
             Some(InputRequest::InsertChar(',')) => true,
             Some(InputRequest::InsertChar(c)) if c.is_ascii_digit() => {
                 if number.value().len() < MOST_DIGITS {
@@ -239,17 +239,17 @@ impl Confirm {
         taken
     }
 
-    /// Enter does the act, or says what is missing.
+    /// Enter runs the command, or reports what is missing.
     pub(crate) fn on_yes(&self) -> bool {
         matches!(self.focus, Stop::Yes | Stop::Number)
     }
 
-    /// The letter for yes would do the act now.
+    /// The confirmation key would run the command now.
     pub(crate) fn takes_yes(&self) -> bool {
         self.number_missing().is_none() && !self.in_reason()
     }
 
-    /// Letters are text and no answer.
+    /// Letters are text, not answers.
     pub(crate) fn in_reason(&self) -> bool {
         self.focus == Stop::Reason
     }
@@ -259,7 +259,7 @@ impl Confirm {
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
-        // Tab goes to the reason first, as the field says: whoever types after it types no answer.
+        // Tab moves to the reason first, as the field says, so that typing there does not answer.
         let stops: &[Stop] = match (&self.number, &self.reason) {
             (Some(_), Some(_)) => &[Stop::Number, Stop::Reason, Stop::Yes, Stop::Cancel],
             (Some(_), None) => &[Stop::Number, Stop::Yes, Stop::Cancel],
@@ -271,19 +271,19 @@ impl Confirm {
         self.focus = stops.get((at + by) % stops.len()).copied().unwrap_or(Stop::Cancel);
     }
 
-    /// Types into the reason, where that has the focus.
+    /// Types into the reason, if it has the focus.
     pub(crate) fn type_in(&mut self, event: &Event) {
         if let Some(reason) = self.reason.as_mut().filter(|_| self.focus == Stop::Reason) {
             typed(reason, event);
         }
     }
 
-    /// The text that takes what is typed.
+    /// The focused text input.
     pub(crate) fn input(&self) -> Option<&Input> {
         self.reason.as_ref().filter(|_| self.in_reason())
     }
 
-    /// What was typed, if anything was.
+    /// The typed reason, if any.
     pub(crate) fn reason(&self) -> Option<String> {
         let reason = self.reason.as_ref()?.value().trim();
         (!reason.is_empty()).then(|| reason.to_owned())
@@ -300,36 +300,36 @@ impl Confirm {
         }
     }
 
-    /// Draws the question, with `word` for what it is about; says where the cursor stands, if anywhere.
+    /// Draws the question, with `word` for its subject; returns the cursor position, if any.
     pub(crate) fn draw(
         &self,
-        pen: &mut Pen<'_>,
+        canvas: &mut Canvas<'_>,
         theme: Theme,
         word: impl Fn(&str) -> String,
     ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
-        let width = pen.width().saturating_sub(4).min(66);
+        let width = canvas.width().saturating_sub(4).min(66);
         let text: Vec<Vec<String>> = self
             .lines
             .iter()
             .map(|line| {
                 let (line, room) = (word(line), usize::from(width.saturating_sub(6)));
-                // A line that fits stays as it is: counts stand below each other.
+                // A line that fits is kept as it is: counts are aligned.
                 if widgets::width(&line) <= room { vec![line] } else { wrap(&line, room) }
             })
             .collect();
         let rows: usize = text.iter().map(Vec::len).sum();
         let field = usize::from(self.reason.is_some()) + usize::from(self.number.is_some());
-        // Lines of one list stand together.
+        // Lines of one list stay together.
         let in_list = |place: usize| {
             let of_list = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
             of_list(self.lines.get(place)) && of_list(self.lines.get(place + 1))
         };
         let gaps = (0..text.len()).filter(|place| !in_list(*place)).count();
-        // Air between the sentences where there is room for it.
-        let airy = rows + gaps + 2 * field + 6 <= usize::from(pen.height());
+        // Blank lines between the sentences if there is room.
+        let airy = rows + gaps + 2 * field + 6 <= usize::from(canvas.height());
         let height = if airy { rows + gaps + 2 * field + 5 } else { rows + field + 3 };
-        let mut panel = panel(pen, theme, (width, height as u16), &word(&self.title));
+        let mut panel = panel(canvas, theme, (width, height as u16), &word(&self.title));
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let field_at = last.saturating_sub(if airy { 2 } else { 1 });
         let number_at = match self.reason {
@@ -347,7 +347,7 @@ impl Confirm {
         for (place, lines) in text.iter().enumerate() {
             for line in lines {
                 let style = if place == 0 { theme.strong() } else { Style::new() };
-                // In a window without room the first sentence and the buttons count.
+                // In a small window the first sentence and the buttons take precedence.
                 if y < end {
                     panel.text(3, y, line, style);
                 }
@@ -357,17 +357,17 @@ impl Confirm {
         }
         let mut number_cursor = None;
         if let Some((count, number)) = &self.number {
-            let (told, style) = if self.number_missing().is_some() {
+            let (shown, style) = if self.number_missing().is_some() {
                 (conventions::type_number(*count), theme.warn())
             } else if self.focus == Stop::Number {
                 (conventions::number_typed(*count), theme.good())
             } else {
                 (conventions::type_number(*count), theme.good())
             };
-            // What is typed stays where it is when the words before it become others.
+            // The input stays in place when the label before it changes.
             let both = [conventions::type_number(*count), conventions::number_typed(*count)];
             let cells = both.iter().map(|it| widgets::width(it)).max().unwrap_or(0);
-            let x = panel.text(3, number_at, &widgets::left(&told, cells, ""), style);
+            let x = panel.text(3, number_at, &widgets::left(&shown, cells, ""), style);
             let mut field = panel.part(x + 2, number_at, DIGITS, 1);
             let at = draw_input(&mut field, theme, number, true);
             number_cursor = at.filter(|_| !self.in_reason());

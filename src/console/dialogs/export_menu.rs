@@ -1,4 +1,4 @@
-//! The menu of exports: what is written, and where to. A letter or Enter takes a line of it.
+//! The export menu: what is written, and where to. A letter or Enter selects a line.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::{
     export::Format,
     text::export as words,
     theme::Theme,
-    widgets::{Extent, Pen, fit, right, width},
+    widgets::{Canvas, Extent, fit, right, width},
 };
 
 #[derive(Debug)]
 pub(crate) struct ExportMenu {
     cursor: usize,
-    /// Rows of the table, and of how many; `None` where the view has none.
+    /// Rows of the table and of the whole list; `None` if the view has no table.
     rows: Option<(usize, Extent)>,
     /// `None` is the working directory.
     dir: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct ExportMenu {
 
 /// Cells of the widest line.
 const WIDTH: u16 = 58;
-/// Cells for how many rows there are.
+/// Cells of the row count.
 const ROWS: usize = 26;
 
 impl ExportMenu {
@@ -32,7 +32,7 @@ impl ExportMenu {
         Self { cursor: 0, rows, dir: dir.map(|dir| dir.display().to_string()) }
     }
 
-    /// Formats that there is something for.
+    /// Formats that have content.
     fn open(&self) -> impl Iterator<Item = Format> + use<> {
         let rows = self.rows;
         Format::ALL.into_iter().filter(move |format| rows.is_some() || !format.is_of_table())
@@ -47,19 +47,19 @@ impl ExportMenu {
         self.open().nth(self.cursor)
     }
 
-    /// The format that a letter stands for, also one that there is nothing for: that is told.
+    /// The format with this letter, even if it has no content, which is then reported.
     pub(crate) fn of_letter(event: &Event) -> Option<Format> {
         let Event::Key(key) = event else { return None };
         let KeyCode::Char(letter) = key.code else { return None };
         Format::ALL.into_iter().find(|format| format.letter() == letter)
     }
 
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) {
-        let cells = pen.width().saturating_sub(4).min(WIDTH);
-        let mut panel = panel(pen, theme, (cells, Format::ALL.len() as u16 + 6), &words::TITLE);
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) {
+        let cells = canvas.width().saturating_sub(4).min(WIDTH);
+        let mut panel = panel(canvas, theme, (cells, Format::ALL.len() as u16 + 6), &words::TITLE);
         let inner = cells.saturating_sub(6);
         for (row, format) in Format::ALL.into_iter().enumerate() {
-            // A blank between the picture and the table.
+            // A blank line between screen and table formats.
             let y = row as u16 + 1 + u16::from(format.is_of_table());
             let mut line = panel.part(2, y, inner + 2, 1);
             let away = format.is_of_table() && self.rows.is_none();
@@ -85,7 +85,7 @@ impl ExportMenu {
     }
 }
 
-/// The end of a path, which tells more than its beginning.
+/// The end of a path, which is more specific than its beginning.
 fn tail(path: &str, cells: usize, theme: Theme) -> String {
     if width(path) <= cells {
         return path.to_owned();

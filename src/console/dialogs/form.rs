@@ -1,4 +1,4 @@
-//! Fields to type in, with what is wrong told under each.
+//! Text fields, each with its error below it.
 
 use ratatui::{crossterm::event::Event, style::Style};
 use seckill_engine::error::MAX_REASON;
@@ -9,32 +9,32 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{buttons, panel};
 use crate::{
     keymap::Action,
-    text::acts::CANCEL,
+    text::commands::CANCEL,
     theme::Theme,
-    widgets::{Pen, fit, left, plain, width, wrap},
+    widgets::{Canvas, fit, left, plain, width, wrap},
 };
 
-/// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
+/// Most characters of a field, as many as a reason in the log has; limits accidental pastes.
 pub(crate) const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]
 pub(crate) struct Field {
     label: Label,
     hint: Label,
-    /// What is known of what was typed; it stands in the place of the hint.
+    /// Live feedback on the input; replaces the hint.
     pub(crate) note: Option<String>,
     pub(crate) input: Input,
     pub(crate) fault: Option<String>,
 }
 
-/// Fields and two buttons; the focus is a number through all of them.
+/// Fields and two buttons; the focus is an index over all of them.
 #[derive(Debug)]
 pub(crate) struct Form {
     title: String,
     pub(crate) fields: Vec<Field>,
     submit: Label,
     focus: usize,
-    /// Somebody typed into it.
+    /// The user has typed into it.
     touched: bool,
 }
 
@@ -54,7 +54,7 @@ impl Form {
         self.fields.get(field).map_or("", |field| field.input.value())
     }
 
-    /// The last field and the submit button take Enter for the whole form.
+    /// On the last field and the submit button, Enter submits the form.
     pub(crate) fn at_submit(&self) -> bool {
         self.focus + 1 == self.fields.len() || self.focus == self.fields.len() + 1
     }
@@ -63,7 +63,7 @@ impl Form {
         self.focus == self.fields.len()
     }
 
-    /// Nothing is typed there, so that letters and arrows are free to move.
+    /// The focus is on a button, so letters and arrows can navigate.
     pub(crate) fn is_on_button(&self) -> bool {
         self.focus >= self.fields.len()
     }
@@ -82,8 +82,8 @@ impl Form {
         self.focus = field;
     }
 
-    /// Says at once what is wrong with what was typed; an empty field may wait.
-    pub(crate) fn tell(&mut self, fault: Option<&(usize, String)>) {
+    /// Shows an input error at once; an empty field is not an error yet.
+    pub(crate) fn show_fault(&mut self, fault: Option<&(usize, String)>) {
         for (place, field) in self.fields.iter_mut().enumerate() {
             let here = fault.filter(|(at, _)| *at == place).map(|(_, text)| text);
             let waits = field.input.value().trim().is_empty();
@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// What the form asks for, or `None` and the fault under its field, where the person is led.
+    /// Returns the parsed form, or `None` after moving the focus to the field with the error.
     pub(crate) fn settle<T>(&mut self, checked: Result<T, (usize, String)>) -> Option<T> {
         let (place, fault) = match checked {
             Ok(asked) => return Some(asked),
@@ -104,7 +104,7 @@ impl Form {
         None
     }
 
-    /// Types into the focused field; says whether the text changed.
+    /// Types into the focused field; returns whether the text changed.
     pub(crate) fn type_in(&mut self, event: &Event) -> bool {
         let changed =
             self.fields.get_mut(self.focus).is_some_and(|field| typed(&mut field.input, event));
@@ -112,7 +112,7 @@ impl Form {
         changed
     }
 
-    /// The text that has the focus; a button has none.
+    /// The focused field, unless a button has the focus.
     pub(crate) fn input(&self) -> Option<&Input> {
         self.fields.get(self.focus).map(|field| &field.input)
     }
@@ -121,20 +121,20 @@ impl Form {
         self.touched
     }
 
-    /// Draws the form with `notes` under its fields, in the rows that the `widest` of them take; says where the
-    /// cursor stands. Its height follows from the window, as long as no fault takes more than two rows: what is wrong
-    /// stands in the place of a hint.
+    /// Draws the form with `notes` under its fields, in the rows that the `widest` of them need; returns the cursor
+    /// position. The height depends on the window only, as long as no error takes more than two rows: an error replaces
+    /// the hint.
     pub(crate) fn draw(
         &self,
-        pen: &mut Pen<'_>,
+        canvas: &mut Canvas<'_>,
         theme: Theme,
         notes: &[String],
         widest: &[String],
     ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
-        let width = pen.width().saturating_sub(4).min(66);
+        let width = canvas.width().saturating_sub(4).min(66);
         let room = width.saturating_sub(LABEL + 6);
-        let told: Vec<Vec<String>> = self
+        let shown: Vec<Vec<String>> = self
             .fields
             .iter()
             .map(|field| match (&field.fault, &field.note) {
@@ -150,16 +150,16 @@ impl Form {
         let note_rows = wrapped(widest).len().max(notes.len());
         let rows = 2 * self.fields.len() + note_rows;
         let gaps = self.fields.len() + 3 + usize::from(note_rows > 0);
-        // A second line of a fault takes the row below its field; where there is none, one row is kept for it.
+        // The second line of an error takes the row below its field; if there is none, a row is reserved.
         let beyond = |lines: usize| -> usize {
-            told.iter().map(|told| told.len().saturating_sub(lines)).sum()
+            shown.iter().map(|shown| shown.len().saturating_sub(lines)).sum()
         };
-        let airy = rows + gaps + 3 + beyond(2) <= usize::from(pen.height());
+        let airy = rows + gaps + 3 + beyond(2) <= usize::from(canvas.height());
         let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
-        let mut panel = panel(pen, theme, (width, height as u16), &self.title);
+        let mut panel = panel(canvas, theme, (width, height as u16), &self.title);
         let mut cursor = None;
         let mut y = if airy { 2 } else { 1 };
-        for (place, (field, told)) in self.fields.iter().zip(told).enumerate() {
+        for (place, (field, shown)) in self.fields.iter().zip(shown).enumerate() {
             let focused = place == self.focus;
             let label = if focused { theme.key() } else { Style::new() };
             panel.text(3, y, &field.label, label);
@@ -167,10 +167,10 @@ impl Form {
             let at = draw_input(&mut line, theme, &field.input, true);
             cursor = if focused { at } else { cursor };
             let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
-            for (row, line) in (1..).zip(&told) {
+            for (row, line) in (1..).zip(&shown) {
                 panel.text(3 + LABEL, y + row, line, style);
             }
-            y += 1 + (told.len() as u16).max(1 + u16::from(airy));
+            y += 1 + (shown.len() as u16).max(1 + u16::from(airy));
         }
         for note in notes {
             panel.text(3, y, &note, Style::new());
@@ -183,12 +183,12 @@ impl Form {
     }
 }
 
-/// Whether a paste is more than a text has room for.
+/// Whether a paste exceeds the limit of a field.
 pub(crate) fn is_cut(input: &Input, event: &Event) -> bool {
     matches!(event, Event::Paste(text) if flat(text).nth(room(input)).is_some())
 }
 
-/// Applies a key or a paste to a text; says whether the text changed.
+/// Applies a key or a paste to a text; returns whether the text changed.
 pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
     let room = room(input);
     match event {
@@ -211,7 +211,7 @@ fn room(input: &Input) -> usize {
     MOST.saturating_sub(input.value().chars().count())
 }
 
-/// What of a paste goes into a text. A line break would be a control character in a title: it becomes a space.
+/// Sanitizes a paste: a line break would be a control character in a title and becomes a space.
 fn flat(paste: &str) -> impl Iterator<Item = char> {
     let mut before = ' ';
     let text = paste.trim_end_matches(['\r', '\n']).chars();
@@ -219,14 +219,14 @@ fn flat(paste: &str) -> impl Iterator<Item = char> {
     chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !steers(*c))
 }
 
-/// Draws a text over the full width of the pen, scrolled to its cursor; says where that stands.
+/// Draws a text over the full width, scrolled to its cursor; returns the cursor position.
 pub(crate) fn draw_input(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     input: &Input,
     underlined: bool,
 ) -> Option<(u16, u16)> {
-    let room = usize::from(pen.width());
+    let room = usize::from(canvas.width());
     let before: String = input.value().chars().take(input.cursor()).collect();
     let before = width(&before);
     let scroll = before.saturating_sub(room.saturating_sub(1));
@@ -242,10 +242,10 @@ pub(crate) fn draw_input(
     let style = Style::new();
     let style =
         if underlined { style.add_modifier(ratatui::style::Modifier::UNDERLINED) } else { style };
-    // What does not fit is simply scrolled out: an ellipsis would look like part of the text.
-    pen.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
+    // Overflow is scrolled out: an ellipsis would look like part of the text.
+    canvas.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
     let column = before.saturating_sub(skipped);
-    pen.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
+    canvas.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
 }
 
 #[cfg(test)]

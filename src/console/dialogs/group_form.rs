@@ -1,4 +1,5 @@
-//! The form of an act on the group: a place to go back to, or who gets entries. What it would do is looked at next.
+//! The form of a command on the group: a position to rewind to, or a consumer to transfer entries to. A preview
+//! follows.
 
 use crossterm::event::Event;
 use seckill_engine::group::{ClaimScope, GroupAct, To};
@@ -6,7 +7,7 @@ use seckill_engine::group::{ClaimScope, GroupAct, To};
 use super::Form;
 use crate::text::{self, stream::form as words};
 
-/// What is asked for.
+/// What the form asks for.
 #[derive(Debug)]
 enum Kind {
     Rewind { partition: Option<u16> },
@@ -26,20 +27,20 @@ impl GroupForm {
         Self { kind: Kind::Rewind { partition }, form }
     }
 
-    /// `title` names what is given; `to` is who might get it.
+    /// `title` names what is transferred; `to` lists possible receivers.
     pub(crate) fn claim(scope: ClaimScope, title: String, to: &str) -> Self {
         let form = Form::new(title, words::NEXT).field(words::RECEIVER, words::RECEIVER_HINT, to);
         Self { kind: Kind::Claim { scope }, form }
     }
 
-    /// A fault stands until the next key: it speaks of what was there when it was asked.
+    /// An error is shown until the next key: it refers to the state when it was checked.
     pub(crate) fn type_in(&mut self, event: &Event) {
         if self.form.type_in(event) {
             self.set_fault(None);
         }
     }
 
-    /// The act to look at, or the fault under its field.
+    /// The command to preview, or the error under its field.
     pub(crate) fn submit(&mut self) -> Option<GroupAct> {
         match self.act() {
             Ok(act) => Some(act),
@@ -51,8 +52,8 @@ impl GroupForm {
         }
     }
 
-    /// Where it counts, and that nothing is done yet.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// Where it applies, and that nothing is done yet.
+    pub(crate) fn notes(&self) -> Vec<String> {
         let place = match &self.kind {
             Kind::Rewind { partition } => Some(words::place(*partition)),
             Kind::Claim { .. } => None,

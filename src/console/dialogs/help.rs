@@ -1,4 +1,4 @@
-//! The help screen: the keymap, written out.
+//! The help screen: the keymap in full.
 
 use ratatui::text::{Line, Span};
 
@@ -7,13 +7,13 @@ use crate::{
     keymap::{Context, Key, table},
     text,
     theme::Theme,
-    widgets::{Pen, left},
+    widgets::{Canvas, left},
 };
 
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: usize,
-    /// Told in the lower edge.
+    /// Shown in the lower edge.
     foot: Option<String>,
 }
 
@@ -29,19 +29,19 @@ impl Help {
         self.scroll = if forward { self.scroll + 5 } else { self.scroll.saturating_sub(5) };
     }
 
-    pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) {
-        let wide = pen.width() >= 108;
-        let width = if wide { 116 } else { 70 }.min(pen.width().saturating_sub(2));
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) {
+        let wide = canvas.width() >= 108;
+        let width = if wide { 116 } else { 70 }.min(canvas.width().saturating_sub(2));
         let inner = usize::from(width.saturating_sub(6));
         let column = if wide { (inner - 3) / 2 } else { inner };
         let lines = lines(theme, column);
         let split = if wide { half(&lines) } else { lines.len() };
         let (first, second) = lines.split_at(split);
         let rows = first.len().max(second.len());
-        let height = (rows as u16 + 2).min(pen.height());
+        let height = (rows as u16 + 2).min(canvas.height());
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let mut panel = panel(pen, theme, (width, height), &text::HELP_TITLE);
+        let mut panel = panel(canvas, theme, (width, height), &text::HELP_TITLE);
         for (x, part) in [(3, first), (3 + column as u16 + 3, second)] {
             for (y, (_, line)) in part.iter().skip(self.scroll).take(visible).enumerate() {
                 panel.line(x, y as u16 + 1, line);
@@ -58,7 +58,7 @@ impl Help {
     }
 }
 
-/// Lines with a sign on each first one of a section.
+/// Lines, with a marker on the first line of each section.
 fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
     let mut lines = Vec::new();
     for context in Context::ALL {
@@ -85,7 +85,7 @@ fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
     lines
 }
 
-/// Where to break into two columns: at the section nearest to the middle.
+/// Where to split into two columns: at the section nearest to the middle.
 fn half(lines: &[(bool, Line<'_>)]) -> usize {
     let middle = lines.len() / 2;
     let heads = lines.iter().enumerate().filter(|(_, (head, _))| *head).map(|(at, _)| at);
@@ -98,15 +98,15 @@ mod tests {
     use crate::theme::Depth;
 
     #[test]
-    fn every_binding_is_told() {
+    fn every_binding_is_listed() {
         // The narrower of the two columns.
         let lines = lines(Theme::new(Depth::None, false), 53);
-        let told: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
+        let rows: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
         for binding in table() {
             let meaning = text::action(binding.action).1;
             let key = binding.keys[0].label();
             assert!(
-                told.iter().any(|line| line.starts_with(&key) && line.contains(meaning)),
+                rows.iter().any(|line| line.starts_with(&key) && line.contains(meaning)),
                 "{binding:?} is missing"
             );
         }

@@ -1,4 +1,4 @@
-//! The form of a launch: which sale, how many buyers, over how long, and after how many seconds.
+//! The form of a launch: sale, number of buyers, arrival time and countdown.
 
 use crossterm::event::Event;
 use seckill_engine::telemetry::snapshot::SaleLine;
@@ -13,8 +13,8 @@ use super::{
     sale_form::number,
 };
 use crate::{
-    director::{Launch, Target},
-    text::{director as words, forms},
+    launch::{Launch, Target},
+    text::{forms, launch as words},
 };
 
 const SALE: usize = 0;
@@ -22,7 +22,7 @@ const STOCK: usize = 1;
 const BUYERS: usize = 2;
 const WITHIN: usize = 3;
 const COUNTDOWN: usize = 4;
-/// Longest countdown, and longest time over which buyers come, in seconds.
+/// Longest countdown and longest arrival time, in seconds.
 const LONGEST: u64 = 3_600;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct LaunchForm {
 }
 
 impl LaunchForm {
-    /// With the planned sale that the person looks at, if it is one.
+    /// Starts with the planned sale on the screen, if any.
     pub(crate) fn new(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
         let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
         let form = Form::new(words::FORM.to_string(), forms::NEXT)
@@ -46,7 +46,7 @@ impl LaunchForm {
         launch
     }
 
-    /// Says by its title which planned sale the number means.
+    /// Shows the title of the planned sale with the typed number.
     fn name_sale(&mut self, sales: &[SaleLine]) {
         let found = numbered(self.form.value(SALE).trim()).and_then(|id| planned(id, sales));
         if let Some(field) = self.form.fields.get_mut(SALE) {
@@ -63,11 +63,11 @@ impl LaunchForm {
         if self.form.type_in(event) {
             self.name_sale(sales);
             let fault = self.checked(sales, now).err();
-            self.form.tell(fault.as_ref());
+            self.form.show_fault(fault.as_ref());
         }
     }
 
-    /// The launch, or the fault under its field.
+    /// The launch, or the error under its field.
     pub(crate) fn submit(&mut self, sales: &[SaleLine], now: Millis) -> Option<Launch> {
         let checked = self.checked(sales, now);
         self.form.settle(checked)
@@ -109,7 +109,7 @@ fn planned(id: VoucherId, sales: &[SaleLine]) -> Option<&SaleLine> {
     sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned)
 }
 
-/// A voucher's number, with or without its sign.
+/// A voucher number, with or without `#`.
 fn numbered(written: &str) -> Option<VoucherId> {
     written.strip_prefix('#').unwrap_or(written).parse().ok().map(VoucherId)
 }

@@ -1,6 +1,6 @@
-//! What lies over a view until it is answered: questions, forms, the palette, the help screen.
+//! Dialogs over a view: questions, forms, the palette, the help screen.
 //!
-//! A dialog holds what it is about as data. It does nothing by itself and never sees a Remote.
+//! A dialog holds its subject as data. It has no effects and no access to a Remote.
 
 mod confirm;
 mod export_menu;
@@ -25,9 +25,9 @@ pub(crate) use sale_form::SaleForm;
 use seckill_model::VoucherId;
 use tui_input::Input;
 
-use super::{keymap::Context, theme::Theme, widgets::Pen};
+use super::{keymap::Context, theme::Theme, widgets::Canvas};
 
-/// The one dialog that is open.
+/// The open dialog.
 #[derive(Debug)]
 pub(crate) enum Dialog {
     Confirm(Confirm),
@@ -43,18 +43,18 @@ pub(crate) enum Dialog {
 impl Dialog {
     pub(crate) fn context(&self) -> Context {
         match self {
-            // What is typed there is text, as in a form.
+            // Input there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
             _ if self.form().is_some_and(Form::is_on_button) => Context::Button,
             Self::Sale(_) | Self::Rush(_) | Self::Group(_) | Self::Launch(_) => Context::Form,
-            // A list with a cursor in either.
+            // Both are lists with a cursor.
             Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
         }
     }
 
-    /// The sale that it asks about, if it is about one that is there.
+    /// The existing sale that it is about, if any.
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self {
             Self::Confirm(confirm) => confirm.sale(),
@@ -63,7 +63,7 @@ impl Dialog {
         }
     }
 
-    /// Its fields and buttons, where it has any.
+    /// Its fields and buttons, if any.
     pub(crate) fn form(&self) -> Option<&Form> {
         match self {
             Self::Sale(sale) => Some(&sale.form),
@@ -74,7 +74,7 @@ impl Dialog {
         }
     }
 
-    /// The text that takes what is typed now.
+    /// The focused text input.
     pub(crate) fn input(&self) -> Option<&Input> {
         match self {
             Self::Confirm(confirm) => confirm.input(),
@@ -84,21 +84,21 @@ impl Dialog {
         }
     }
 
-    /// Draws over whatever is there; says where the cursor stands, if anywhere.
-    pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
+    /// Draws over the view; returns the cursor position, if any.
+    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
-            Self::Confirm(confirm) => confirm.draw(pen, theme, str::to_owned),
-            Self::Sale(sale) => sale.form.draw(pen, theme, &[], &[]),
-            Self::Rush(rush) => rush.form.draw(pen, theme, &rush.told(), &rush.widest()),
-            Self::Launch(launch) => launch.form.draw(pen, theme, &[], &[]),
-            Self::Group(group) => group.form.draw(pen, theme, &group.told(), &[]),
-            Self::Palette(palette) => palette.draw(pen, theme),
+            Self::Confirm(confirm) => confirm.draw(canvas, theme, str::to_owned),
+            Self::Sale(sale) => sale.form.draw(canvas, theme, &[], &[]),
+            Self::Rush(rush) => rush.form.draw(canvas, theme, &rush.notes(), &rush.widest()),
+            Self::Launch(launch) => launch.form.draw(canvas, theme, &[], &[]),
+            Self::Group(group) => group.form.draw(canvas, theme, &group.notes(), &[]),
+            Self::Palette(palette) => palette.draw(canvas, theme),
             Self::Help(help) => {
-                help.draw(pen, theme);
+                help.draw(canvas, theme);
                 None
             }
             Self::Export(menu) => {
-                menu.draw(pen, theme);
+                menu.draw(canvas, theme);
                 None
             }
         }
@@ -107,27 +107,27 @@ impl Dialog {
 
 /// A cleared, framed box of at most that size in the middle of the area.
 fn panel<'p>(
-    pen: &'p mut Pen<'_>,
+    canvas: &'p mut Canvas<'_>,
     theme: Theme,
     (width, height): (u16, u16),
     title: &str,
-) -> Pen<'p> {
-    let width = width.min(pen.width());
-    let height = height.min(pen.height());
-    let (x, y) = ((pen.width() - width) / 2, (pen.height() - height) / 2);
-    let mut panel = pen.part(x, y, width, height);
+) -> Canvas<'p> {
+    let width = width.min(canvas.width());
+    let height = height.min(canvas.height());
+    let (x, y) = ((canvas.width() - width) / 2, (canvas.height() - height) / 2);
+    let mut panel = canvas.part(x, y, width, height);
     panel.clear();
     panel.frame(title, theme.glyphs.ascii, theme.soft(), theme.strong());
     panel
 }
 
-/// Two buttons at the right of a row; the focused one is reversed.
-fn buttons(pen: &mut Pen<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
+/// Two right-aligned buttons; the focused one is reversed.
+fn buttons(canvas: &mut Canvas<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
     let wide = |label: &str| super::widgets::width(label) as u16 + 4;
-    let mut x = pen.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
+    let mut x = canvas.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
     for (place, label) in labels.into_iter().enumerate() {
         let style = if focus == Some(place) { theme.selected() } else { theme.soft() };
-        pen.text(x, y, &format!("[ {label} ]"), style);
+        canvas.text(x, y, &format!("[ {label} ]"), style);
         x += wide(label) + 2;
     }
 }

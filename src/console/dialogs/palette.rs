@@ -1,4 +1,4 @@
-//! The palette: an action by its name, for whom does not know the key yet.
+//! The command palette: runs an action by name.
 
 use ratatui::{crossterm::event::Event, style::Style};
 use tui_input::Input;
@@ -8,17 +8,17 @@ use crate::{
     keymap::{Action, key_of},
     text::{self, conventions},
     theme::Theme,
-    widgets::{Pen, fit, right, width},
+    widgets::{Canvas, fit, right, width},
 };
 
-/// What can be asked for.
+/// An entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) action: Action,
     pub(crate) name: &'static str,
-    /// Its name in the settings, which is found as well.
+    /// Its settings name, which also matches.
     pub(crate) alias: String,
-    /// Why it is not possible now.
+    /// Why it is unavailable.
     pub(crate) why: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Offer {
 pub(crate) struct Palette {
     input: Input,
     offers: Vec<Offer>,
-    /// How many of the first ones were used before.
+    /// Number of recently used entries at the start.
     recent: usize,
     cursor: usize,
 }
@@ -37,7 +37,7 @@ const NAME: u16 = 22;
 const KEY: u16 = 9;
 
 impl Palette {
-    /// All that is offered, what was used last first.
+    /// All entries, the most recently used first.
     pub(crate) fn new(mut offers: Vec<Offer>, used: &[Action]) -> Self {
         let place = |offer: &Offer| used.iter().position(|action| *action == offer.action);
         // Stable: the others keep the order of the keymap.
@@ -65,7 +65,7 @@ impl Palette {
         self.matches().get(self.cursor).copied()
     }
 
-    /// Offers that fit what was typed, the best first.
+    /// Matching entries, the best first.
     fn matches(&self) -> Vec<&Offer> {
         let wanted = self.input.value().trim().to_lowercase();
         let mut found: Vec<_> = self
@@ -78,15 +78,15 @@ impl Palette {
                 Some((cost?, offer))
             })
             .collect();
-        // Stable: equals keep their order. What was typed means something possible, where it can.
+        // Stable sort; available entries come before unavailable ones.
         found.sort_by_key(|(cost, offer)| (!wanted.is_empty() && offer.why.is_some(), *cost));
         found.into_iter().map(|(_, offer)| offer).collect()
     }
 
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
-        let rows = (self.offers.len() as u16 + 4).min(16).min(pen.height().saturating_sub(2));
-        let wide = pen.width().saturating_sub(4).min(74);
-        let mut panel = panel(pen, theme, (wide, rows), &text::PALETTE_TITLE);
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
+        let rows = (self.offers.len() as u16 + 4).min(16).min(canvas.height().saturating_sub(2));
+        let wide = canvas.width().saturating_sub(4).min(74);
+        let mut panel = panel(canvas, theme, (wide, rows), &text::PALETTE_TITLE);
         let inner = wide.saturating_sub(6);
         panel.text(3, 1, ":", theme.key());
         let cursor = draw_input(
@@ -128,14 +128,14 @@ impl Palette {
     }
 }
 
-/// What it costs to read `wanted` into a name, the letters in their order: nothing at its beginning, little at the
-/// beginnings of words and for letters side by side. `None` where a letter is missing.
+/// The cost of matching `wanted` as a subsequence of a name: free at its beginning, cheap at word starts and for
+/// adjacent letters. `None` if a letter is missing.
 fn score(name: &str, wanted: &str) -> Option<u32> {
     const WORD: u32 = 2;
     const INSIDE: u32 = 12;
     let letters: Vec<char> = name.chars().collect();
     let begins = |at: usize| at == 0 || letters.get(at - 1).is_some_and(|c| !c.is_alphanumeric());
-    // Cost of having read all letters so far, the last one at that place.
+    // Cost of having matched all letters so far, by the position of the last one.
     let mut ends: Vec<Option<u32>> = vec![None; letters.len()];
     for (place, c) in wanted.chars().filter(|c| !c.is_whitespace()).enumerate() {
         let mut next = vec![None; letters.len()];

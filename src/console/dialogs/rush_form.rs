@@ -1,17 +1,17 @@
-//! The form of a rush of simulated buyers; it tells the exact plan while one types.
+//! The form of a rush; it shows the exact plan while the user types.
 
 use crossterm::event::Event;
 use seckill_engine::{command::RushPlan, telemetry::snapshot::SaleLine};
 use seckill_model::VoucherId;
 
 use super::{Form, sale_form::number};
-use crate::text::{acts::rush_plan, forms as words, sale_name};
+use crate::text::{commands::rush_plan, forms as words, sale_name};
 
 const BUYERS: usize = 0;
 const REPEAT: usize = 1;
 /// Most buyers of one rush.
 pub(super) const MOST_BUYERS: u64 = 10_000_000;
-/// Where nothing is known of the stock.
+/// Default if the stock is unknown.
 const USUAL_BUYERS: u64 = 20_000;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct RushForm {
 }
 
 impl RushForm {
-    /// Ten buyers for each piece make a rush that is worth watching.
+    /// Ten buyers per piece by default.
     pub(crate) fn new(sale: &SaleLine) -> Self {
         let buyers = match sale.initial {
             0 => USUAL_BUYERS,
@@ -34,40 +34,40 @@ impl RushForm {
         Self { voucher: sale.voucher_id, form }
     }
 
-    /// The sale that it is about.
+    /// The sale of the rush.
     pub(crate) fn voucher(&self) -> VoucherId {
         self.voucher
     }
 
     pub(crate) fn type_in(&mut self, event: &Event) {
         if self.form.type_in(event) {
-            self.tell();
+            self.refresh();
         }
     }
 
-    /// The plan, or the faults under their fields.
+    /// Updates the plan, or the errors under the fields.
     pub(crate) fn submit(&mut self) -> Option<RushPlan> {
-        self.tell();
+        self.refresh();
         if let Some(place) = self.form.fields.iter().position(|field| field.fault.is_some()) {
             self.form.focus(place);
         }
         self.plan().ok()
     }
 
-    /// The plan in words, or that there is none.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// The plan as text.
+    pub(crate) fn notes(&self) -> Vec<String> {
         match self.plan() {
             Ok(plan) => rush_plan(&plan),
             Err(_) => vec![words::NO_PLAN.to_string()],
         }
     }
 
-    /// The words of the largest plan that there can be.
+    /// The text of the largest possible plan.
     pub(crate) fn widest(&self) -> Vec<String> {
         rush_plan(&RushPlan { repeat: 1.0, ..RushPlan::new(self.voucher, MOST_BUYERS) })
     }
 
-    fn tell(&mut self) {
+    fn refresh(&mut self) {
         let faults = [self.buyers().err(), self.percent().err()];
         for (field, fault) in self.form.fields.iter_mut().zip(faults) {
             field.fault = fault;

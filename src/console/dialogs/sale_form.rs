@@ -11,7 +11,7 @@ const STOCK: usize = 1;
 const LIMIT: usize = 2;
 const BEGIN: usize = 3;
 const END: usize = 4;
-/// What most sales allow a user.
+/// The default limit per user.
 const USUAL_LIMIT: &str = "1";
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl SaleForm {
     pub(crate) fn type_in(&mut self, event: &Event, now: Millis) {
         if self.form.type_in(event) {
             let fault = self.checked(now).err();
-            self.form.tell(fault.as_ref());
+            self.form.show_fault(fault.as_ref());
         }
     }
 
-    /// The sale, or the fault under its field.
+    /// The sale, or the error under its field.
     pub(crate) fn submit(&mut self, now: Millis) -> Option<NewSale> {
         let checked = self.checked(now);
         self.form.settle(checked)
@@ -73,7 +73,7 @@ impl SaleForm {
     }
 }
 
-/// A whole number, also with separators as the screen shows them.
+/// Parses a whole number, also with the separators of the screen.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
     plain.parse().map_err(|_| words::no_number(text.trim()))
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_stand_under_their_field() {
+    fn errors_are_below_their_field() {
         let place = |values| {
             let mut sale = filled(values);
             assert!(sale.submit(Millis::now()).is_none());

@@ -1,8 +1,8 @@
-//! Exports: the picture on the screen, or the loaded rows of its table, as a file. How either looks is told by
-//! the formats beside this file; what stands in a table is told by its view.
+//! Exports of the screen, or of the loaded rows of its table, to a file. The formats are in the files beside this one;
+//! the content of a table comes from its view.
 //!
-//! The state only makes what is to be written ([`App::export`]); the loop writes it on a thread of its own,
-//! so that a slow disk makes no key wait.
+//! The state only builds the content ([`App::export`]); the event loop writes it on a separate thread, so that a slow
+//! disk delays no key.
 
 mod screen;
 mod svg;
@@ -28,10 +28,10 @@ use super::{
     widgets::{Extent, Sheet},
 };
 
-/// Where files go, as the command line calls it.
+/// The command-line name of the export directory.
 pub(crate) const DIR_FLAG: &str = "--export-dir";
 
-/// How an export is written.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -42,10 +42,10 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// In the order of the menu.
+    /// In menu order.
     pub(crate) const ALL: [Self; 5] = [Self::Text, Self::Ansi, Self::Svg, Self::Csv, Self::Json];
 
-    /// The key that stands for it in the menu.
+    /// Its key in the menu.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Text => 't',
@@ -56,7 +56,7 @@ impl Format {
         }
     }
 
-    /// The end of a file's name.
+    /// The file extension.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Text => "txt",
@@ -67,21 +67,21 @@ impl Format {
         }
     }
 
-    /// Whether it is about the table and not about the picture.
+    /// Whether it exports the table, not the screen.
     pub(crate) fn is_of_table(self) -> bool {
         matches!(self, Self::Csv | Self::Json)
     }
 }
 
-/// A file that is to be written.
+/// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
     /// `None` is the working directory.
     dir: Option<PathBuf>,
-    /// Name without its end.
+    /// Name without extension.
     stem: String,
     format: Format,
-    /// Of a table, its rows, and of how many.
+    /// For a table, its rows and the rows of the whole list.
     rows: Option<(usize, Extent)>,
     pub(super) body: String,
 }
@@ -94,24 +94,24 @@ pub(crate) enum ExportError {
         why: io::Error,
     },
     Taken(PathBuf),
-    /// The table can't be told in this format.
+    /// The table cannot be represented in this format.
     Unmade(io::Error),
     BrokenOff,
 }
 
-/// A file that was written.
+/// A written file.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) path: PathBuf,
-    /// Of a table, its rows, and of how many.
+    /// For a table, its rows and the rows of the whole list.
     pub(crate) rows: Option<(usize, Extent)>,
 }
 
-/// Exports of one second and one view before it is told that there are too many.
+/// Exports of one view within one second before the next is rejected.
 const MOST_ALIKE: u32 = 100;
 
 impl Export {
-    /// Writes a file that was not there before, and says where.
+    /// Writes a new file, and returns its path.
     fn write(&self) -> Saved {
         let dir = self.dir.as_deref().unwrap_or(Path::new("."));
         let extension = self.format.extension();
@@ -126,7 +126,7 @@ impl Export {
                 Ok(mut file) => {
                     let written = file.write_all(self.body.as_bytes()).and_then(|()| file.flush());
                     if written.is_err() {
-                        // Half a file would look like a whole one.
+                        // A partial file would look complete.
                         let _ = std::fs::remove_file(&path);
                     }
                     written.map_err(wrong)?;
@@ -141,14 +141,14 @@ impl Export {
     }
 }
 
-/// What came of an export.
+/// The outcome of an export.
 pub(super) type Saved = Result<Written, ExportError>;
 
-/// Exports that are being written.
+/// Exports in progress.
 #[derive(Debug, Default)]
 pub(super) struct Saver(FuturesUnordered<JoinHandle<Saved>>);
 
-/// How long the end of the console waits for a file.
+/// How long the console waits for a file before it exits.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 impl Saver {
@@ -158,7 +158,7 @@ impl Saver {
         }
     }
 
-    /// The next one that was written; never, while there is none.
+    /// The next finished export; pending forever while there is none.
     pub(super) async fn next(&mut self) -> Saved {
         match self.0.next().await {
             Some(saved) => saved.unwrap_or(Err(ExportError::BrokenOff)),
@@ -166,20 +166,20 @@ impl Saver {
         }
     }
 
-    /// Lets what was begun come to its end, if that is soon.
+    /// Waits for exports in progress, up to a limit.
     pub(super) async fn finish(mut self) {
         let _ = tokio::time::timeout(LAST_WRITE, async { while self.0.next().await.is_some() {} })
             .await;
     }
 }
 
-/// One row of a table in one line of JSON, as the file of the table has it.
+/// One table row as a line of JSON, as in an export of the table.
 pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
     table::row(sheet, at)
 }
 
 impl App {
-    /// Makes an export of what is on the screen.
+    /// Builds an export of the screen.
     pub(super) fn export(&mut self, format: Format) {
         let mut rows = None;
         let body = if format.is_of_table() {
@@ -224,7 +224,7 @@ impl App {
     }
 }
 
-/// A time that can be part of a name, and sorts as it should.
+/// A timestamp for file names that sorts chronologically.
 fn stamp(now: Millis, zone: &TimeZone) -> String {
     let full = now.date_time(zone);
     let digits: String = full.chars().filter(char::is_ascii_digit).collect();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told() {
+    fn obstacles_are_reported() {
         let error = export(Path::new("/nowhere/at/all")).write().unwrap_err();
         let error = text::export::failed(&error);
         assert!(

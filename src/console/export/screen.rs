@@ -1,4 +1,4 @@
-//! A picture as lines of text, plain or with its colours as escape sequences.
+//! The screen as lines of text, plain or with colours as escape sequences.
 
 use ratatui::{
     buffer::{Buffer, Cell},
@@ -7,7 +7,7 @@ use ratatui::{
 
 use crate::widgets::width;
 
-/// The cells of a row that begin something; those under the right half of a wide character are left out.
+/// The visible cells of a row, without the right halves of wide characters.
 pub(super) fn row(buffer: &Buffer, y: u16) -> impl Iterator<Item = (u16, &Cell)> {
     let area = buffer.area;
     let mut free = area.x;
@@ -55,7 +55,7 @@ pub(super) fn ansi(buffer: &Buffer) -> String {
     text
 }
 
-/// The numbers of a cell's look, from nothing on.
+/// The SGR parameters of a cell's style, starting from a reset.
 fn look(cell: &Cell) -> String {
     let mut numbers = "0".to_owned();
     let modifiers = [
@@ -126,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_told_and_taken_back() {
-        let told = "\x1b[0;96m火锅\x1b[0m x\n\n\x1b[0;1;38;2;1;2;3;48;5;9mok\x1b[0m\n";
-        assert_eq!(ansi(&picture()), told);
+    fn colours_are_set_and_reset() {
+        let text = "\x1b[0;96m火锅\x1b[0m x\n\n\x1b[0;1;38;2;1;2;3;48;5;9mok\x1b[0m\n";
+        assert_eq!(ansi(&picture()), text);
         let mut parser = vt100::Parser::new(4, 8, 0);
-        parser.process(told.replace('\n', "\r\n").as_bytes());
+        parser.process(text.replace('\n', "\r\n").as_bytes());
         assert!(parser.screen().contents().starts_with("火锅 x"));
     }
 }

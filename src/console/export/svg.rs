@@ -1,5 +1,5 @@
-//! A picture as SVG that looks alike everywhere: no font of its own, and nothing that depends on one.
-//! Bars, dots of a chart and lines are drawn as shapes; each run of text is held to its cells.
+//! The screen as SVG that looks the same everywhere, without depending on a font. Bars, braille dots and lines are
+//! drawn as shapes; each run of text is fitted to its cells.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -14,26 +14,26 @@ use crate::{
     widgets::width,
 };
 
-/// A cell, and the margin around all of them.
+/// Size of a cell, and the margin.
 const WIDE: f64 = 8.4;
 const HIGH: f64 = 18.0;
 const MARGIN: f64 = 14.0;
 const FONT_SIZE: u32 = 14;
-/// Where letters stand in their cell.
+/// Text metrics within a cell.
 const BASE: f64 = 13.5;
 const FONTS: &str = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Noto Sans Mono CJK SC', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', 'WenQuanYi Micro Hei', monospace";
 
-/// Paper and text where the theme leaves them to the terminal.
+/// Default background and text colours if the theme leaves them to the terminal.
 const DARK: (Rgb, Rgb) = ((0x14, 0x16, 0x1b), (0xd7, 0xdc, 0xe2));
 const LIGHT: (Rgb, Rgb) = ((0xfd, 0xfc, 0xfa), (0x22, 0x26, 0x2c));
 
 pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
-    let (paper, ink) = if light { LIGHT } else { DARK };
+    let (paper, writer) = if light { LIGHT } else { DARK };
     let first = buffer.content.first().and_then(|cell| rgb(cell.bg));
     let paper = first.unwrap_or(paper);
     let (columns, rows) = (f64::from(buffer.area.width), f64::from(buffer.area.height));
     let (w, h) = (columns * WIDE + 2.0 * MARGIN, rows * HIGH + 2.0 * MARGIN);
-    let mut canvas = Canvas { paper, ink, ..Canvas::default() };
+    let mut canvas = Canvas { paper, writer, ..Canvas::default() };
     for (line, y) in (buffer.area.y..buffer.area.bottom()).enumerate() {
         let mut run = Run::default();
         for (x, cell) in row(buffer, y) {
@@ -61,11 +61,11 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
     svg
 }
 
-/// What is drawn so far, from the back to the front; paths of one colour are one shape.
+/// Accumulated shapes from back to front; paths of one colour are one shape.
 #[derive(Default)]
 struct Canvas {
     paper: Rgb,
-    ink: Rgb,
+    writer: Rgb,
     behind: String,
     strip: Option<Strip>,
     shapes: BTreeMap<Rgb, String>,
@@ -73,7 +73,7 @@ struct Canvas {
     letters: String,
 }
 
-/// Neighbouring cells with the same colour behind them.
+/// Adjacent cells with the same background.
 struct Strip {
     line: usize,
     begin: usize,
@@ -81,7 +81,7 @@ struct Strip {
     color: Rgb,
 }
 
-/// Letters of one look that stand beside each other.
+/// Adjacent characters of one style.
 #[derive(Default)]
 struct Run {
     x: u16,
@@ -97,10 +97,10 @@ struct Look {
 }
 
 impl Canvas {
-    /// Text and paper of a cell.
+    /// Text and background colour of a cell.
     fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
         let own = |color: Color, own: Rgb| rgb(color).unwrap_or(own);
-        let (mut on, mut under) = (own(cell.fg, self.ink), own(cell.bg, self.paper));
+        let (mut on, mut under) = (own(cell.fg, self.writer), own(cell.bg, self.paper));
         if cell.modifier.contains(Modifier::REVERSED) {
             (on, under) = (under, on);
         }
@@ -148,8 +148,7 @@ impl Canvas {
         }
     }
 
-    /// Colours what is behind a cell, in one piece with its neighbours: between two pieces a hair of paper
-    /// would show.
+    /// Fills the background of a cell, merged with its neighbours: gaps between shapes would be visible.
     fn under(&mut self, x: u16, cells: usize, line: usize, color: Rgb) {
         let from = usize::from(x);
         match &mut self.strip {
@@ -176,7 +175,7 @@ impl Canvas {
         );
     }
 
-    /// Writes a run, each of its letters in its cell whatever the font.
+    /// Writes a run, with each character in its cell whatever the font.
     fn end(&mut self, run: &mut Run, line: usize) {
         let Run { x, text, look } = std::mem::take(run);
         let (text, Some(look)) = (text.trim_end(), look) else { return };
@@ -193,7 +192,7 @@ impl Canvas {
         );
     }
 
-    /// Writes one sign in the middle of its cells: fonts differ most in these.
+    /// Writes one character centred in its cells: fonts differ most in these.
     fn sign(&mut self, x: u16, cells: usize, line: usize, symbol: &str, look: Look) {
         let middle = (f64::from(x) + cells as f64 / 2.0) * WIDE;
         let base = line as f64 * HIGH + BASE;
@@ -234,8 +233,7 @@ fn draw_shade(c: char, left: f64, top: f64, path: &mut String) -> bool {
     c == '░' && rectangle(path, left, top + 3.0, WIDE, HIGH - 6.0)
 }
 
-/// Blocks from the left or the lower edge, in eighths. Bars lie in their row with air above and below, so
-/// that those of two rows do not touch.
+/// Blocks from the left or lower edge, in eighths. Bars are inset, so that those of adjacent rows do not touch.
 fn draw_block(c: char, left: f64, top: f64, path: &mut String) -> bool {
     let code = u32::from(c);
     match code {
@@ -277,13 +275,13 @@ fn draw_line(c: char, left: f64, top: f64, path: &mut String) -> bool {
     let (right, bottom) = (left + WIDE, top + HIGH);
     let (x, y) = (left + WIDE / 2.0, top + HIGH / 2.0);
     let ends = [(x, top), (right, y), (x, bottom), (left, y)];
-    let mut told = arms.into_iter().zip(ends).filter(|(is, _)| *is).map(|(_, end)| end);
+    let mut points = arms.into_iter().zip(ends).filter(|(is, _)| *is).map(|(_, end)| end);
     if matches!(c, '╭' | '╮' | '╰' | '╯') {
-        if let (Some((ax, ay)), Some((bx, by))) = (told.next(), told.next()) {
+        if let (Some((ax, ay)), Some((bx, by))) = (points.next(), points.next()) {
             let _ = write!(path, "M{ax:.1} {ay:.1}Q{x:.1} {y:.1} {bx:.1} {by:.1}");
         }
     } else {
-        for (ex, ey) in told {
+        for (ex, ey) in points {
             let _ = write!(path, "M{x:.1} {y:.1}L{ex:.1} {ey:.1}");
         }
     }
@@ -294,7 +292,7 @@ fn hex((r, g, b): Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// A mixture: 0 is `one`, 1 is `other`.
+/// Mixes two colours: 0 is `one`, 1 is `other`.
 fn between(one: Rgb, other: Rgb, share: f64) -> Rgb {
     let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
     (mix(one.0, other.0), mix(one.1, other.1), mix(one.2, other.2))
@@ -308,7 +306,7 @@ fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '&' => safe.push_str("&amp;"),
             '"' => safe.push_str("&quot;"),
-            // XML has no room for these.
+            // Invalid in XML.
             '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             c => safe.push(c),
         }

@@ -1,23 +1,23 @@
-//! A table as CSV or JSON: every loaded row that the filter lets through, in full. JSON tells whether there are
-//! others; a table of CSV has no place for that, so the answer on the screen tells it.
+//! A table as CSV or JSON: every loaded row that matches the filter, in full. JSON states whether there are further
+//! rows; CSV cannot, so the status line does.
 //!
-//! What stands there may come from anybody who writes into the stream, and goes into a spreadsheet or a
-//! terminal: no cell becomes a formula, and no control character survives.
+//! Content may come from any writer of the stream, and is opened in spreadsheets and terminals: no cell becomes a
+//! formula, and no control character is kept.
 
 use seckill_model::{Millis, harmless_json, steers};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use crate::widgets::{Extent, Sheet, Value};
 
-/// Columns of ids: names, however many digits they have.
+/// Columns of IDs, which are text whatever their digits.
 const IDS: [&str; 7] = ["ID", "ENTRY", "LETTER", "ORDER", "USER", "SALE", "TOKEN"];
-/// Columns of spans, which are written in milliseconds and say so.
+/// Columns of durations, exported in milliseconds.
 const SPANS: [&str; 5] = ["AGE", "IDLE", "LEASE", "HELD", "TOOK"];
 
-/// What a text on the screen means.
+/// The value of a text on the screen.
 fn meant(text: &str, title: &str, numeric: bool) -> Value {
     let text = text.trim();
-    // The sign on the screen for what there is none of.
+    // The placeholder for a missing value.
     if matches!(text, "" | "-") {
         return Value::Nothing;
     }
@@ -31,7 +31,7 @@ fn meant(text: &str, title: &str, numeric: bool) -> Value {
     }
 }
 
-/// The name of a column in a file, with the unit of what stands there.
+/// The name of a column in a file, with its unit.
 fn name(title: &str) -> String {
     let name = title.trim().to_lowercase().replace(' ', "_");
     match title {
@@ -41,7 +41,7 @@ fn name(title: &str) -> String {
     }
 }
 
-/// Columns that say something, with their names.
+/// Exported columns with their names.
 fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
     let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| (at, name(title)));
     named
@@ -77,7 +77,7 @@ pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A text as a cell that is harmless in a spreadsheet.
+/// Escapes a text for spreadsheets.
 fn cell(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
@@ -87,14 +87,14 @@ fn cell(text: &str) -> String {
             plain.push(c);
         }
     }
-    // What a spreadsheet would calculate, also where its keyboard writes these signs wide.
+    // Formula prefixes, including their full-width forms.
     if plain.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
         plain.insert(0, '\'');
     }
     plain
 }
 
-/// A row with its names, in the order of the columns.
+/// A row with its column names, in order.
 struct Row<'a> {
     sheet: &'a Sheet,
     columns: &'a [(usize, String)],
@@ -114,9 +114,9 @@ impl Serialize for Row<'_> {
 #[derive(Serialize)]
 struct Document<'a> {
     view: &'a str,
-    /// When the picture was taken, in milliseconds since 1970.
+    /// When the snapshot was taken, in Unix milliseconds.
     taken_ms: i64,
-    /// Rows of the whole list, where somebody counted them.
+    /// Rows of the whole list, if known.
     total: Option<u64>,
     /// Some of them were not loaded.
     more: bool,
@@ -132,7 +132,7 @@ pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Resu
     serde_json::to_string_pretty(&document).map(|text| harmless_json(&text) + "\n")
 }
 
-/// One row in one line, with the same names and values as in the document.
+/// One row in one line, with the names and values of the whole document.
 pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
     let (cells, columns) = (sheet.rows.get(at)?, columns(sheet));
     let row = serde_json::to_string(&Row { sheet, columns: &columns, cells }).ok()?;

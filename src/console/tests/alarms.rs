@@ -1,4 +1,4 @@
-//! Alarms stand whole in the smallest complete window, in each language.
+//! Alarms fit in the smallest full window, in each language.
 
 use seckill_engine::{
     error::{BrokerError, RedisReason, SqlReason, StoreError},
@@ -33,7 +33,7 @@ pub(super) fn full() -> Said {
     Said::of(&Unread::Redis(BrokerError::Unwilling(RedisReason::Quoted(words))))
 }
 
-/// Each kind with figures and errors as they come in earnest.
+/// Each kind with realistic figures and errors.
 fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
     let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
@@ -120,17 +120,17 @@ fn closed_up(text: &str) -> String {
 }
 
 #[test]
-fn each_alarm_stands_whole_at_80_columns() {
+fn each_alarm_fits_in_80_columns() {
     let mut cut = Vec::new();
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for kind in kinds() {
-            let told = text::alarm(&kind).words;
-            let mut picture = normal();
-            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-            let screen = Bench::new(picture).text(80, 24);
-            if !closed_up(&screen).contains(&closed_up(&told)) {
-                cut.push(format!("{}: {told}", width(&told)));
+            let text = text::alarm(&kind).words;
+            let mut snapshot = normal();
+            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+            let screen = Bench::new(snapshot).text(80, 24);
+            if !closed_up(&screen).contains(&closed_up(&text)) {
+                cut.push(format!("{}: {text}", width(&text)));
             }
         }
     }
@@ -154,7 +154,7 @@ fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
     kind
 }
 
-/// The cell at which the words of the first alarm begin, on whatever layout.
+/// The cell at which the text of the first alarm begins, in any layout.
 fn words_at(screen: &str) -> Vec<usize> {
     let keys = ["Press", "按 4", "按 3", "按 8", "按 5"];
     let keys =
@@ -176,10 +176,10 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
                 for presents in [false, true] {
                     let places = [(3_000, 2), (12_000, 86), (119_000, 1_204), (7_100_000, 999_999)]
                         .map(|(age_ms, count)| {
-                            let mut picture = normal();
+                            let mut snapshot = normal();
                             let kind = later(&kind, age_ms, count);
-                            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-                            let mut bench = Bench::new(picture);
+                            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+                            let mut bench = Bench::new(snapshot);
                             bench.app.presenter.on = presents;
                             words_at(&bench.text(w, h))
                         });
@@ -194,21 +194,21 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 }
 
 #[test]
-fn of_an_error_that_is_too_long_only_the_error_is_cut() {
+fn only_the_error_of_a_long_alarm_is_truncated() {
     for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单暂存在消息流中")]
     {
         set_thread_language(lang);
-        let mut picture = normal();
+        let mut snapshot = normal();
         let kind = AlarmKind::SqlAway {
             error: Said::of(&sql_away(SqlReason::Quoted("the disk is full and so on ".repeat(20)))),
         };
-        picture.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
-        let screen = Bench::new(picture).text(80, 24);
+        snapshot.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
+        let screen = Bench::new(snapshot).text(80, 24);
         assert!(screen.contains(words), "{screen}");
     }
 }
 
-/// Dead letters beside a loss, a change that Redis did not take, and a Redis that takes no writes.
+/// Dead letters beside a loss, a rejected change, and a Redis that rejects writes.
 fn crowded() -> Vec<Alarm> {
     let keys = ["orders", "dead", "watermark list", "watermark", "sale:1", "stock:1"];
     let kinds = [
@@ -240,18 +240,18 @@ fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
 
 #[test]
 fn each_alarm_has_a_row_before_one_has_two() {
-    let mut told = String::new();
+    let mut text = String::new();
     for (w, h) in [(60, 15), (80, 24), (120, 36)] {
         for alarms in [crowded(), crowded()[2..4].to_vec(), crowded()[2..].to_vec()] {
-            told.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
+            text.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
         }
     }
-    assert_screen("attention", &told);
+    assert_screen("attention", &text);
 }
 
 #[test]
-fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
-    let told = |buyers, promised, refused, unknown, pending| {
+fn a_loss_shows_its_outcome_and_the_key() {
+    let shown = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
         text::alarm(&AlarmKind::RedisForgot {
             losses: RecentLosses { at, keys, buyers, promised, refused, unknown, archived: 0 },
@@ -260,19 +260,19 @@ fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
         .words
     };
     assert_eq!(
-        told(0, 18, 0, 0, 0),
+        shown(0, 18, 0, 0, 0),
         "Redis lost data: 18 orders re-added to the stream.  No action needed."
     );
     assert_eq!(
-        told(0, 0, 2, 0, 0),
+        shown(0, 0, 2, 0, 0),
         "Redis lost data: 2 promises cannot be fulfilled.  Press 5 to list them."
     );
     assert_eq!(
-        told(1, 0, 0, 0, 6),
+        shown(1, 0, 0, 0, 6),
         "Redis lost data: 1 buyer restored.  Press 4 then A to recover the rest."
     );
     assert_eq!(
-        told(1, 0, 0, 9, 0),
+        shown(1, 0, 0, 9, 0),
         "Redis lost data: 1 buyer restored, 9 buyers may be missing.  Press 0 for the event."
     );
 }

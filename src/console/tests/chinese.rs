@@ -1,4 +1,4 @@
-//! The same pictures in Chinese: every view, the help, the palette, each question and each form.
+//! The same screens in Chinese: every view, the help, the palette, each question and each form.
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     theme::{Depth, Theme},
-    widgets::Pen,
+    widgets::Canvas,
 };
 
 type Scene = (&'static str, fn() -> Snapshot);
@@ -49,7 +49,7 @@ const VIEWS: [(&str, &str); 6] = [
     ("locks", "6"),
     ("jobs", "8"),
 ];
-/// What is opened, by its keys, on which picture.
+/// What is opened, by its keys, on which snapshot.
 const OPENED: [Opened; 28] = [
     ("help", normal, "?"),
     ("palette", normal, ":"),
@@ -81,17 +81,17 @@ const OPENED: [Opened; 28] = [
     ("no_match", normal, "2/x\n"),
 ];
 
-/// The sale that runs is held.
+/// The active sale is paused.
 fn paused() -> Snapshot {
-    let mut picture = normal();
-    for sale in picture.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
+    let mut snapshot = normal();
+    for sale in snapshot.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
         sale.phase = Phase::Paused;
     }
-    picture
+    snapshot
 }
 
-fn opened(picture: Snapshot, keys: &str) -> Bench {
-    let mut bench = Bench::new(picture);
+fn opened(snapshot: Snapshot, keys: &str) -> Bench {
+    let mut bench = Bench::new(snapshot);
     for key in keys.chars() {
         if key == '\n' {
             bench.press(KeyCode::Enter);
@@ -109,14 +109,14 @@ fn opened(picture: Snapshot, keys: &str) -> Bench {
     bench
 }
 
-/// Texts that are cut: in the dialog where one is open, for what lies below it is covered by chance.
+/// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
     let theme = bench.app.theme;
     let buffer = match &mut bench.app.dialog {
         Some(dialog) => {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             let area = buffer.area;
-            dialog.draw(&mut Pen::new(&mut buffer, area), theme);
+            dialog.draw(&mut Canvas::new(&mut buffer, area), theme);
             buffer
         }
         None => bench.draw(width, height),
@@ -124,12 +124,12 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
     buffer.content.iter().filter(|cell| cell.symbol() == "…").count()
 }
 
-/// Each picture in both languages; what is cut in Chinese has to be cut in English as well.
-fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
+/// Each screen in both languages; what is truncated in Chinese has to be truncated in English as well.
+fn both(name: &str, snapshot: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
     for &(width, height) in sizes {
         let read = |lang| {
             set_thread_language(lang);
-            let mut bench = opened(picture(), keys);
+            let mut bench = opened(snapshot(), keys);
             (bench.text(width, height), cut(&mut bench, (width, height)))
         };
         let (_, english) = read(Lang::En);
@@ -142,25 +142,25 @@ fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)])
 #[test]
 fn every_view() {
     for (view, key) in VIEWS {
-        for (scene, picture) in SCENES {
-            both(&format!("{view}_{scene}"), picture, key, &SIZES_OF_VIEWS);
+        for (scene, snapshot) in SCENES {
+            both(&format!("{view}_{scene}"), snapshot, key, &SIZES_OF_VIEWS);
         }
     }
 }
 
 #[test]
 fn all_that_opens() {
-    for (name, picture, keys) in OPENED {
-        both(name, picture, keys, &SIZES);
+    for (name, snapshot, keys) in OPENED {
+        both(name, snapshot, keys, &SIZES);
     }
 }
 
 #[test]
 fn what_opens_is_a_question_about_what_was_meant() {
     set_thread_language(Lang::Zh);
-    for (name, picture, keys) in OPENED {
+    for (name, snapshot, keys) in OPENED {
         if name.starts_with("confirm_") || name.starts_with("form_") {
-            let text = opened(picture(), keys).text(120, 36);
+            let text = opened(snapshot(), keys).text(120, 36);
             assert!(text.contains("[ 取消 ]"), "{name}: {text}");
         }
     }
@@ -181,7 +181,7 @@ fn frozen() {
 #[test]
 fn every_alarm() {
     set_thread_language(Lang::Zh);
-    let mut picture = normal();
+    let mut snapshot = normal();
     let place = "127.0.0.1:6379".to_owned();
     let error = Said::of(&Unread::RedisSilent(place, 1_500));
     let away = Said::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
@@ -248,12 +248,12 @@ fn every_alarm() {
     ];
     let mut seen = Vec::new();
     for kind in kinds {
-        picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-        let text = Bench::new(picture.clone()).text(80, 24);
-        let told = text.lines().skip_while(|line| !line.contains("告警")).take(4);
-        seen.extend(told.map(str::to_owned));
+        snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+        let text = Bench::new(snapshot.clone()).text(80, 24);
+        let shown = text.lines().skip_while(|line| !line.contains("告警")).take(4);
+        seen.extend(shown.map(str::to_owned));
     }
-    picture.alarms = alarms(&picture, None);
+    snapshot.alarms = alarms(&snapshot, None);
     assert_screen("alarms_zh", &seen.join("\n"));
 }
 
@@ -291,17 +291,17 @@ fn ascii_glyphs_leave_the_words_as_they_are() {
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
 }
 
-/// What is no word of the program: names, units, what one types, and what the picture holds of its own.
+/// Latin words that are not texts of the console: names, units, input, and data of the snapshot.
 const NAMES: &[&str] = &[
     "Redis", "redis", "sqlite", "SQL", "sql", "ID", "UTC", "Tab", "Enter", "Esc", "Space", "XACK",
     "XCLAIM", "INSERT", "INTO", "on", "seckill", "audit", "ms", "kim", "lee", "max", "PgUp",
     "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "job", "every", "order", "recount",
     // A line of an older version.
-    "sale", // Titles and the words of servers.
+    "sale", // Titles and errors of servers.
     "hot", "pot", "off", "milk", "tea", "cinema", "ticket", "noodles", "disk", "error",
 ];
 
-/// Words in Latin letters that are no names. What holds figures or signs of its own is an id.
+/// Words in Latin letters that are not names. Words with digits or symbols are IDs.
 pub(super) fn english(screen: &str) -> Vec<String> {
     let apart = |sign: char| {
         sign.is_whitespace() || !sign.is_ascii() || ['(', ')', ',', '\'', '"'].contains(&sign)
@@ -316,10 +316,10 @@ fn no_view_has_english_on_it() {
     set_thread_language(Lang::Zh);
     let scenes: [Scene; 2] = [("normal", normal), ("outage", outage)];
     let mut faults = Vec::new();
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for view in "1234567890".chars() {
             for detail in ["", "l"] {
-                let mut bench = opened(picture(), &format!("{view}{detail}"));
+                let mut bench = opened(snapshot(), &format!("{view}{detail}"));
                 let found = english(&bench.text(120, 36));
                 if !found.is_empty() {
                     faults.push(format!("{scene} {view}{detail}: {found:?}"));

@@ -1,4 +1,4 @@
-//! A sale is chosen by a key, a click or an act; to look at the sales chooses none.
+//! A sale is chosen by a key, a click or a command; looking at the sales chooses none.
 
 use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use seckill_engine::{
@@ -13,7 +13,7 @@ use seckill_model::{Phase, VoucherId};
 use super::fixture::{Bench, empty, sale};
 use crate::dialogs::Dialog;
 
-/// A planned sale above five that run, of which none sells by its rate.
+/// A planned sale above five active ones, of which none has a rate.
 fn quiet() -> Snapshot {
     let running = (1..=5).rev().map(|id| sale(id, "milk tea", Phase::Running, 100, 90));
     let planned = sale(6, "hot soup", Phase::Planned, 50, 50);
@@ -24,14 +24,14 @@ fn quiet() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-/// The header names that one.
+/// The header names that sale.
 fn names(bench: &mut Bench, id: u64, why: &str) {
     let text = bench.text(120, 36);
     let header = text.lines().next().unwrap_or_default();
     assert!(header.contains(&format!("#{id} ")), "{why}: {header}");
 }
 
-/// Header and stage speak of that one.
+/// Header and presenter layout show that sale.
 fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
     names(bench, id, why);
     assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
@@ -43,9 +43,9 @@ fn to_look_at_the_sales_chooses_none() {
     speaks_of(&mut bench, 5, "at first");
     bench.keys("2");
     names(&mut bench, 6, "commands act on the row under the cursor");
-    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "the stage has no cursor");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "the presenter layout has no cursor");
     bench.show(quiet());
-    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "a picture later");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "a snapshot later");
     bench.keys("1");
     speaks_of(&mut bench, 5, "back on the Overview");
     let pointer = bench.app.theme.glyphs.pointer;
@@ -73,10 +73,10 @@ fn a_key_a_click_and_enter_choose() {
     speaks_of(&mut bench, 6, "a click on the row where the cursor stands");
 }
 
-/// On the first row with that text.
-fn click(bench: &mut Bench, told: &str) {
+/// Clicks the first row with that text.
+fn click(bench: &mut Bench, shown: &str) {
     let text = bench.text(120, 36);
-    let row = text.lines().skip(1).position(|line| line.contains(told)).unwrap() as u16 + 1;
+    let row = text.lines().skip(1).position(|line| line.contains(shown)).unwrap() as u16 + 1;
     let kind = MouseEventKind::Down(MouseButton::Left);
     let click = MouseEvent { kind, column: 20, row, modifiers: KeyModifiers::NONE };
     bench.app.on_event(&Event::Mouse(click));
@@ -84,17 +84,17 @@ fn click(bench: &mut Bench, told: &str) {
 
 #[test]
 fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
-    for told in ["#4  milk", "#2  milk"] {
+    for text in ["#4  milk", "#2  milk"] {
         let mut bench = Bench::new(quiet());
         bench.keys("2m/running");
         bench.press(KeyCode::Enter);
-        let mut picture = quiet();
-        picture.sales[1].phase = Phase::Paused;
-        bench.show(picture);
+        let mut snapshot = quiet();
+        snapshot.sales[1].phase = Phase::Paused;
+        bench.show(snapshot);
         assert_eq!(bench.app.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
-        click(&mut bench, told);
+        click(&mut bench, text);
         let chosen = bench.app.sales.chosen;
-        assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(told));
+        assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(text));
     }
 }
 
@@ -104,9 +104,9 @@ fn enter_on_the_overview_opens_the_sale_that_it_speaks_of() {
     bench.keys("2jjj1");
     bench.press(KeyCode::Enter);
     assert_eq!(bench.app.sales.pointed(), Some(VoucherId(3)), "the chosen one");
-    let mut picture = quiet();
-    picture.sales[4].funnel.admitted.per_second = 9.0;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = quiet();
+    snapshot.sales[4].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(snapshot);
     bench.keys("21");
     speaks_of(&mut bench, 2, "it sells");
     bench.press(KeyCode::Enter);
@@ -170,7 +170,7 @@ fn several_rushes_are_halted_by_the_row() {
     assert_eq!(bench.sent()[0], Command::StopRush(VoucherId(4)));
 }
 
-/// The sale of the question that is open, as its command has it.
+/// The sale of the open question, as its command has it.
 fn asked(bench: &Bench) -> Option<VoucherId> {
     bench.app.dialog.as_ref().and_then(Dialog::sale)
 }
@@ -178,12 +178,12 @@ fn asked(bench: &Bench) -> Option<VoucherId> {
 #[test]
 fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
     let selling = |id: u64| {
-        let mut picture = quiet();
-        for sale in &mut picture.sales {
+        let mut snapshot = quiet();
+        for sale in &mut snapshot.sales {
             let sells = sale.voucher_id == VoucherId(id);
             sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
         }
-        picture
+        snapshot
     };
     for key in ["E", "P", "R"] {
         let mut bench = Bench::new(quiet());
@@ -192,13 +192,17 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
         // Buyers of another process.
         bench.show(selling(3));
         names(&mut bench, 4, "it is chosen");
-        assert_eq!(bench.app.presented(), Some(VoucherId(3)), "the stage shows what sells");
+        assert_eq!(
+            bench.app.presented(),
+            Some(VoucherId(3)),
+            "the presenter layout shows the active sale"
+        );
         bench.keys(key);
         assert_eq!(asked(&bench), Some(VoucherId(4)));
         bench.show(selling(2));
         names(&mut bench, 4, "it is asked about");
     }
-    // A rush from here changes no target either.
+    // A rush from here does not change the target either.
     let rush = RushLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
     let mut bench = Bench::new(quiet());
     bench.keys("2jj1");
@@ -213,9 +217,9 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
 
 #[test]
 fn without_a_choice_a_command_leads_to_the_sale_that_the_header_names() {
-    let mut picture = quiet();
-    picture.sales[3].funnel.admitted.per_second = 9.0;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = quiet();
+    snapshot.sales[3].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(snapshot);
     names(&mut bench, 3, "it sells");
     bench.keys("E");
     assert!(bench.app.dialog.is_none(), "several are open");

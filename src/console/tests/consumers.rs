@@ -1,4 +1,4 @@
-//! Consumers of the group on the screen, and entries of which nobody knows what became of them.
+//! Consumers of the group on the screen, and entries whose fate is unknown.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use super::{
 };
 
 #[test]
-fn what_nobody_looked_at_or_knows_is_told_as_such() {
-    let mut picture = flowing();
-    for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
+fn unchecked_and_unknown_entries_are_labelled() {
+    let mut snapshot = flowing();
+    for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault, line.holder) = (Some(false), None, None);
         line.holding = match number {
             199 => Holding::Acknowledged,
@@ -25,7 +25,7 @@ fn what_nobody_looked_at_or_knows_is_told_as_such() {
         };
         line.dead = Some(false).filter(|_| number != 199);
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3l");
     let text = bench.text(120, 36);
     assert!(text.contains("pending node-d/1 unknown"), "{text}");
@@ -34,13 +34,13 @@ fn what_nobody_looked_at_or_knows_is_told_as_such() {
 }
 
 #[test]
-fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
-    let mut picture = partitioned(false);
+fn commands_on_a_consumer_apply_to_all_partitions() {
+    let mut snapshot = partitioned(false);
     let part = |partition, name: &str, alive, pending| GroupConsumer {
         partition,
         ..consumer(name, alive, pending)
     };
-    picture.entries.consumers = vec![
+    snapshot.entries.consumers = vec![
         part(0, "node-b/1", false, 0),
         part(1, "node-b/1", false, 5),
         // The single row with the least is of the node with the most.
@@ -49,7 +49,7 @@ fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
         part(0, "node-c/1", true, 7),
         part(1, "node-c/1", true, 8),
     ];
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3cD");
     assert!(bench.said().contains("node-b/1 holds 5 entries"), "{}", bench.said());
     assert!(bench.sent().is_empty());

@@ -1,4 +1,4 @@
-//! What holds in every table: filter, order, copies, the mouse, large counts, and keys of one's own.
+//! Features of every table: filter, order, copies, the mouse, large counts, and custom keys.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -28,7 +28,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn esc_takes_a_message_away_before_it_leaves_the_view() {
+fn esc_dismisses_a_message_before_it_leaves_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("6Z");
     assert!(bench.said().contains("has no function here"), "{}", bench.said());
@@ -39,14 +39,14 @@ fn esc_takes_a_message_away_before_it_leaves_the_view() {
 }
 
 #[test]
-fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
+fn a_question_that_opens_by_itself_ignores_keys_meant_for_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("4A");
     bench.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     let asked = bench.app.now;
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    // The person was about to copy a row.
+    // The user was about to copy a row.
     bench.app.now = asked.plus(100);
     bench.keys("y");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
@@ -68,11 +68,11 @@ fn every_table_is_filtered_alike() {
         ('8', "paused", "1 of 3"),
         ('8', "!paused !done", "1 of 3"),
     ];
-    for (view, filter, told) in counts {
+    for (view, filter, expected) in counts {
         let mut bench = Bench::new(poisoned());
         bench.keys(&format!("{view}/{filter}"));
         let text = bench.text(120, 36);
-        assert!(text.contains(told), "{view} {filter}: {text}");
+        assert!(text.contains(expected), "{view} {filter}: {text}");
         bench.press(KeyCode::Enter);
         bench.press(KeyCode::Esc);
         assert!(!bench.text(120, 36).contains(&format!("/{filter}")), "{view}");
@@ -84,7 +84,7 @@ fn ids(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
+fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
     let mut bench = Bench::new(normal());
     bench.keys("2jk");
     bench.text(120, 36);
@@ -98,7 +98,7 @@ fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
     bench.keys("r");
     let text = bench.text(120, 36);
     assert!(text.contains("ID↓"), "{text}");
-    // The act is about the row that was chosen, wherever that went.
+    // The command applies to the row that was chosen, wherever that moved.
     bench.keys("Ey");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
     for _ in 0..8 {
@@ -126,7 +126,7 @@ fn what_is_read_in_pages_is_not_ordered_and_says_why() {
 }
 
 #[test]
-fn a_copy_is_told_and_holds_no_control_character() {
+fn a_copy_is_reported_and_has_no_control_characters() {
     let mut hostile = normal();
     hostile.sales[2].title = "a\x1b[31m\u{202e}火锅\r\n".to_owned();
     let mut bench = Bench::new(hostile);
@@ -144,7 +144,7 @@ fn a_copy_is_told_and_holds_no_control_character() {
 
 #[test]
 fn a_copy_in_tmux_says_what_it_needs() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "copied: 9; tmux forwards it only with 'set -s set-clipboard on'"),
         (Lang::Zh, "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
     ] {
@@ -152,7 +152,7 @@ fn a_copy_in_tmux_says_what_it_needs() {
         let mut bench = Bench::new(normal());
         bench.app.in_tmux = true;
         bench.keys("2jjy");
-        assert_eq!(bench.said(), told);
+        assert_eq!(bench.said(), expected);
         assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
         bench.keys("w");
         assert!(bench.said().contains("tmux"), "{}", bench.said());
@@ -183,7 +183,7 @@ fn the_mouse_chooses_only_while_it_is_on() {
     bench.text(120, 36);
     mouse(&mut bench, MouseEventKind::ScrollUp, 20, 9);
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
-    // A question is answered with keys.
+    // Questions are answered with keys only.
     bench.keys("E");
     bench.text(120, 36);
     for y in 0..36 {
@@ -198,7 +198,7 @@ fn the_mouse_chooses_only_while_it_is_on() {
 }
 
 #[test]
-fn a_large_act_wants_its_number_typed() {
+fn a_large_command_requires_its_number() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4A");
     bench.sent();
@@ -214,7 +214,7 @@ fn a_large_act_wants_its_number_typed() {
     bench.keys("y");
     assert!(bench.sent().is_empty(), "a paste is no typing");
     bench.keys("9");
-    // It is edited as a field of a form is.
+    // It is edited like a form field.
     let held = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
     bench.app.on_event(&held('u'));
     bench.keys("2049");
@@ -240,7 +240,7 @@ fn few_letters_are_put_back_without_a_number() {
 }
 
 #[test]
-fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
+fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
     let mut bench = Bench::new(normal());
     bench.keys("2:return stock");
     assert!(bench.text(120, 36).contains("in Dead letters"), "{}", bench.text(120, 36));
@@ -259,7 +259,7 @@ fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
 
 #[test]
 fn a_long_paste_is_cut_with_a_word() {
-    let told = |bench: &mut Bench| {
+    let shown = |bench: &mut Bench| {
         bench.text(120, 36).contains("the pasted text was truncated to 1,000 characters")
     };
     for keys in ["N", ":", "2jkE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
@@ -268,23 +268,23 @@ fn a_long_paste_is_cut_with_a_word() {
             bench.press(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
         }
         bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(!told(&mut bench), "{keys}: there is room for it");
+        assert!(!shown(&mut bench), "{keys}: there is room for it");
         bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(told(&mut bench), "{keys}: {}", bench.text(120, 36));
+        assert!(shown(&mut bench), "{keys}: {}", bench.text(120, 36));
         bench.press(KeyCode::Backspace);
-        assert!(!told(&mut bench), "{keys}: until the next key");
+        assert!(!shown(&mut bench), "{keys}: until the next key");
     }
-    // Where nothing is typed nothing is cut.
+    // Without input nothing is truncated.
     for keys in ["2", "x", "?", "8P"] {
         let mut bench = Bench::new(normal());
         bench.keys(keys);
         bench.app.on_event(&Event::Paste("锅".repeat(2_000)));
-        assert!(!told(&mut bench), "{keys}");
+        assert!(!shown(&mut bench), "{keys}");
     }
 }
 
 #[test]
-fn what_is_said_stands_above_the_line_of_a_filter() {
+fn messages_are_above_the_filter_input() {
     let mut bench = Bench::new(normal());
     bench.keys("6/job");
     bench.app.on_event(&Event::Paste("x".repeat(2_000)));
@@ -344,7 +344,7 @@ fn two_keys_may_change_places() {
 }
 
 #[test]
-fn bad_keys_are_told_one_by_one() {
+fn invalid_keys_are_reported_one_by_one() {
     let cases = [
         ("fly = \"a\"", "unknown action 'fly'"),
         ("mark = \"hyper-x\"", "'mark': 'hyper-x' is not a key"),
@@ -358,45 +358,45 @@ fn bad_keys_are_told_one_by_one() {
         ("cancel = []", "'cancel' has no key left"),
         ("quit-now = \"x\"", "also applies while text is typed"),
     ];
-    for (text, told) in cases {
-        assert!(fault(text).contains(told), "{text}: {}", fault(text));
+    for (text, expected) in cases {
+        assert!(fault(text).contains(expected), "{text}: {}", fault(text));
     }
-    // The first fault in the text, not in the alphabet.
+    // The first error in the text, not in alphabetical order.
     let at = keys("quit = []\naccept = \"E\"").check().map_err(|fault| fault.at);
     assert_eq!(at, Err(0));
     assert!(toml::from_str::<Keys>("mark = 5").is_err());
 }
 
 #[test]
-fn nothing_that_steers_a_terminal_reaches_the_screen() {
+fn no_control_character_reaches_the_screen() {
     const HOSTILE: &str =
         "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
-    let mut picture = poisoned();
-    for sale in &mut picture.sales {
+    let mut snapshot = poisoned();
+    for sale in &mut snapshot.sales {
         sale.title = HOSTILE.to_owned();
     }
-    for line in &mut picture.pending.lines {
+    for line in &mut snapshot.pending.lines {
         line.consumer = HOSTILE.to_owned();
         line.fault = Some(HOSTILE.into());
         line.verdict = None;
     }
-    for line in std::sync::Arc::make_mut(&mut picture.letters.lines) {
+    for line in std::sync::Arc::make_mut(&mut snapshot.letters.lines) {
         line.reason = HOSTILE.into();
         line.consumer = HOSTILE.to_owned();
         line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
     }
-    for lock in &mut picture.locks.locks {
+    for lock in &mut snapshot.locks.locks {
         (lock.name, lock.node) = (HOSTILE.to_owned(), HOSTILE.to_owned());
         (lock.task, lock.owner) = (HOSTILE.to_owned(), HOSTILE.to_owned());
     }
-    for job in &mut picture.jobs {
+    for job in &mut snapshot.jobs {
         (job.name, job.about) = (HOSTILE.to_owned(), HOSTILE.to_owned());
         job.schedule = HOSTILE.to_owned();
         for run in &mut job.runs {
             (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
         }
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for view in ["1", "2", "4", "5", "6", "8"] {
         for keys in ["", "l", "y", "w", "/\u{202e}"] {
             bench.keys(view);
@@ -417,7 +417,7 @@ fn nothing_that_steers_a_terminal_reaches_the_screen() {
 }
 
 #[test]
-fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
+fn the_log_is_sorted_and_the_stream_keeps_its_order() {
     let mut bench = Bench::new(normal());
     bench.keys("0");
     bench.draw(120, 36);
@@ -434,25 +434,25 @@ fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
 }
 
 #[test]
-fn a_switched_job_is_what_the_answer_said_until_a_picture_agrees() {
+fn a_paused_job_shows_the_reply_until_a_snapshot_agrees() {
     let mut bench = Bench::new(normal());
     bench.keys("8Py");
     let sent = bench.sent();
     let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
     let (job, paused) = (job.clone(), *paused);
     bench.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
-    let told = |bench: &Bench| {
+    let shown = |bench: &Bench| {
         let all = &bench.app.shown.jobs;
         all.iter().find(|it| it.name == job).map(|it| it.paused)
     };
-    assert_eq!(told(&bench), Some(paused));
-    // A picture that was read before the answer.
+    assert_eq!(shown(&bench), Some(paused));
+    // A snapshot that was read before the reply.
     bench.show(normal());
-    assert_eq!(told(&bench), Some(paused));
+    assert_eq!(shown(&bench), Some(paused));
     bench.keys("Py");
     assert_eq!(bench.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
-    // Nobody is believed for ever.
+    // The reply expires.
     bench.app.now = bench.app.now.plus(60_000);
     bench.show(normal());
-    assert_eq!(told(&bench), Some(!paused));
+    assert_eq!(shown(&bench), Some(!paused));
 }

@@ -1,4 +1,4 @@
-//! A sale from the form to the answer: asked about, sent once, and nothing typed is lost.
+//! Creating a sale, from the form to the reply: confirmed, sent once, and no input is lost.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::dialogs::Dialog;
 
-/// Fills the form in, up to the question.
+/// Fills in the form, up to the question.
 fn asked(values: [&str; 5]) -> Bench {
     let mut bench = Bench::new(normal());
     bench.keys("N");
@@ -39,13 +39,13 @@ fn soup() -> Command {
 }
 
 #[test]
-fn nothing_is_created_without_a_yes() {
+fn nothing_is_created_without_confirmation() {
     let mut bench = asked(["hot soup", "50", "2", "", ""]);
     assert!(bench.sent().is_empty(), "the form leads to a question");
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
     let text = bench.text(120, 36);
-    for told in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
-        assert!(text.contains(told), "{told}: {text}");
+    for shown in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
+        assert!(text.contains(shown), "{shown}: {text}");
     }
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");
@@ -53,7 +53,7 @@ fn nothing_is_created_without_a_yes() {
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);
-    // For the log, as any act that it tells of.
+    // For the log, as any audited command.
     bench.press(KeyCode::Tab);
     bench.keys("drill");
     bench.press(KeyCode::Enter);
@@ -78,14 +78,14 @@ fn a_sale_that_is_on_its_way_is_not_sent_twice() {
     assert!(!bench.text(120, 36).contains("hot soup"), "the form is a new one");
     bench.keys("noodles");
     bench.press(KeyCode::Esc);
-    // What a launch has created says nothing about the form.
+    // A sale created by a launch does not affect the form.
     bench.app.on_answer((soup(), Ok(Ok(Reply::SaleCreated(VoucherId(13))))));
     bench.keys("N");
     assert!(bench.text(120, 36).contains("noodles"), "what was typed is kept");
 }
 
 #[test]
-fn what_was_refused_is_in_the_form_again() {
+fn rejected_input_is_restored_in_the_form() {
     let mut bench = asked(["hot soup", "50", "2", "", ""]);
     bench.keys("y");
     bench.sent();
@@ -95,7 +95,7 @@ fn what_was_refused_is_in_the_form_again() {
 }
 
 #[test]
-fn the_question_tells_the_window() {
+fn the_question_shows_the_sale_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };

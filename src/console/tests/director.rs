@@ -1,4 +1,4 @@
-//! A launch: armed, called off, fired, and what happens when anything is not as it was.
+//! A launch: armed, aborted, fired, and what happens if anything has changed.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -14,18 +14,18 @@ use seckill_model::{
 use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
 use crate::dialogs::{Dialog, LaunchForm};
 
-/// What happens to a picture meanwhile.
+/// A change of the snapshot meanwhile.
 type Change = fn(&mut Snapshot);
 
 const TEA: VoucherId = VoucherId(9);
 
-/// Picks the planned sale and fills the form in, up to the question.
+/// Selects the planned sale and fills in the form, up to the question.
 fn asked(bench: &mut Bench) {
     bench.keys("2jjL");
     for _ in 0..5 {
         bench.press(KeyCode::Tab);
     }
-    // From the Cancel button back to the last field, which takes Enter for the form.
+    // From the Cancel button back to the last field, where Enter submits the form.
     bench.press(KeyCode::BackTab);
     bench.press(KeyCode::Enter);
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
@@ -54,17 +54,17 @@ fn rush() -> Command {
 }
 
 #[test]
-fn nothing_is_armed_without_a_yes() {
+fn nothing_is_armed_without_confirmation() {
     let mut bench = Bench::new(normal());
     asked(&mut bench);
     let text = bench.text(120, 36);
-    for told in [
+    for shown in [
         "10 s after you confirm, by the Redis clock:",
         "#9 starts with 2,000 pieces, before its planned time.",
         "Then 20,000 buyers come within 10 s",
         "press H to cancel",
     ] {
-        assert!(text.contains(told), "{told}: {text}");
+        assert!(text.contains(shown), "{shown}: {text}");
     }
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_none() && bench.app.director.launch.is_none());
@@ -73,7 +73,7 @@ fn nothing_is_armed_without_a_yes() {
 }
 
 #[test]
-fn what_is_armed_stands_in_the_top_line_of_every_view() {
+fn an_armed_launch_is_in_the_top_line_of_every_view() {
     let mut bench = armed();
     later(&mut bench, 2_000);
     for view in "1234567809".chars().filter(|view| *view != '9') {
@@ -88,7 +88,7 @@ fn what_is_armed_stands_in_the_top_line_of_every_view() {
     assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("LAUNCH 00:08"));
     bench.keys("tf");
     later(&mut bench, 7_000);
-    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a frozen picture stops no countdown");
+    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a paused display stops no countdown");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert!(bench.said().starts_with("✔ load test"), "{}", bench.said());
 }
 
-/// A launch of 500 pieces is typed in, and asks whether it is meant.
+/// Fills in a launch of 500 pieces, up to the question.
 fn soup_asked() -> Bench {
     let mut bench = Bench::new(normal());
     bench.keys("L");
@@ -141,7 +141,7 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
 }
 
 #[test]
-fn a_launch_that_is_called_off_has_done_nothing() {
+fn an_aborted_launch_has_no_effect() {
     let mut bench = armed();
     bench.keys("H");
     assert!(bench.text(80, 24).contains("Cancel the launch?"));
@@ -159,14 +159,14 @@ fn a_launch_that_is_called_off_has_done_nothing() {
 }
 
 #[test]
-fn it_fires_before_its_time_only_after_a_yes() {
+fn it_fires_early_only_after_confirmation() {
     let mut bench = armed();
     bench.keys("F");
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.director.armed().is_some());
     bench.keys("Fy");
     assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
-    // The countdown was quicker than the answer: it is done once.
+    // The countdown was faster than the answer: it fires once.
     let mut bench = armed();
     bench.keys("F");
     later(&mut bench, 10_000);
@@ -176,29 +176,29 @@ fn it_fires_before_its_time_only_after_a_yes() {
 }
 
 #[test]
-fn it_is_called_off_where_the_sale_is_not_as_it_was() {
-    let gone = |picture: &mut Snapshot| picture.sales.retain(|it| it.voucher_id != TEA);
-    let ended = |picture: &mut Snapshot| picture.sales[2].phase = Phase::Ended;
-    let more = |picture: &mut Snapshot| picture.sales[2].initial += 1;
-    let earlier = |picture: &mut Snapshot| picture.sales[2].begin = Some(NOW.plus(5_000));
+fn it_is_aborted_if_the_sale_has_changed() {
+    let gone = |snapshot: &mut Snapshot| snapshot.sales.retain(|it| it.voucher_id != TEA);
+    let ended = |snapshot: &mut Snapshot| snapshot.sales[2].phase = Phase::Ended;
+    let more = |snapshot: &mut Snapshot| snapshot.sales[2].initial += 1;
+    let earlier = |snapshot: &mut Snapshot| snapshot.sales[2].begin = Some(NOW.plus(5_000));
     let cases: [(Change, &str); 4] = [
         (gone, "the sale is no longer listed"),
         (ended, "the sale is no longer in the planned state"),
         (more, "the stock changed from 2,000 to 2,001"),
         (earlier, "the sale starts by itself before the countdown ends"),
     ];
-    for (change, told) in cases {
-        // Also while an older picture is looked at.
+    for (change, expected) in cases {
+        // Also while an older snapshot is shown.
         for keys in ["", "f"] {
             let mut bench = armed();
             bench.keys(keys);
-            let mut picture = normal();
-            change(&mut picture);
-            bench.show(picture);
+            let mut snapshot = normal();
+            change(&mut snapshot);
+            bench.show(snapshot);
             let text = bench.text(160, 36);
-            assert!(text.contains(told) && text.contains("nothing was started"), "{text}");
+            assert!(text.contains(expected) && text.contains("nothing was started"), "{text}");
             later(&mut bench, 20_000);
-            assert!(bench.sent().is_empty(), "{told}");
+            assert!(bench.sent().is_empty(), "{expected}");
         }
     }
 }
@@ -226,7 +226,7 @@ fn a_sale_that_does_not_open_gets_no_buyers() {
 }
 
 #[test]
-fn a_halt_while_the_sale_opens_lets_nobody_in() {
+fn stopping_while_the_sale_opens_admits_no_buyers() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
@@ -241,7 +241,7 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
     bench.keys("y");
     bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
-    // Its buyers came meanwhile: that is another question.
+    // Its buyers arrived meanwhile: that is another question.
     let mut bench = armed();
     bench.keys("H");
     later(&mut bench, 10_000);
@@ -254,23 +254,23 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
 }
 
 #[test]
-fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
+fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
     bench.answer(Ok(opened(SaleState::Running)));
     bench.sent();
-    let mut picture = normal();
-    picture.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
-    picture.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
-    bench.show(picture);
+    let mut snapshot = normal();
+    snapshot.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
+    snapshot.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
+    bench.show(snapshot);
     bench.keys("H");
     assert!(bench.text(120, 36).contains("1,100 of 22,000 requests sent"));
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty(), "Cancel has the focus");
     bench.keys("Hy");
     assert_eq!(bench.sent(), [Command::StopRush(TEA), Command::PauseSale(TEA)]);
-    // A rush that nobody armed is stopped alike.
+    // A rush without a launch is stopped in the same way.
     let mut bench = Bench::new(rushing());
     bench.keys("Hy");
     assert_eq!(
@@ -284,7 +284,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
 }
 
 #[test]
-fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
+fn there_is_one_launch_at_a_time_and_none_in_read_only_mode() {
     let mut bench = armed();
     bench.keys("L");
     assert!(bench.app.dialog.is_none());
@@ -300,7 +300,7 @@ fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
 }
 
 #[test]
-fn faults_stand_under_their_field() {
+fn errors_are_below_their_field() {
     let sales = normal().sales;
     let place = |values: [&str; 5]| {
         let mut form = LaunchForm::new(None, &sales);
@@ -347,7 +347,7 @@ fn the_form_names_the_sale_that_its_number_means() {
 }
 
 #[test]
-fn what_was_typed_is_there_again_after_a_no() {
+fn input_is_restored_after_cancelling() {
     let mut bench = soup_asked();
     bench.press(KeyCode::Esc);
     bench.keys("L");
@@ -412,11 +412,11 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
         "{}",
         bench.text(120, 36)
     );
-    // The presenter shows one.
+    // The presenter layout shows one.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("tHy");
     assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(7))));
-    // Two, and none of them is chosen.
+    // Two, neither of them chosen.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("H");
     assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
@@ -433,12 +433,12 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
 }
 
 #[test]
-fn another_stock_is_told_as_such() {
+fn a_changed_stock_is_reported() {
     let mut bench = armed();
     bench.keys("F");
-    let mut picture = normal();
-    picture.sales[2].initial += 1;
-    bench.show(picture);
+    let mut snapshot = normal();
+    snapshot.sales[2].initial += 1;
+    bench.show(snapshot);
     assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
     let text = bench.text(160, 36);
     assert!(text.contains("the stock changed from 2,000 to 2,001"), "{text}");

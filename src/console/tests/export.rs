@@ -1,4 +1,4 @@
-//! Exports from the keyboard on: the menu, what is made of a view, and what is told.
+//! Exports from the keyboard on: the menu, the content, and the messages.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ fn made(bench: &mut Bench) -> Vec<Export> {
     std::mem::take(&mut bench.app.exports)
 }
 
-/// What one key of the menu makes of a view, drawn at 80x24.
+/// The result of one key of the menu in a view, drawn at 80x24.
 fn export(snapshot: Snapshot, keys: &str, letter: char) -> String {
     let mut bench = Bench::new(snapshot);
     bench.keys(keys);
@@ -73,9 +73,9 @@ fn the_cursor_keeps_to_what_there_is() {
         bench.press(KeyCode::Down);
     }
     bench.press(KeyCode::Enter);
-    let told = made(&mut bench);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].body.starts_with(" seckill"), "the first line again");
+    let shown = made(&mut bench);
+    assert_eq!(shown.len(), 1);
+    assert!(shown[0].body.starts_with(" seckill"), "the first line again");
     bench.keys("xc");
     assert!(made(&mut bench).is_empty());
     assert_eq!(bench.said(), "there are no rows to export; export the screen instead");
@@ -114,11 +114,11 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     bench.press(KeyCode::Enter);
     bench.draw(80, 24);
     bench.keys("xc");
-    let told = made(&mut bench);
-    assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
+    let shown = made(&mut bench);
+    assert_eq!(shown[0].body.lines().count(), 2, "{}", shown[0].body);
 }
 
-/// A table, a picture that has one, and its keys.
+/// A table, a snapshot that has one, and its keys.
 type Table = (&'static str, fn() -> Snapshot, &'static str);
 
 const TABLES: [Table; 10] = [
@@ -136,10 +136,10 @@ const TABLES: [Table; 10] = [
 
 #[test]
 fn a_copy_of_a_row_is_the_row_of_the_export() {
-    for (name, picture, keys) in TABLES {
-        let document = export(picture(), keys, 'j');
+    for (name, snapshot, keys) in TABLES {
+        let document = export(snapshot(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
-        let mut bench = Bench::new(picture());
+        let mut bench = Bench::new(snapshot());
         bench.keys(keys);
         bench.draw(80, 24);
         bench.keys("jw");
@@ -154,7 +154,7 @@ fn a_copy_of_a_row_is_the_row_of_the_export() {
         let id = bench.app.clipboard.take().expect("an id");
         assert!(name == "activity" || copied.contains(&id), "{name}: {id} is chosen: {copied}");
     }
-    // On the Overview it is the chosen sale, also one that a filter of the sales hides.
+    // On the Overview the chosen sale is copied, also one that a filter of the sales hides.
     let mut bench = Bench::new(normal());
     bench.keys("2/noodles");
     bench.press(KeyCode::Enter);
@@ -168,10 +168,10 @@ fn a_copy_of_a_row_is_the_row_of_the_export() {
 
 #[test]
 fn values_are_exact_in_every_table() {
-    for (name, picture, keys) in TABLES {
-        let whole = export(picture(), keys, 'c');
+    for (name, snapshot, keys) in TABLES {
+        let whole = export(snapshot(), keys, 'c');
         let first: Vec<&str> = whole.lines().take(5).collect();
-        let document = export(picture(), keys, 'j');
+        let document = export(snapshot(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
         let one = serde_json::to_string_pretty(&read["rows"][0]).unwrap();
         assert_screen(&format!("export_of_{name}"), &format!("{}\n\n{one}", first.join("\n")));
@@ -187,22 +187,22 @@ fn values_are_exact_in_every_table() {
     }
 }
 
-/// A program that reads a file does not know which language the console spoke.
+/// The reader of a file does not know the display language.
 #[test]
 fn files_and_copies_are_the_same_in_every_language() {
-    let in_each = |told: &dyn Fn() -> String| {
+    let in_each = |text: &dyn Fn() -> String| {
         [Lang::En, Lang::Zh].map(|lang| {
             set_thread_language(lang);
-            told()
+            text()
         })
     };
-    for (name, picture, keys) in TABLES {
+    for (name, snapshot, keys) in TABLES {
         for letter in ['c', 'j'] {
-            let [english, chinese] = in_each(&|| export(picture(), keys, letter));
+            let [english, chinese] = in_each(&|| export(snapshot(), keys, letter));
             assert_eq!(chinese, english, "{name} {letter}");
         }
         let [english, chinese] = in_each(&|| {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(keys);
             bench.draw(80, 24);
             bench.keys("jw");
@@ -210,15 +210,15 @@ fn files_and_copies_are_the_same_in_every_language() {
         });
         assert_eq!(chinese, english, "{name} w");
     }
-    for (picture, keys) in [(overflowing as fn() -> Snapshot, "4"), (outage, "6"), (outage, "8")] {
-        let [english, chinese] = in_each(&|| export(picture(), keys, 'j'));
+    for (snapshot, keys) in [(overflowing as fn() -> Snapshot, "4"), (outage, "6"), (outage, "8")] {
+        let [english, chinese] = in_each(&|| export(snapshot(), keys, 'j'));
         assert_eq!(chinese, english, "{keys}");
     }
 }
 
-/// What the file leaves out, and in which order it stands, is as on the screen.
+/// Omissions and order are those of the screen.
 #[test]
-fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
+fn a_file_follows_filter_and_order_in_the_display_language() {
     set_thread_language(Lang::Zh);
     let ids = |keys: &str| {
         let mut bench = Bench::new(normal());
@@ -248,22 +248,22 @@ fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
 #[test]
 fn an_empty_table_has_its_head() {
     let nothing = || {
-        let mut picture = empty();
-        picture.entries = flowing().entries;
-        picture.entries.lines = std::sync::Arc::default();
-        picture.orders = sold().orders;
-        picture.orders.lines = std::sync::Arc::default();
-        picture.orders.more = false;
-        picture.log = logged().log;
-        picture.log.lines = std::sync::Arc::default();
-        picture.log.taken = Some(NOW);
-        picture
+        let mut snapshot = empty();
+        snapshot.entries = flowing().entries;
+        snapshot.entries.lines = std::sync::Arc::default();
+        snapshot.orders = sold().orders;
+        snapshot.orders.lines = std::sync::Arc::default();
+        snapshot.orders.more = false;
+        snapshot.log = logged().log;
+        snapshot.log.lines = std::sync::Arc::default();
+        snapshot.log.taken = Some(NOW);
+        snapshot
     };
-    for (name, picture, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
+    for (name, snapshot, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
         let head = |csv: &str| csv.lines().next().unwrap_or_default().replace("mark,", "");
         let csv = export(nothing(), keys, 'c');
         assert_eq!(csv.lines().count(), 1, "{name}: {csv}");
-        assert_eq!(head(&csv), head(&export(picture(), keys, 'c')), "{name}");
+        assert_eq!(head(&csv), head(&export(snapshot(), keys, 'c')), "{name}");
         let document = export(nothing(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!(read["rows"].as_array().map(Vec::len), Some(0), "{name}");
@@ -272,16 +272,16 @@ fn an_empty_table_has_its_head() {
 
 #[test]
 fn a_table_of_which_only_a_page_is_loaded_says_so() {
-    let told = |picture: Snapshot, keys: &str| {
-        let read: serde_json::Value = serde_json::from_str(&export(picture, keys, 'j')).unwrap();
+    let shown = |snapshot: Snapshot, keys: &str| {
+        let read: serde_json::Value = serde_json::from_str(&export(snapshot, keys, 'j')).unwrap();
         (read["total"].as_u64(), read["more"].as_bool().unwrap())
     };
     let pending = overflowing().stream.unwrap().pending;
-    assert_eq!(told(overflowing(), "4"), (Some(pending), true));
-    assert_eq!(told(poisoned(), "5"), (Some(9), false));
-    assert_eq!(told(sold(), "7"), (None, true));
-    assert_eq!(told(flowing(), "3"), (Some(6_880), true));
-    assert_eq!(told(flowing(), "3c"), (Some(3), false));
+    assert_eq!(shown(overflowing(), "4"), (Some(pending), true));
+    assert_eq!(shown(poisoned(), "5"), (Some(9), false));
+    assert_eq!(shown(sold(), "7"), (None, true));
+    assert_eq!(shown(flowing(), "3"), (Some(6_880), true));
+    assert_eq!(shown(flowing(), "3c"), (Some(3), false));
     let mut bench = Bench::new(flowing());
     bench.keys("3x");
     assert!(bench.text(80, 24).contains("200 of 6,880 rows"), "{}", bench.text(80, 24));
@@ -289,9 +289,9 @@ fn a_table_of_which_only_a_page_is_loaded_says_so() {
 
 #[test]
 fn letters_that_were_not_read_are_no_empty_table() {
-    let mut picture = poisoned();
-    (picture.sql.up, picture.letters) = (false, LetterPage::default());
-    let mut bench = Bench::new(picture);
+    let mut snapshot = poisoned();
+    (snapshot.sql.up, snapshot.letters) = (false, LetterPage::default());
+    let mut bench = Bench::new(snapshot);
     bench.draw(80, 24);
     bench.keys("5xc");
     assert!(made(&mut bench).is_empty(), "{}", bench.said());
@@ -326,7 +326,7 @@ fn an_export_changes_nothing_of_what_is_seen() {
 }
 
 #[test]
-fn a_picture_is_made_over_a_question_too() {
+fn an_image_can_be_exported_over_a_question() {
     let mut bench = Bench::new(normal());
     bench.draw(80, 24);
     bench.keys("2jkE");
@@ -334,12 +334,12 @@ fn a_picture_is_made_over_a_question_too() {
     bench.app.on_event(&Event::Key(control));
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "the question stands");
     assert!(bench.sent().is_empty());
-    let told = made(&mut bench);
-    assert!(told[0].body.contains("Cancel"), "{}", told[0].body);
+    let rows = made(&mut bench);
+    assert!(rows[0].body.contains("Cancel"), "{}", rows[0].body);
 }
 
 #[test]
-fn what_came_of_it_is_told() {
+fn the_outcome_is_reported() {
     let mut bench = Bench::new(read_only());
     let written = |rows| Ok(Written { path: PathBuf::from("/var/tmp/seckill-sales.csv"), rows });
     bench.app.on_saved(written(None));
@@ -357,8 +357,8 @@ fn what_came_of_it_is_told() {
 #[test]
 fn ascii_is_ascii_in_every_view() {
     let ours = |c: char| !c.is_ascii() && !('\u{2e80}'..='\u{ffef}').contains(&c);
-    for picture in [empty, normal, overflowing, outage, read_only] {
-        let mut bench = Bench::themed(picture(), Theme::new(Depth::Ansi16, true));
+    for snapshot in [empty, normal, overflowing, outage, read_only] {
+        let mut bench = Bench::themed(snapshot(), Theme::new(Depth::Ansi16, true));
         for keys in ["1", "2l", "h4l", "h5l", "h6l", "h8l", "h2x", "t:", "?"] {
             bench.keys(keys);
             for (width, height) in [(120, 36), (80, 24), (60, 15)] {

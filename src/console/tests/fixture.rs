@@ -1,4 +1,4 @@
-//! A fake engine and pictures with every figure fixed.
+//! A fake engine and snapshots with fixed figures.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) const NOW: Millis = Millis(1_795_000_000_000);
 /// A console on a fake engine.
 pub(super) struct Bench {
     pub(super) app: App,
-    pub(super) pictures: watch::Sender<Arc<Snapshot>>,
+    pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) focus: watch::Receiver<Focus>,
     requests: mpsc::Receiver<Request>,
     outstanding: Vec<Request>,
@@ -54,12 +54,12 @@ impl Bench {
     }
 
     pub(super) fn themed(snapshot: Snapshot, theme: Theme) -> Self {
-        let (pictures, receiver) = watch::channel(Arc::new(snapshot));
+        let (snapshots, receiver) = watch::channel(Arc::new(snapshot));
         let (commands, requests) = mpsc::channel(8);
         let (sender, focus) = watch::channel(Focus::default());
         let remote = Remote { snapshots: receiver, commands, focus: sender };
         let app = App::new(remote, theme, TimeZone::UTC, NOW);
-        Self { app, pictures, focus, requests, outstanding: Vec::new() }
+        Self { app, snapshots, focus, requests, outstanding: Vec::new() }
     }
 
     pub(super) fn show(&mut self, snapshot: Snapshot) {
@@ -75,7 +75,7 @@ impl Bench {
         keys.chars().for_each(|c| self.press(KeyCode::Char(c)));
     }
 
-    /// Commands that were sent since the last call.
+    /// Commands sent since the last call.
     pub(super) fn sent(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         while let Ok(request) = self.requests.try_recv() {
@@ -85,23 +85,23 @@ impl Bench {
         commands
     }
 
-    /// Why the command was asked for that was seen last.
+    /// The reason of the last command.
     pub(super) fn reason(&self) -> Option<String> {
         self.outstanding.last().and_then(|request| request.reason.clone())
     }
 
-    /// Whether a command that was seen by [`Self::sent`] waits for its answer.
+    /// Whether a command returned by [`Self::sent`] is outstanding.
     pub(super) fn is_asked(&self) -> bool {
         !self.outstanding.is_empty()
     }
 
-    /// Answers the oldest command that was seen by [`Self::sent`].
+    /// Answers the oldest command returned by [`Self::sent`].
     pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
         assert!(self.is_asked(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
         let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
         self.app.on_answer(answer);
-        // A person reads what has come before he goes on.
+        // Users read the reply before they continue.
         self.app.now = self.app.now.plus(1_000);
     }
 
@@ -114,7 +114,7 @@ impl Bench {
         Buffer::default()
     }
 
-    /// The screen as lines of text, without what stands blank at their ends.
+    /// The screen as lines of text, without trailing blanks.
     pub(super) fn text(&mut self, width: u16, height: u16) -> String {
         let buffer = self.draw(width, height);
         let mut lines = Vec::new();
@@ -131,7 +131,7 @@ impl Bench {
         lines.join("\n")
     }
 
-    /// The line that answers, at 120 columns.
+    /// The status line, at 120 columns.
     pub(super) fn said(&mut self) -> String {
         let text = self.text(120, 36);
         text.lines().nth(34).unwrap_or_default().trim().to_owned()
@@ -177,7 +177,7 @@ pub(super) fn entry(number: u64) -> EntryId {
     EntryId { millis: 1_794_999_958_000, number, partition: 0 }
 }
 
-/// What is wrong with fields that name no buyer.
+/// The error of fields without a buyer.
 pub(super) fn no_user() -> Said {
     Said::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
 }
@@ -230,7 +230,7 @@ fn series() -> Series {
     series
 }
 
-/// Nothing was sold yet.
+/// Nothing is sold yet.
 pub(super) fn empty() -> Snapshot {
     Snapshot {
         seq: 1,
@@ -258,7 +258,7 @@ pub(super) fn empty() -> Snapshot {
     }
 }
 
-/// A sale in full run, one dead consumer.
+/// An active sale with one dead consumer.
 pub(super) fn normal() -> Snapshot {
     let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
     let consumer = |name: &str, alive, pending| ConsumerLine {
@@ -356,7 +356,7 @@ fn locks() -> Vec<Holder> {
     vec![lock("job:close-overdue", "node-a", "job close-overdue", 0), lent, simple]
 }
 
-/// The database was away as an act was done.
+/// The database was unreachable during a command.
 pub(super) fn sql_away() -> EngineError {
     StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())).into()
 }
@@ -397,16 +397,16 @@ fn jobs() -> Vec<JobLine> {
     vec![close, ids, job("trim-stream", "every 1m", "trim what every group has acknowledged")]
 }
 
-/// More of everything than any window holds.
+/// More of everything than any window shows.
 pub(super) fn overflowing() -> Snapshot {
-    let mut picture = normal();
+    let mut snapshot = normal();
     for id in 10..200 {
         let title =
             format!("超级秒杀第{id}期：全场火锅五折优惠券限时抢购 🍲🔥👩‍👩‍👧‍👦 \x1b[2J and on it goes");
         let phase = if id % 3 == 0 { Phase::Paused } else { Phase::Running };
-        picture.sales.push(sale(id, &title, phase, 10_000_000, 9_876_543));
+        snapshot.sales.push(sale(id, &title, phase, 10_000_000, 9_876_543));
     }
-    if let Some(stream) = &mut picture.stream {
+    if let Some(stream) = &mut snapshot.stream {
         stream.pending = 12_340;
         stream.dead = 1_000_000;
         stream.lag = None;
@@ -420,53 +420,53 @@ pub(super) fn overflowing() -> Snapshot {
             });
         }
     }
-    picture.pending = page(0, 12_340);
-    picture.census = Some(Census {
+    snapshot.pending = page(0, 12_340);
+    snapshot.census = Some(Census {
         taken: NOW,
         counted: 10_000,
         whole: false,
         ages: [0, 0, 1, 208, 9_791],
         tries: [9_600, 400, 0],
     });
-    picture.letters = letters(0, 100, true);
-    picture.locks.total = 98_765;
+    snapshot.letters = letters(0, 100, true);
+    snapshot.locks.total = 98_765;
     for number in 0..197 {
         let name = format!("a-lock-with-a-very-long-name-that-no-window-holds:{number}");
-        picture.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
+        snapshot.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
     }
     for number in 0..60 {
         let line = run(number, JobOutcome::Done, number * 1_000, "a long story ".repeat(20));
-        picture.jobs[0].runs.push(line);
-        let mut more = picture.jobs[2].clone();
+        snapshot.jobs[0].runs.push(line);
+        let mut more = snapshot.jobs[2].clone();
         more.name = format!("a-job-with-a-very-long-name-{number}");
-        picture.jobs.push(more);
+        snapshot.jobs.push(more);
     }
-    picture.funnel.attempts = count(98_765_432_109, 1_234_567.0);
-    picture.alarms.push(Alarm {
+    snapshot.funnel.attempts = count(98_765_432_109, 1_234_567.0);
+    snapshot.alarms.push(Alarm {
         urgency: Urgency::Warning,
         kind: AlarmKind::DeadLetters { count: 1_000_000 },
     });
     for node in 0..20 {
         let consumer = format!("a-node-with-a-very-long-name-{node}/1");
         let kind = AlarmKind::DeadConsumer { consumer, known: true, pending: 300, idle_ms: 90_000 };
-        picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+        snapshot.alarms.push(Alarm { urgency: Urgency::Warning, kind });
     }
-    picture.order_sales();
-    picture
+    snapshot.order_sales();
+    snapshot
 }
 
-/// Redis is away, and what is shown is 42 seconds old.
+/// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
-    let mut picture = normal();
+    let mut snapshot = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
     let error = Said::of(&Unread::Redis(BrokerError::Away { place, detail }));
-    picture.redis.up = false;
-    picture.redis.last_ok = Some(NOW.plus(-42_000));
-    picture.redis.error = Some(error.clone());
-    picture.books = Balance::Unknown;
+    snapshot.redis.up = false;
+    snapshot.redis.last_ok = Some(NOW.plus(-42_000));
+    snapshot.redis.error = Some(error.clone());
+    snapshot.books = Balance::Unknown;
     let kind = AlarmKind::RedisAway { error };
-    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
-    picture
+    snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    snapshot
 }
 
 pub(super) fn read_only() -> Snapshot {

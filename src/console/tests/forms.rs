@@ -1,4 +1,4 @@
-//! Forms keep their place and their height, whatever is typed into them.
+//! Forms keep their position and height, whatever is typed into them.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use seckill_engine::telemetry::Snapshot;
@@ -14,7 +14,7 @@ use crate::{Keys, keymap};
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
 
-/// A form: what it is over, its keys, and its fields.
+/// A form: the view below it, its keys, and its fields.
 type Opened = (&'static str, fn() -> Snapshot, &'static str, usize);
 
 const FORMS: [Opened; 5] = [
@@ -25,11 +25,11 @@ const FORMS: [Opened; 5] = [
     ("claim", flowing, "3cC", 1),
 ];
 
-/// What nobody can mean, of every length.
+/// Invalid input of every length.
 const BAD: [&str; 5] =
     ["", "0", "x", "99999999999999999999999", "a word that is neither a number nor a time"];
 
-/// The rows of the frame's corners and where they stand.
+/// The rows of the frame's corners with their positions.
 fn frame(text: &str) -> Vec<(usize, usize)> {
     let corner = |line: &str| line.chars().position(|it| matches!(it, '╭' | '╰'));
     text.lines().enumerate().filter_map(|(y, line)| Some((y, corner(line)?))).collect()
@@ -45,9 +45,9 @@ fn clear(bench: &mut Bench) {
 fn no_form_changes_its_height() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for (name, picture, keys, fields) in FORMS {
+        for (name, snapshot, keys, fields) in FORMS {
             for (width, height) in SIZES {
-                let mut bench = Bench::new(picture());
+                let mut bench = Bench::new(snapshot());
                 bench.keys(keys);
                 let first = bench.text(width, height);
                 assert_eq!(frame(&first).len(), 2, "{name}: {first}");
@@ -66,8 +66,8 @@ fn no_form_changes_its_height() {
 }
 
 #[test]
-fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
-    for (lang, told) in [
+fn an_invalid_rush_replaces_the_plan_by_the_error() {
+    for (lang, expected) in [
         (Lang::En, "The plan appears here once both numbers are valid."),
         (Lang::Zh, "两个数字都有效后，这里显示计划。"),
     ] {
@@ -82,8 +82,8 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
             clear(&mut bench);
             bench.keys("ten");
             let bad = bench.text(width, height);
-            assert!(row(&bad, told).is_some(), "{bad}");
-            assert_eq!(row(&good, plan), row(&bad, told), "{good}{bad}");
+            assert!(row(&bad, expected).is_some(), "{bad}");
+            assert_eq!(row(&good, plan), row(&bad, expected), "{good}{bad}");
             assert_screen(&format!("form_rush_fault{tail}_{width}x{height}"), &bad);
         }
     }
@@ -93,8 +93,8 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
 fn nothing_of_a_form_is_cut_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for (name, picture, keys, fields) in FORMS {
-            let mut bench = Bench::new(picture());
+        for (name, snapshot, keys, fields) in FORMS {
+            let mut bench = Bench::new(snapshot());
             bench.keys(keys);
             for _ in 0..fields {
                 clear(&mut bench);
@@ -116,10 +116,10 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
 
 #[test]
 fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
-    for (name, picture, keys, fields) in FORMS {
-        let mut bench = Bench::new(picture());
+    for (name, snapshot, keys, fields) in FORMS {
+        let mut bench = Bench::new(snapshot());
         bench.keys(keys);
-        // In a text they and the letters are text.
+        // In a text field they and the letters are text.
         clear(&mut bench);
         bench.keys("hl");
         bench.press(KeyCode::Left);
@@ -144,7 +144,7 @@ fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
             bench.press(back);
             assert_eq!(form(&bench), cancel, "{name} {back}");
         }
-        // Before the first button is the last field, and after the last one the first.
+        // The last field precedes the first button, and the first field follows the last button.
         bench.press(KeyCode::Right);
         bench.press(KeyCode::Right);
         bench.keys("!");
@@ -169,7 +169,7 @@ fn the_keys_of_the_parts_move_between_buttons_wherever_they_were_put() {
     assert!(!at(&bench), "Create has the focus");
     bench.keys("p");
     assert!(at(&bench));
-    // What is kept where text is typed goes on to hold.
+    // Bindings that are reserved for text input still work.
     bench.press(KeyCode::Tab);
     assert!(!at(&bench));
 }

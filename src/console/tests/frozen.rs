@@ -1,4 +1,4 @@
-//! A picture that stands still: what is on it is walked, and what would have to be read is refused in a sentence.
+//! A paused display: what is loaded can be browsed, and what would have to be read is refused with a message.
 
 use crossterm::event::{Event, KeyCode, MouseEvent, MouseEventKind};
 use seckill_engine::telemetry::{Snapshot, StreamView, snapshot::LetterPage};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::views::View;
 
-const TOLD: &str = "the display is paused; press f to resume before loading more";
+const REFUSED: &str = "the display is paused; press f to resume before loading more";
 
 /// It is held, and its window does not end with the newest entry.
 fn held() -> Bench {
@@ -26,12 +26,12 @@ fn held() -> Bench {
 }
 
 #[test]
-fn a_held_window_is_not_left_for_one_that_cannot_come() {
+fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     let mut bench = held();
     bench.keys("f");
     let before = bench.focus.borrow().stream;
     bench.keys("G");
-    assert_eq!(bench.said(), TOLD);
+    assert_eq!(bench.said(), REFUSED);
     assert_eq!(bench.focus.borrow().stream, before);
     let row = |bench: &mut Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
     let at: Option<EntryId> = row(&mut bench);
@@ -40,15 +40,15 @@ fn a_held_window_is_not_left_for_one_that_cannot_come() {
 }
 
 #[test]
-fn another_partition_waits_until_the_picture_goes_on() {
-    let mut picture = flowing();
-    let mut second = picture.entries.partitions[0];
+fn another_partition_waits_until_the_display_resumes() {
+    let mut snapshot = flowing();
+    let mut second = snapshot.entries.partitions[0];
     second.partition = 1;
-    picture.entries.partitions.push(second);
-    let mut bench = Bench::new(picture);
+    snapshot.entries.partitions.push(second);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3f");
     bench.keys("p");
-    assert_eq!(bench.said(), TOLD);
+    assert_eq!(bench.said(), REFUSED);
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
     assert!(!bench.text(120, 36).contains("reading"));
 }
@@ -60,11 +60,11 @@ fn no_view_is_entered_that_was_not_read() {
         let mut bench = Bench::new(unread());
         bench.keys("f");
         bench.keys(key);
-        assert_eq!((bench.app.view, bench.said().as_str()), (View::Overview, TOLD), "{key}");
+        assert_eq!((bench.app.view, bench.said().as_str()), (View::Overview, REFUSED), "{key}");
         bench.keys("f");
         bench.keys(key);
         assert_ne!(bench.app.view, View::Overview, "{key}");
-        // What was read before stays where it is.
+        // What was read before stays in place.
         let mut bench = Bench::new(read());
         bench.keys("f");
         bench.keys(key);
@@ -78,14 +78,14 @@ fn no_orders_are_asked_for_that_cannot_come() {
     bench.keys("7");
     let asked = bench.focus.borrow().orders;
     bench.keys("f/");
-    assert_eq!((bench.app.filtering, bench.said().as_str()), (false, TOLD));
+    assert_eq!((bench.app.filtering, bench.said().as_str()), (false, REFUSED));
     bench.keys("2jkl");
     bench.press(KeyCode::Enter);
-    assert_eq!((bench.app.view, bench.said().as_str()), (View::Sales, TOLD));
+    assert_eq!((bench.app.view, bench.said().as_str()), (View::Sales, REFUSED));
     bench.keys("7");
     assert_eq!(bench.focus.borrow().orders, asked);
     assert!(!bench.text(120, 36).contains("voucher=7"));
-    // Nor is a query given up.
+    // Nor is a query cancelled.
     bench.keys("f/user=1001");
     bench.press(KeyCode::Enter);
     let asked = bench.focus.borrow().orders;

@@ -1,4 +1,4 @@
-//! Every view while its picture stands still and the engine goes on: what is seen is the picture, and its age.
+//! Every view while the display is paused and the engine goes on: it shows the snapshot and its age.
 
 use seckill_model::locale::{Lang, set_thread_language};
 
@@ -28,11 +28,11 @@ const VIEWS: [(Scene, char); 10] = [
 
 #[test]
 fn every_view_stands_still() {
-    for ((view, picture), key) in VIEWS {
+    for ((view, snapshot), key) in VIEWS {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let seen = bench.text(width, height);
             bench.keys("f");
@@ -44,7 +44,7 @@ fn every_view_stands_still() {
             bench.show(later);
             let text = bench.text(width, height);
             assert!(text.contains(&format!("{}    12 ", text::FROZEN)), "{text}");
-            // Without the frame and the heading, which says no more that it follows.
+            // Without the frame and the heading, which no longer says that it follows.
             let rows = |text: &str| -> Vec<String> {
                 text.lines().skip(4).take(usize::from(height) - 6).map(str::to_owned).collect()
             };

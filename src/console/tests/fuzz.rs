@@ -1,4 +1,4 @@
-//! Random keys, pictures and sizes: nothing panics, and nothing is sent that nobody confirmed.
+//! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
 use std::sync::Arc;
 
@@ -22,16 +22,16 @@ use super::{
 };
 use crate::{
     dialogs::{Dialog, Intent},
-    story::Story,
+    guide_banner::Story,
 };
 
-/// What may be sent by the next key.
+/// What the next key may send.
 enum Allowed {
     Nothing,
     This(Command),
-    /// A launch that was confirmed before its time.
+    /// A launch confirmed before its time.
     Opening,
-    /// No more buyers at this sale, which is held as well.
+    /// Stops the rush on this sale, which is paused as well.
     Stop(VoucherId),
 }
 
@@ -39,7 +39,7 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
     match &bench.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
-                // In the reason a letter is text, and a large act wants its number first.
+                // In the reason letters are text, and a large command requires its number first.
                 confirm.number_missing().is_none()
                     && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
                         || (key.code == KeyCode::Enter && confirm.on_yes()));
@@ -81,38 +81,38 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
     }
 }
 
-fn any_picture(random: &mut impl Rng) -> Snapshot {
+fn any_snapshot(random: &mut impl Rng) -> Snapshot {
     let scenes: [fn() -> Snapshot; 7] =
         [empty, normal, overflowing, outage, read_only, rushing, poisoned];
-    let mut picture = scenes[random.random_range(0..scenes.len())]();
+    let mut snapshot = scenes[random.random_range(0..scenes.len())]();
     if random.random_bool(0.3) {
         let first = random.random_range(0..13_000);
-        picture.pending = page(first, 12_340);
+        snapshot.pending = page(first, 12_340);
     }
     if random.random_bool(0.3) {
-        picture.pending.taken = None;
+        snapshot.pending.taken = None;
     }
     if random.random_bool(0.3) {
         let first = random.random_range(0..200);
-        picture.letters = letters(first, random.random_range(0..101), random.random());
+        snapshot.letters = letters(first, random.random_range(0..101), random.random());
     } else if random.random_bool(0.1) {
-        picture.letters = LetterPage::default();
+        snapshot.letters = LetterPage::default();
     }
     if random.random_bool(0.2) {
-        picture.sales.reverse();
-        picture.sales.truncate(random.random_range(0..5));
+        snapshot.sales.reverse();
+        snapshot.sales.truncate(random.random_range(0..5));
     }
     if random.random_bool(0.1) {
-        picture.stream = None;
-        picture.latency = None;
+        snapshot.stream = None;
+        snapshot.latency = None;
     }
     if random.random_bool(0.6) {
         let view = StreamView { partition: None, before: None };
-        picture.entries = stream::page(view, random.random_range(0..300));
-        picture.orders = orders::page(OrdersView::default(), random.random_range(0..300));
+        snapshot.entries = stream::page(view, random.random_range(0..300));
+        snapshot.orders = orders::page(OrdersView::default(), random.random_range(0..300));
     }
-    picture.seq = random.random_range(0..3);
-    picture
+    snapshot.seq = random.random_range(0..3);
+    snapshot
 }
 
 fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
@@ -134,8 +134,8 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
 }
 
 #[test]
-fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
-    // Two at a time; a hundred thousand keys in all.
+fn random_keys_neither_panic_nor_send_unconfirmed_commands() {
+    // Two at a time; a hundred thousand keys in total.
     let sent: usize = std::thread::scope(|scope| {
         let runs = [0, 1]
             .map(|half| scope.spawn(move || (0..10).map(|n| play(half * 10 + n)).sum::<usize>()));
@@ -161,14 +161,14 @@ fn any_mouse(random: &mut impl Rng) -> Event {
     })
 }
 
-/// What was sent but looks, which change nothing; a picture may have asked for one.
+/// Commands sent, without read-only ones, which a snapshot may trigger.
 fn acts(bench: &mut Bench) -> Vec<Command> {
     let mut sent = bench.sent();
     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
     sent
 }
 
-/// One run of random events; how many acts it came to.
+/// One run of random events; returns the number of commands.
 fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
     {
@@ -183,7 +183,7 @@ fn play(seed: u64) -> usize {
                     bench.app.on_event(&Event::Key(key));
                     let mut sent = bench.sent();
                     sent_in_all += sent.len();
-                    // Looks that change nothing; a picture may have asked for one as well.
+                    // Read-only requests; a snapshot may trigger one as well.
                     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
@@ -202,15 +202,15 @@ fn play(seed: u64) -> usize {
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
                 }
                 80..88 => {
-                    let picture = any_picture(&mut random);
-                    bench.app.on_snapshot(Arc::new(picture));
+                    let snapshot = any_snapshot(&mut random);
+                    bench.app.on_snapshot(Arc::new(snapshot));
                 }
                 88..92 => {
                     let answer = any_answer(&mut random);
                     if bench.is_asked() {
                         bench.answer(answer);
                     }
-                    // A sale that a launch has opened gets its buyers, or is held where they are unwanted.
+                    // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
                     let sent = acts(&mut bench);
                     let fine = matches!(sent[..], [] | [Command::Rush(_) | Command::PauseSale(_)]);
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");

@@ -1,4 +1,4 @@
-//! A refusal that says what to do names the key that does it, wherever that was put, in both languages.
+//! A refusal that suggests a step names its key, wherever that is bound, in both languages.
 
 use crossterm::event::KeyCode;
 use futures::FutureExt;
@@ -27,9 +27,9 @@ fn choose(text: &str) {
 }
 
 #[test]
-fn a_frozen_picture_says_what_lets_it_go_on() {
+fn a_paused_display_names_the_resume_key() {
     choose("freeze = \"f6\"");
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "the display is paused; press F6 to resume before loading more"),
         (Lang::Zh, "画面已冻结，按 F6 恢复后才能读取更多"),
     ] {
@@ -37,12 +37,12 @@ fn a_frozen_picture_says_what_lets_it_go_on() {
         let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
         bench.press(KeyCode::F(6));
         bench.keys("5");
-        assert_eq!(bench.said(), told);
+        assert_eq!(bench.said(), expected);
     }
 }
 
 #[test]
-fn who_has_to_choose_is_told_how() {
+fn choosing_names_its_keys() {
     choose("down = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"");
     for (lang, sale, consumer) in [
         (
@@ -67,9 +67,9 @@ fn who_has_to_choose_is_told_how() {
 }
 
 #[test]
-fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
+fn a_covered_question_names_the_keys_to_close_and_retry() {
     let plan = || Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""));
-    // A form, a question, the reason of one, the palette.
+    // A form, a question, its reason, the palette.
     let over =
         [("1N", false, "Esc"), ("2jkE", false, "n"), ("2jkE", true, "Esc"), (":", false, "Esc")];
     for (keys, tab, closes) in over {
@@ -81,8 +81,8 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
             bench.press(KeyCode::Tab);
         }
         bench.answer(Ok(plan()));
-        let told = format!("the plan is ready; press {closes} to close this, then A again");
-        assert_eq!(bench.said(), told, "{keys}");
+        let text = format!("the plan is ready; press {closes} to close this, then A again");
+        assert_eq!(bench.said(), text, "{keys}");
         match closes {
             "n" => bench.keys("n"),
             _ => bench.press(KeyCode::Esc),
@@ -112,9 +112,9 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
 }
 
 #[test]
-fn an_act_without_an_answer_names_where_to_look() {
+fn an_unanswered_command_names_the_view_to_check() {
     choose("activity = \"f9\"");
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "; check Activity (F9) before you repeat the command"),
         (Lang::Zh, "请先在日志（F9）中核对结果再重试"),
     ] {
@@ -122,9 +122,9 @@ fn an_act_without_an_answer_names_where_to_look() {
         let mut bench = Bench::new(normal());
         let (sender, answer) = oneshot::channel();
         drop(sender);
-        let answer = answer.now_or_never().expect("nobody will answer");
+        let answer = answer.now_or_never().expect("the reply is ready");
         bench.app.on_answer((Command::EndSale(VoucherId(7)), answer));
-        assert!(bench.said().contains(told), "{}", bench.said());
+        assert!(bench.said().contains(expected), "{}", bench.said());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Going back: moments in the chart, pages of the log, one sale over its time.
+//! Going back in time: moments in the chart, pages of the log, one sale over its time.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     ]
 }
 
-/// What was left of sale 7, with an outage.
+/// The stock of sale 7, with an outage.
 pub(super) fn stocks() -> Stocks {
     let mut stocks = Stocks::default();
     for tick in 0..108_i64 {
@@ -135,11 +135,11 @@ const SCENES: [Scene; 5] = [
 
 #[test]
 fn activity() {
-    for (scene, picture) in SCENES {
+    for (scene, snapshot) in SCENES {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("0");
             assert_screen(
                 &format!("activity_{scene}{tail}_{width}x{height}"),
@@ -163,7 +163,7 @@ fn a_line_in_full() {
 }
 
 #[test]
-fn the_newest_line_is_followed_until_somebody_looks_back() {
+fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     let mut bench = Bench::new(crowded());
     bench.keys("0");
     assert!(bench.app.log.follows());
@@ -175,7 +175,7 @@ fn the_newest_line_is_followed_until_somebody_looks_back() {
     assert!(bench.text(120, 36).contains("press End to follow"));
     bench.keys("G");
     assert!(bench.app.log.follows() && bench.text(120, 36).contains("following"));
-    // Whoever comes down to the end wants to see what comes, too.
+    // At the end, the list follows again.
     bench.keys("kj");
     assert!(bench.app.log.follows());
 }
@@ -203,7 +203,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     bench.show(crowded());
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_000));
     bench.keys("1");
-    assert_eq!(bench.focus.borrow().log, None, "nobody looks at it");
+    assert_eq!(bench.focus.borrow().log, None, "the view is closed");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_moment_is_looked_at_with_its_figures_and_its_clock() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<<<");
-    assert!(bench.app.frozen, "a picture that moves on is held still first");
+    assert!(bench.app.frozen, "a running display is paused first");
     assert_screen("overview_moment_120x36", &bench.text(120, 36));
     assert_screen("overview_moment_80x24", &bench.text(80, 24));
     bench.press(KeyCode::Esc);
@@ -258,7 +258,7 @@ fn a_moment_is_looked_at_with_its_figures_and_its_clock() {
 }
 
 #[test]
-fn marks_are_gone_to_and_told() {
+fn events_on_the_chart_are_reached_and_shown() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("[");
@@ -278,7 +278,7 @@ fn marks_are_gone_to_and_told() {
 }
 
 #[test]
-fn the_ends_of_the_chart_are_told() {
+fn the_ends_of_the_chart_are_reported() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<>>");
@@ -294,7 +294,7 @@ fn the_ends_of_the_chart_are_told() {
 }
 
 #[test]
-fn collecting_goes_on_while_the_picture_is_frozen() {
+fn collection_continues_while_the_display_is_paused() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("f");
@@ -318,9 +318,9 @@ fn collecting_goes_on_while_the_picture_is_frozen() {
 #[test]
 fn the_chart_zooms_over_half_an_hour() {
     let mut bench = Bench::new(normal());
-    for (keys, told) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
+    for (keys, expected) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
         bench.keys(keys);
-        assert!(bench.text(120, 36).contains(told), "{told}");
+        assert!(bench.text(120, 36).contains(expected), "{expected}");
     }
     bench.keys("-----");
     assert!(bench.text(120, 36).contains("last 30 min"));
@@ -360,13 +360,13 @@ fn keys_of_time_and_of_the_log_never_panic_at_any_size() {
             0 => bench.press(KeyCode::Esc),
             1 => bench.press(KeyCode::PageUp),
             2 => {
-                let mut picture = scenes[random.random_range(0..scenes.len())]();
+                let mut snapshot = scenes[random.random_range(0..scenes.len())]();
                 if random.random_bool(0.5)
                     && let Some(look) = bench.focus.borrow().log
                 {
-                    picture.log = page(look, random.random_range(0..3_000), 200, random.random());
+                    snapshot.log = page(look, random.random_range(0..3_000), 200, random.random());
                 }
-                bench.show(picture);
+                bench.show(snapshot);
             }
             3 => {
                 bench.draw(random.random_range(1..220), random.random_range(1..60));

@@ -1,4 +1,4 @@
-//! What the engine keeps and refuses, in the reader's language: each kind of it is told in Chinese.
+//! Stored outcomes and errors of the engine are shown in the reader's language: each kind is checked in Chinese.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ use crate::{
 };
 
 const SALE: VoucherId = VoucherId(7);
-/// Cells of a line that answers, at 80 columns.
+/// Cells of the status line, at 80 columns.
 const ANSWER: usize = 76;
 
 fn findings() -> Vec<Finding> {
@@ -289,54 +289,54 @@ fn subjects() -> Vec<Subject> {
     ]
 }
 
-/// Told in Chinese, from what SQL gives back.
-fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
+/// The Chinese text, from what SQL returns.
+fn assert_chinese(said: &Said, text: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     set_thread_language(Lang::En);
-    assert_eq!(told(&read), said.to_string(), "English is the sentence itself");
+    assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
     set_thread_language(Lang::Zh);
-    let told = told(&read);
-    assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
-    assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
+    let text = text(&read);
+    assert!(!text.is_ascii() && english(&text).is_empty(), "{text}");
+    assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
 }
 
 #[test]
-fn every_error_is_told() {
+fn every_error_is_localized() {
     set_thread_language(Lang::Zh);
     for error in errors() {
-        let told = error.to_string();
-        let strange: Vec<String> = english(&told);
+        let text = error.to_string();
+        let strange: Vec<String> = english(&text);
         let known = [
             "node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work",
             "fuser", "audit", "repair", "RENAME",
         ];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
-        assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
-        assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
+        assert!(!text.is_ascii() && strange.is_empty(), "{text} {strange:?}");
+        assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
     }
 }
 
 #[test]
-fn every_result_is_told() {
+fn every_result_is_localized() {
     for outcome in outcomes() {
-        told_well(&Said::of(&outcome), result);
+        assert_chinese(&Said::of(&outcome), result);
     }
     for event in events() {
-        told_well(&Said::of(&event), result);
+        assert_chinese(&Said::of(&event), result);
     }
     for said in job_results() {
-        told_well(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
+        assert_chinese(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
         set_thread_language(Lang::Zh);
-        let told = found.to_string();
-        assert!(english(&told).is_empty(), "{told}");
-        assert!(wrap(&told, ANSWER).len() == 1, "{told}");
+        let text = found.to_string();
+        assert!(english(&text).is_empty(), "{text}");
+        assert!(wrap(&text, ANSWER).len() == 1, "{text}");
     }
 }
 
 #[test]
-fn every_fault_of_an_order_is_told() {
+fn every_order_error_is_localized() {
     for fault in order_faults() {
         let said = Said::of(&fault);
         let beside = said.beside(MAX_DATA).unwrap_or_default();
@@ -344,23 +344,23 @@ fn every_fault_of_an_order_is_told() {
         set_thread_language(Lang::En);
         assert_eq!(text::order_fault(&read), fault.to_string());
         set_thread_language(Lang::Zh);
-        let told = text::order_fault(&read);
-        let strange = english(&told).into_iter().filter(|it| it != "userId").count();
-        assert!(!told.is_ascii() && strange == 0 && width(&told) <= 60, "{told}");
+        let text = text::order_fault(&read);
+        let strange = english(&text).into_iter().filter(|it| it != "userId").count();
+        assert!(!text.is_ascii() && strange == 0 && width(&text) <= 60, "{text}");
     }
     for old in ["delivered 5 times", ""] {
         assert_eq!(text::order_fault(&Said::with(old.to_owned(), "{")), old);
     }
     let foreign = Said::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
-    let told = text::order_fault(&foreign);
-    assert!(told.chars().count() <= MAX_REASON + 1 && !told.contains(['\u{1b}', '\u{202e}']));
+    let text = text::order_fault(&foreign);
+    assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
 }
 
 #[test]
-fn every_subject_is_told() {
+fn every_subject_is_localized() {
     for on in subjects() {
         if !matches!(on, Subject::Consumer(_, None)) {
-            told_well(&Said::of(&on), subject);
+            assert_chinese(&Said::of(&on), subject);
         }
     }
 }
@@ -374,9 +374,9 @@ fn a_line_of_an_older_version_stays_as_it_is() {
     assert_eq!(job_result(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
 }
 
-/// Rows that somebody else acknowledged, took or deleted meanwhile: their order may be anywhere or nowhere.
+/// Rows acknowledged, taken or deleted by others meanwhile: the state of their orders is unknown.
 #[test]
-fn what_was_not_there_any_more_is_not_said_to_be_settled() {
+fn vanished_entries_are_not_reported_as_settled() {
     let missed = || {
         [
             Reply::Replayed(ReplayReport { seen: 3, gone: 3, ..ReplayReport::default() }),
@@ -391,9 +391,9 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     ] {
         set_thread_language(lang);
         for reply in missed() {
-            let told = reply.to_string();
-            assert!(known.iter().any(|it| told.contains(it)), "{told}");
-            assert!(!guessed.iter().any(|it| told.contains(it)), "{told}");
+            let text = reply.to_string();
+            assert!(known.iter().any(|it| text.contains(it)), "{text}");
+            assert!(!guessed.iter().any(|it| text.contains(it)), "{text}");
         }
     }
     // A line that is in the log already.
@@ -402,6 +402,6 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     set_thread_language(Lang::En);
     assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
-    let told = "2 entries moved to another consumer, 1 without a body";
-    assert_eq!(there.to_string(), told, "what there is none of is not told");
+    let text = "2 entries moved to another consumer, 1 without a body";
+    assert_eq!(there.to_string(), text, "what there is none of is not text");
 }

@@ -1,4 +1,4 @@
-//! What keys do: acts go to identities, refusals say why, nothing typed is lost.
+//! Keys: commands address identities, refusals say why, no input is lost.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -13,7 +13,7 @@ use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, 
 use crate::{app::Course, dialogs::Dialog, views::View};
 
 #[test]
-fn an_act_is_sent_only_after_yes() {
+fn a_command_is_sent_only_after_confirmation() {
     let mut bench = Bench::new(normal());
     bench.keys("2jk");
     bench.keys("E");
@@ -24,7 +24,7 @@ fn an_act_is_sent_only_after_yes() {
     bench.press(KeyCode::Esc);
     assert!(bench.sent().is_empty());
     bench.keys("E");
-    // Past the reason.
+    // Skips the reason.
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Enter);
@@ -55,7 +55,7 @@ fn the_choice_follows_the_sale_and_not_the_row() {
 }
 
 #[test]
-fn acts_that_make_no_sense_say_why() {
+fn inapplicable_commands_give_a_reason() {
     let mut bench = Bench::new(normal());
     let mut said = |keys: &str| {
         bench.keys(keys);
@@ -82,9 +82,9 @@ fn acts_that_make_no_sense_say_why() {
 
 #[test]
 fn the_only_open_sale_needs_no_choice() {
-    let mut picture = normal();
-    picture.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
-    let mut bench = Bench::new(picture);
+    let mut snapshot = normal();
+    snapshot.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
+    let mut bench = Bench::new(snapshot);
     bench.keys("Ey");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
 }
@@ -127,7 +127,7 @@ fn what_is_done_is_the_plan_that_was_shown() {
     bench.keys("A");
     assert_eq!(bench.sent().len(), 1);
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    // The list may change under the question, and the plan is made again; until that is shown, the act does not.
+    // The list may change under the question, and the plan is remade; until that is shown, nothing is executed.
     bench.show(overflowing());
     let again = Command::Plan(Scope::All(Filter::default()));
     assert_eq!(bench.sent(), [again]);
@@ -152,7 +152,7 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
 }
 
 #[test]
-fn a_replay_under_way_can_be_broken_off() {
+fn a_running_replay_can_be_cancelled() {
     let mut bench = Bench::new(normal());
     bench.keys("4X");
     assert_eq!(bench.said(), "no command is running");
@@ -175,7 +175,7 @@ fn pages_turn_at_both_ends() {
     second.pending.from = entry(499).next_of_all().unwrap();
     bench.show(second);
     assert_eq!(bench.app.pending.cursor, Some(entry(500)));
-    assert!(bench.text(120, 36).contains("   12,340"), "nobody counted those before");
+    assert!(bench.text(120, 36).contains("   12,340"), "the rows before are not counted");
     bench.keys("k");
     assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
     bench.show(overflowing());
@@ -251,7 +251,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
 }
 
 #[test]
-fn a_rush_tells_its_plan_and_asks() {
+fn a_rush_shows_its_plan_and_asks() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkR");
     assert!(
@@ -290,7 +290,7 @@ fn the_palette_runs_what_it_names() {
 }
 
 #[test]
-fn frozen_acts_are_about_the_same_sale_with_true_figures() {
+fn commands_on_a_paused_display_use_current_figures() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkf");
     let mut later = normal();
@@ -308,11 +308,11 @@ fn frozen_acts_are_about_the_same_sale_with_true_figures() {
 }
 
 #[test]
-fn an_answer_takes_the_marks_of_its_own_act_only() {
+fn a_reply_clears_the_marks_of_its_own_command_only() {
     let mut bench = Bench::new(normal());
     bench.keys("4 A");
     assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
-    // Marked while the plan is made, so that it is none of its entries.
+    // Marked while the plan is made, so it is not among its entries.
     bench.keys(" ");
     let plan = made_up::plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
     bench.answer(Ok(Reply::Planned(plan)));

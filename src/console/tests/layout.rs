@@ -30,7 +30,7 @@ use crate::{
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
 
-/// Two sales before anybody comes.
+/// Two sales before any request.
 fn rest() -> Snapshot {
     let sales = vec![
         sale(8, "Milk tea 9.9 for the first buyers", Phase::Running, 10_000_000, 10_000_000),
@@ -39,14 +39,14 @@ fn rest() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-/// The same sales, and more of everything than anybody has seen.
+/// The same sales, with extreme values of everything.
 fn rush() -> Snapshot {
-    let mut picture = overflowing();
-    picture.sales = rest().sales;
-    picture.sales[0].stock = Some(9_876_543);
-    picture.sales[1].stock = Some(3);
+    let mut snapshot = overflowing();
+    snapshot.sales = rest().sales;
+    snapshot.sales[0].stock = Some(9_876_543);
+    snapshot.sales[1].stock = Some(3);
     let count = Count { total: 98_765_432_109, per_second: 1_234_567.0 };
-    let funnel = &mut picture.funnel;
+    let funnel = &mut snapshot.funnel;
     for it in [
         &mut funnel.attempts,
         &mut funnel.admitted,
@@ -57,25 +57,25 @@ fn rush() -> Snapshot {
     ] {
         *it = count;
     }
-    let stream = picture.stream.as_mut().unwrap();
+    let stream = snapshot.stream.as_mut().unwrap();
     (stream.lag, stream.pending, stream.dead) = (Some(1_234_567_890), 1_234_567_890, 987_654);
-    picture.latency =
+    snapshot.latency =
         Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
-    picture.books = Balance::InFlight { orders: 1_234_567 };
+    snapshot.books = Balance::InFlight { orders: 1_234_567 };
     let rush = |id, sent| RushLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
-    picture.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
-    picture.read_only = true;
-    picture
+    snapshot.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
+    snapshot.read_only = true;
+    snapshot
 }
 
-/// Cells of a row, the second halves of wide characters as nothing.
+/// Cells of a row; second halves of wide characters are empty.
 fn row(buffer: &Buffer, y: u16) -> Vec<&str> {
     let width = usize::from(buffer.area.width);
     let cells = buffer.content.iter().skip(usize::from(y) * width).take(width);
     cells.map(ratatui::buffer::Cell::symbol).collect()
 }
 
-/// Where a text stands in a row.
+/// The position of a text in a row.
 pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
     let row = row(buffer, y);
     (0..row.len()).find(|from| {
@@ -91,7 +91,7 @@ pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
     })
 }
 
-/// The same where wide characters are followed by the blank that they cover.
+/// The same where a wide character is followed by the blank that it covers.
 fn skipping(cells: &[&str], text: &str) -> bool {
     let mut at = 0;
     for sign in text.chars() {
@@ -104,7 +104,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
     true
 }
 
-/// Where a heading stands on the screen, by its words and its style.
+/// The screen position of a heading, by its text and style.
 fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
     let style = app.theme.heading();
     (3..buffer.area.height).find_map(|y| {
@@ -115,7 +115,7 @@ fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
     })
 }
 
-/// Everything that has to stay where it is.
+/// Everything that must not move.
 fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)>)> {
     let buffer = bench.draw(w, h);
     let titles = [
@@ -169,9 +169,9 @@ fn nothing_moves_in_a_rush() {
                 assert!(place.is_some(), "{what} at {size:?}: {}", bench.text(size.0, size.1));
             }
             bench.show(rush());
-            let told = |bench: &mut Bench| bench.text(size.0, size.1);
-            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
-            // While the picture stands still and something long is said.
+            let read = |bench: &mut Bench| bench.text(size.0, size.1);
+            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
+            // While the display is paused and a long message is shown.
             bench.keys("f");
             bench.app.now = NOW.plus(4_321_000);
             let mut later = rush();
@@ -180,12 +180,12 @@ fn nothing_moves_in_a_rush() {
             }
             bench.show(later);
             bench.app.status.failure("redis does not answer; try again ".repeat(9));
-            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
+            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
         }
     }
 }
 
-/// What the header says left of its badges, and where each badge begins.
+/// The header left of its badges, and where each badge begins.
 fn header(bench: &mut Bench, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
     let buffer = bench.draw(w, h);
     let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
@@ -199,8 +199,8 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
         set_thread_language(lang);
         for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
             let mut bench = Bench::new(normal());
-            let (told, servers) = header(&mut bench, size);
-            assert!(told.contains('7') && servers.iter().all(Option::is_some), "{told}");
+            let (shown, servers) = header(&mut bench, size);
+            assert!(shown.contains('7') && servers.iter().all(Option::is_some), "{shown}");
             for up in [true, false] {
                 for ago in [Some(6), Some(59), Some(119), Some(7_199), Some(172_799), None] {
                     let mut later = normal();
@@ -211,27 +211,27 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                     bench.show(later);
                     let now = header(&mut bench, size);
                     let text = bench.text(size.0, size.1);
-                    assert_eq!(now, (told.clone(), servers), "{up} {ago:?}: {text}");
+                    assert_eq!(now, (shown.clone(), servers), "{up} {ago:?}: {text}");
                     let badges = text.lines().next().and_then(|line| line.split_once("redis"));
-                    assert!(badges.is_some_and(|(_, told)| !told.contains('…')), "{text}");
+                    assert!(badges.is_some_and(|(_, shown)| !shown.contains('…')), "{text}");
                 }
             }
             let mut locked = normal();
             locked.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
             bench.show(locked);
-            assert_eq!(header(&mut bench, size), (told.clone(), servers));
+            assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {
                 let mut slow = normal();
                 (slow.redis.latency_us, slow.sql.latency_us) = (micros, micros);
                 bench.show(slow);
-                assert_eq!(header(&mut bench, size), (told.clone(), servers));
+                assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             }
         }
     }
 }
 
 #[test]
-fn every_view_is_named_whole_beside_any_count() {
+fn view_names_are_not_truncated_by_counts() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for size in SIZES {
@@ -253,7 +253,7 @@ fn every_view_is_named_whole_beside_any_count() {
 }
 
 #[test]
-fn a_rush_in_pictures() {
+fn a_rush_in_snapshots() {
     for (lang, name) in [(Lang::En, ""), (Lang::Zh, "zh_")] {
         set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24), (200, 50), (60, 15)] {
@@ -263,12 +263,12 @@ fn a_rush_in_pictures() {
 }
 
 #[test]
-fn a_small_window_tells_all_of_the_overview() {
-    let mut picture = rushing();
-    picture.funnel.rejected.total = 17;
-    picture.funnel.busy.total = 4_711;
-    let text = Bench::new(picture).text(80, 24);
-    for told in [
+fn a_small_window_shows_all_of_the_overview() {
+    let mut snapshot = rushing();
+    snapshot.funnel.rejected.total = 17;
+    snapshot.funnel.busy.total = 4_711;
+    let text = Bench::new(snapshot).text(80, 24);
+    for shown in [
         "n 21,840",
         "rejected",
         "4,711",
@@ -278,15 +278,15 @@ fn a_small_window_tells_all_of_the_overview() {
         "f freeze",
         ": command",
     ] {
-        assert!(text.contains(told), "{told}: {text}");
+        assert!(text.contains(shown), "{shown}: {text}");
     }
-    // But for titles, which leave room for what a sale may come to.
+    // Except titles, which leave room for the largest figures.
     let cut = |line: &str| line.contains('…') && !line.trim_start().starts_with('#');
     assert!(!text.lines().any(cut), "{text}");
 }
 
 #[test]
-fn the_header_speaks_of_what_is_rushed() {
+fn the_header_shows_the_sale_with_a_rush() {
     let mut bench = Bench::new(rest());
     let header =
         |bench: &mut Bench| bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
@@ -303,26 +303,26 @@ fn the_header_speaks_of_what_is_rushed() {
     assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
 }
 
-/// Buyers may come from other processes, of whose rushes a picture tells nothing but what they do to the stock.
+/// Buyers may come from other processes; a snapshot shows their rushes only by the effect on the stock.
 #[test]
-fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
+fn the_header_and_the_presenter_show_the_active_sale() {
     let hot_pot = (7, "#7 Hot pot");
     let milk_tea = (8, "#8 Milk tea");
-    let picture = |of: u64, second: i64| {
-        let mut picture = rest();
-        picture.taken = NOW.plus(second * 1_000);
-        for sale in &mut picture.sales {
+    let snapshot = |of: u64, second: i64| {
+        let mut snapshot = rest();
+        snapshot.taken = NOW.plus(second * 1_000);
+        for sale in &mut snapshot.sales {
             let sells = sale.voucher_id == VoucherId(of);
             sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
         }
-        picture
+        snapshot
     };
     let speaks_of = |bench: &mut Bench, id: u64, title: &str, why: &str| {
         let screen = bench.text(120, 36);
         assert!(screen.lines().next().is_some_and(|line| line.contains(title)), "{why}: {screen}");
         assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
     };
-    let mut bench = Bench::new(picture(0, 0));
+    let mut bench = Bench::new(snapshot(0, 0));
     let shown = [
         (0, 0, milk_tea, "none sells, this is the newest"),
         (7, 1, hot_pot, "it sells"),
@@ -335,22 +335,26 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
         (7, 100, hot_pot, "again"),
     ];
     for (of, second, (id, title), why) in shown {
-        bench.show(picture(of, second));
+        bench.show(snapshot(of, second));
         speaks_of(&mut bench, id, title, why);
     }
-    let mut away = picture(0, 110);
+    let mut away = snapshot(0, 110);
     away.redis.up = false;
     bench.show(away);
-    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "nobody knows who sells while Redis is away");
-    bench.show(picture(0, 111));
+    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
+    bench.show(snapshot(0, 111));
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
     bench.keys("2jk1");
-    bench.show(picture(7, 112));
+    bench.show(snapshot(7, 112));
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
-    assert_eq!(bench.app.presented(), Some(VoucherId(hot_pot.0)), "the stage shows what sells");
+    assert_eq!(
+        bench.app.presented(),
+        Some(VoucherId(hot_pot.0)),
+        "the presenter layout shows the active sale"
+    );
     let header = bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
     assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
-    let mut both = picture(7, 113);
+    let mut both = snapshot(7, 113);
     for sale in &mut both.sales {
         sale.funnel.admitted.per_second = 802.0;
     }
@@ -358,13 +362,13 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     speaks_of(&mut bench, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
 }
 
-/// A launch is over when its sale is sold out; the stage waits for nobody.
+/// A launch is over when its sale is sold out; the presenter layout moves on.
 #[test]
-fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
+fn a_finished_launch_gives_way_to_the_active_sale() {
     let mut bench = Bench::new(rest());
-    let picture = |gone: bool, sells: bool| {
-        let mut picture = rest();
-        for sale in &mut picture.sales {
+    let snapshot = |gone: bool, sells: bool| {
+        let mut snapshot = rest();
+        for sale in &mut snapshot.sales {
             if sale.voucher_id == VoucherId(8) {
                 if gone {
                     (sale.phase, sale.stock) = (Phase::SoldOut, Some(0));
@@ -374,18 +378,18 @@ fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
                 sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
             }
         }
-        picture
+        snapshot
     };
     bench.app.presenter.sale = Some(VoucherId(8));
     bench.app.presenter.launched = true;
-    bench.show(picture(false, true));
+    bench.show(snapshot(false, true));
     assert_eq!(bench.app.presented(), Some(VoucherId(8)), "it is not over");
-    bench.show(picture(true, false));
+    bench.show(snapshot(true, false));
     assert_eq!(bench.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
-    let mut later = picture(true, false);
+    let mut later = snapshot(true, false);
     later.taken = NOW.plus(120_000);
     bench.show(later.clone());
-    let mut other = picture(true, true);
+    let mut other = snapshot(true, true);
     other.taken = later.taken.plus(1_000);
     bench.show(other);
     assert_eq!(bench.app.presented(), Some(VoucherId(7)));

@@ -1,4 +1,4 @@
-//! The Ledger: each difference in words, what repairs it, and the question before that.
+//! The Ledger: each difference as text, its repair, and the question before that.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -38,7 +38,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     }
 }
 
-/// One sale that a repair puts right, one that it does in part, one in flight, and one in order.
+/// One sale that a repair fixes, one that it fixes in part, one in flight, and one without findings.
 pub(super) fn audited() -> Snapshot {
     let lost = SaleAudit { persisted: 6_877, ..line(7, "hot pot 50% off", 6_880, vec![]) };
     let lost = SaleAudit { findings: vec![Finding::Unknown(2), Finding::Lost(3)], ..lost };
@@ -49,9 +49,9 @@ pub(super) fn audited() -> Snapshot {
     let lines = vec![line(9, "cinema ticket", 0, vec![]), lost, moving, short];
     let ledger = LedgerPage::of(NOW.plus(-1_000), lines, Vec::new());
     let findings = ledger.lines.iter().flat_map(SaleAudit::found).collect();
-    let mut picture = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
-    picture.alarms = alarms(&picture, None);
-    picture
+    let mut snapshot = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
+    snapshot.alarms = alarms(&snapshot, None);
+    snapshot
 }
 
 fn plan() -> Vec<SaleRepair> {
@@ -79,14 +79,14 @@ fn every_size_and_language() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_values_are_labelled() {
     let mut large = normal();
     large.ledger.limit = Some(AuditLimit::Orders(300_000));
     let mut none = empty();
     none.ledger = LedgerPage::of(NOW, Vec::new(), Vec::new());
     let mut old = Snapshot { ledger: audited().ledger, ..outage() };
     old.ledger.taken = Some(NOW.plus(-42_000));
-    for (picture, told) in [
+    for (snapshot, expected) in [
         (normal(), "Auditing the sales."),
         (outage(), "once Redis and the database are reachable again"),
         (old, "4 sales audited    42 s ago"),
@@ -94,12 +94,12 @@ fn what_is_not_known_is_said() {
         (large, "run 'seckill audit' in a shell"),
     ] {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture.clone());
+            let mut bench = Bench::new(snapshot.clone());
             bench.keys("9");
             let text = bench.text(width, height);
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains(&told), "{text}");
+            let expected = expected.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(&expected), "{text}");
         }
     }
 }
@@ -112,9 +112,9 @@ fn the_alarm_names_the_key_and_the_key_explains() {
     assert!(text.contains("Press 9"), "{text}");
     bench.keys("9l");
     let text = bench.text(120, 36);
-    for told in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
+    for shown in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
     {
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(shown), "{text}");
     }
     bench.keys("jl");
     let text = bench.text(120, 36);
@@ -126,16 +126,16 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     let mut bench = Bench::new(audited());
     bench.keys("9A");
     let text = bench.text(80, 24);
-    for told in [
+    for shown in [
         "2 sales, 4 differences: #7 #8",
         "1 sale: reconcile with SQL, stream and dead letters",
         "1 sale: return the stock of orders closed in SQL to Redis",
         "1 sale: put lost orders back into the stream",
         "Not repaired: 1 difference",
     ] {
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(shown), "{text}");
     }
-    // Cancel is chosen.
+    // Cancel is focused.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty());
     assert_eq!(bench.said(), "nothing was changed");
@@ -159,7 +159,7 @@ fn marked_sales_are_repaired_and_no_others() {
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
     assert_eq!(only[0].cures, [Cure::GiveBack]);
     assert_eq!(bench.sent(), [Command::Repair(only)]);
-    // A sale in order can't be marked, and a mark goes with its differences.
+    // A sale without findings cannot be marked, and a mark vanishes with its differences.
     bench.keys("G ");
     assert_eq!(bench.said(), "this sale has no automatic repair");
     bench.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
@@ -171,18 +171,18 @@ fn a_repair_is_refused_where_there_is_none() {
     let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
     let page = |lines| LedgerPage::of(NOW, lines, Vec::new());
     let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..audited().ledger };
-    for (picture, told) in [
+    for (snapshot, expected) in [
         (Snapshot { read_only: true, ..audited() }, "read-only"),
         (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
         (Snapshot { ledger: page(by_hand), ..normal() }, "no automatic repair"),
         (Snapshot { ledger: old, ..normal() }, "press A again"),
         (Snapshot { ledger: audited().ledger, ..outage() }, "Redis"),
     ] {
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys("9A");
         assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
         let said = bench.said();
-        assert!(said.to_lowercase().contains(&told.to_lowercase()), "{said}");
+        assert!(said.to_lowercase().contains(&expected.to_lowercase()), "{said}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dead letters on the screen, what their keys do, and the reason that goes with an act.
+//! Dead letters on the screen, their keys, and the reason of a command.
 
 use std::sync::Arc;
 
@@ -84,31 +84,31 @@ pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
     LetterPage { from, taken: Some(NOW), more, lines }
 }
 
-/// A sale in full run, and nine letters of every kind.
+/// An active sale, and nine letters of every kind.
 pub(super) fn poisoned() -> Snapshot {
-    let mut picture = normal();
-    if let Some(stream) = &mut picture.stream {
+    let mut snapshot = normal();
+    if let Some(stream) = &mut snapshot.stream {
         stream.dead = 9;
     }
-    picture.letters = letters(0, 9, false);
-    picture.alarms = alarms(&picture, None);
-    picture
+    snapshot.letters = letters(0, 9, false);
+    snapshot.alarms = alarms(&snapshot, None);
+    snapshot
 }
 
 pub(super) fn without(numbers: &[u64]) -> Snapshot {
-    let mut picture = poisoned();
+    let mut snapshot = poisoned();
     let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
-    Arc::make_mut(&mut picture.letters.lines).retain(|line| !gone.contains(&line.letter));
-    picture
+    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !gone.contains(&line.letter));
+    snapshot
 }
 
 pub(super) fn away() -> Snapshot {
-    let mut picture = poisoned();
-    picture.sql.up = false;
-    picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".into());
-    picture.letters.taken = picture.sql.last_ok;
-    picture
+    let mut snapshot = poisoned();
+    snapshot.sql.up = false;
+    snapshot.sql.last_ok = Some(NOW.plus(-42_000));
+    snapshot.sql.error = Some("disk I/O error".into());
+    snapshot.letters.taken = snapshot.sql.last_ok;
+    snapshot
 }
 
 fn unread() -> Snapshot {
@@ -135,12 +135,12 @@ pub(super) fn all() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
 }
 
-/// The same once they were counted.
+/// The same after the count.
 pub(super) fn all_counted() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: letter(8) }
 }
 
-/// Presses a key and answers the count that it asks for.
+/// Presses a key and answers the count that it requests.
 pub(super) fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
     bench.keys(key);
     assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
@@ -159,9 +159,9 @@ fn every_state_at_every_size() {
         ("under_way", under_way),
         ("read_only", read_only),
     ];
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("5");
             let text = bench.text(width, height);
             assert_screen(&format!("letters_{scene}_{width}x{height}"), &text);
@@ -203,7 +203,7 @@ fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
 }
 
 #[test]
-fn letters_are_read_only_while_somebody_looks() {
+fn letters_are_read_only_while_they_are_shown() {
     let mut bench = Bench::new(poisoned());
     assert_eq!(bench.focus.borrow().letters_from, None);
     bench.keys("5");
@@ -215,7 +215,7 @@ fn letters_are_read_only_while_somebody_looks() {
 }
 
 #[test]
-fn an_act_goes_to_what_was_counted_and_only_after_yes() {
+fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
     let acts = [
         ("R", Command::ReplayLetters { scope: all_counted(), force: false }),
         ("D", Command::DiscardLetters { scope: all_counted(), compensate: false }),
@@ -227,7 +227,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut bench, key, &all());
             bench.press(no);
-            // Enter cancels, but where a number has to be typed it says so.
+            // Enter cancels, but if a number has to be typed it says so.
             if (key, no) == ("C", KeyCode::Enter) {
                 assert!(bench.said().contains("this affects 8"), "{}", bench.said());
                 bench.press(KeyCode::Esc);
@@ -235,12 +235,12 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
             assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{key}, {no:?}");
         }
         ask(&mut bench, key, &all());
-        // What comes meanwhile is no part of it.
+        // Letters that arrive meanwhile are excluded.
         let mut later = poisoned();
         later.taken = NOW.plus(60_000);
         bench.show(later);
         if key == "C" {
-            // Who cancels orders says how many.
+            // Cancelling orders requires their number.
             bench.keys("y");
             assert!(bench.sent().is_empty() && bench.said().contains("this affects 8"));
             bench.keys("8");
@@ -252,7 +252,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
 }
 
 #[test]
-fn acts_without_anything_to_do_say_what_helps() {
+fn commands_without_effect_suggest_a_step() {
     let only = |verdict: LetterVerdict| {
         let mut counts = LetterCounts::default();
         counts.add(verdict);
@@ -327,7 +327,7 @@ fn pages_turn_at_both_ends() {
 }
 
 #[test]
-fn what_is_under_way_is_shown_and_can_be_broken_off() {
+fn a_running_command_is_shown_and_can_be_cancelled() {
     let mut bench = Bench::new(under_way());
     for view in ["4", "5"] {
         bench.keys(view);
@@ -348,30 +348,30 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
 }
 
 #[test]
-fn a_reason_is_text_and_travels_with_the_act() {
+fn a_reason_is_text_and_is_sent_with_the_command() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.press(KeyCode::Tab);
-    bench.keys("yes, nobody hl waits");
+    bench.keys("yes, no buyer hl waits");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    // Enter ends the text, and does nothing else; then Cancel has the focus again.
+    // Enter only ends the text; then Cancel has the focus again.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all_counted(), compensate: false }]);
-    assert_eq!(bench.reason().as_deref(), Some("yes, nobody hl waits"));
+    assert_eq!(bench.reason().as_deref(), Some("yes, no buyer hl waits"));
 }
 
 #[test]
-fn a_window_that_shows_nothing_takes_no_act() {
+fn a_window_that_is_too_small_takes_no_command() {
     let mut bench = Bench::new(poisoned());
     bench.draw(40, 10);
     bench.keys("5Dy");
     bench.app.on_event(&Event::Paste("y".to_owned()));
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
-    // Shown again, it goes on; and a question that is out of sight gets no answer.
+    // Shown again, it continues; a hidden question cannot be answered.
     bench.draw(80, 24);
     bench.keys("5*");
     ask(&mut bench, "D", &all());
@@ -384,7 +384,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
 }
 
 #[test]
-fn who_begins_another_act_has_read_what_failed() {
+fn starting_another_command_dismisses_errors() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());
@@ -418,7 +418,7 @@ fn a_paste_of_a_megabyte_does_no_harm() {
         let mut bench = Bench::new(poisoned());
         bench.keys("5*");
         ask(&mut bench, "D", &all());
-        // Without the focus it is no answer.
+        // Without the focus it is not an answer.
         bench.app.on_event(&Event::Paste("y".to_owned()));
         assert!(bench.sent().is_empty());
         bench.press(KeyCode::Tab);
@@ -440,9 +440,9 @@ fn a_paste_of_a_megabyte_does_no_harm() {
 
 #[test]
 fn a_page_that_could_not_be_read_says_how_old_it_is() {
-    let mut picture = poisoned();
-    picture.letters.taken = Some(Millis(NOW.0 - 9_000));
-    let mut bench = Bench::new(picture);
+    let mut snapshot = poisoned();
+    snapshot.letters.taken = Some(Millis(NOW.0 - 9_000));
+    let mut bench = Bench::new(snapshot);
     bench.keys("5");
     assert!(bench.text(120, 36).contains("DEAD LETTERS      9 s old"));
 }
@@ -466,7 +466,7 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     bench.keys("j R");
     let second = bench.sent();
     assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);
-    // The first answer comes after all, and is about something else.
+    // The first reply arrives after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
     let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) }));

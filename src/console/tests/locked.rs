@@ -1,4 +1,4 @@
-//! A database that another program keeps locked: the header says so, and what is only read stays as it was.
+//! A database locked by another program: the header says so, and data that is only read is unaffected.
 
 use seckill_engine::{
     error::StoreError,
@@ -19,11 +19,11 @@ use super::{
     screens::assert_screen,
 };
 
-fn locked(mut picture: Snapshot) -> Snapshot {
-    picture.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
+fn locked(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
-    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
-    picture
+    snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    snapshot
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn the_header_and_the_overview_say_so() {
 fn what_is_only_read_is_no_older_for_it() {
     for view in ["2", "3", "4", "5", "7", "8", "0"] {
         for size in [(120, 36), (80, 24)] {
-            let [free, held] = [sold(), locked(sold())].map(|picture| {
-                let mut bench = Bench::new(picture);
+            let [free, held] = [sold(), locked(sold())].map(|snapshot| {
+                let mut bench = Bench::new(snapshot);
                 bench.keys(view);
                 let text = bench.text(size.0, size.1);
                 // The header has the state of the server.
@@ -55,16 +55,16 @@ fn what_is_only_read_is_no_older_for_it() {
 
 #[test]
 fn an_act_that_would_wait_is_not_asked_about() {
-    for (lang, told) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
+    for (lang, expected) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
         assert_eq!(bench.app.away(), None);
         bench.show(locked(normal()));
-        assert!(bench.app.away().is_some_and(|it| it.contains(told)));
+        assert!(bench.app.away().is_some_and(|it| it.contains(expected)));
         let mut gone = normal();
         gone.sql.up = false;
         gone.sql.last_ok = Some(NOW.plus(-42_000));
         bench.show(gone);
-        assert!(bench.app.away().is_some_and(|it| !it.contains(told)));
+        assert!(bench.app.away().is_some_and(|it| !it.contains(expected)));
     }
 }

@@ -1,4 +1,4 @@
-//! The loop on a fake keyboard and a fake stage.
+//! The event loop with a scripted keyboard and a fake screen.
 
 use std::{
     collections::VecDeque,
@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use super::fixture::{Bench, normal, rushing};
 use crate::{
     app::App,
-    run::{Keyboard, drive},
-    screen::Stage,
-    story::Story,
+    event_loop::{Keyboard, drive},
+    guide_banner::Story,
+    terminal::DrawTarget,
     text,
 };
 
-/// Plays keys; each waits its time, and after the last comes the end of the input.
+/// Scripted keys; each waits its time, and input ends after the last.
 struct Played {
     keys: VecDeque<(Duration, KeyEvent)>,
     /// Kept over a wait that another event interrupted.
@@ -56,13 +56,13 @@ struct Counted {
     drawn: usize,
     suspended: usize,
     gone: bool,
-    /// A panic elsewhere gave the terminal back.
+    /// A panic on another thread restored the terminal.
     lost: bool,
     /// What was drawn over the shell then.
     astray: usize,
 }
 
-impl Stage for Counted {
+impl DrawTarget for Counted {
     fn draw(&mut self, _: &mut App) -> io::Result<()> {
         self.drawn += 1;
         self.astray += usize::from(self.lost);
@@ -84,26 +84,26 @@ impl Stage for Counted {
 }
 
 const PLAIN: KeyModifiers = KeyModifiers::NONE;
-/// Nobody presses this before a test is over.
+/// Not reached before a test is over.
 const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
 
-async fn run(bench: &mut Bench, keys: &mut Played, stage: &mut Counted) -> bool {
-    let ended = drive(&mut bench.app, stage, keys, None);
+async fn run(bench: &mut Bench, keys: &mut Played, target: &mut Counted) -> bool {
+    let ended = drive(&mut bench.app, target, keys, None);
     matches!(tokio::time::timeout(Duration::from_secs(20), ended).await, Ok(Ok(())))
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_it() {
-    let (mut keys, mut stage) = (Played::new(&[]), Counted::default());
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert_eq!(stage.drawn, 1);
+    let (mut keys, mut target) = (Played::new(&[]), Counted::default());
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert_eq!(target.drawn, 1);
 }
 
 #[tokio::test]
-async fn a_terminal_that_went_away_ends_it() {
+async fn a_closed_terminal_ends_it() {
     let mut keys = Played::new(&[LATER]);
-    let mut stage = Counted { gone: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+    let mut target = Counted { gone: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
 }
 
 #[tokio::test]
@@ -117,70 +117,70 @@ async fn control_c_leaves_also_from_a_question() {
 }
 
 #[tokio::test]
-async fn control_z_lets_go_of_the_keyboard_and_draws_again() {
+async fn control_z_releases_the_keyboard_and_redraws() {
     let mut keys = Played::new(&[
         (10, KeyCode::Char('z'), KeyModifiers::CONTROL),
         (100, KeyCode::Char('q'), PLAIN),
     ]);
-    let mut stage = Counted::default();
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert_eq!((keys.released, stage.suspended), (1, 1));
-    assert!(stage.drawn >= 2);
+    let mut target = Counted::default();
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert_eq!((keys.released, target.suspended), (1, 1));
+    assert!(target.drawn >= 2);
 }
 
 #[tokio::test]
-async fn a_flood_of_pictures_is_drawn_thirty_times_a_second() {
+async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
     let mut bench = Bench::new(normal());
-    let pictures = bench.pictures.clone();
+    let snapshots = bench.snapshots.clone();
     let flood = tokio::spawn(async move {
-        let picture = Arc::new(normal());
+        let snapshot = Arc::new(normal());
         loop {
-            pictures.send_replace(Arc::clone(&picture));
+            snapshots.send_replace(Arc::clone(&snapshot));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
     let mut keys = Played::new(&[(600, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut stage).await);
+    let mut target = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut target).await);
     flood.abort();
-    assert!((3..=21).contains(&stage.drawn), "{}", stage.drawn);
+    assert!((3..=21).contains(&target.drawn), "{}", target.drawn);
 }
 
 #[tokio::test]
 async fn nothing_is_drawn_while_nothing_changes() {
-    let mut picture = normal();
-    picture.sales.clear();
+    let mut snapshot = normal();
+    snapshot.sales.clear();
     // Fresh for as long as the test runs.
     let later = seckill_model::Millis::now().plus(60_000);
-    (picture.redis.last_ok, picture.sql.last_ok) = (Some(later), Some(later));
-    let mut bench = Bench::new(picture);
+    (snapshot.redis.last_ok, snapshot.sql.last_ok) = (Some(later), Some(later));
+    let mut bench = Bench::new(snapshot);
     let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut stage).await);
-    assert_eq!(stage.drawn, 1);
+    let mut target = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut target).await);
+    assert_eq!(target.drawn, 1);
 }
 
 #[tokio::test]
-async fn nothing_is_drawn_on_a_terminal_that_a_panic_gave_back() {
+async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
     let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted { lost: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
-    assert!(stage.drawn > 0 && !stage.lost);
-    assert_eq!(stage.astray, 0);
+    let mut target = Counted { lost: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(target.drawn > 0 && !target.lost);
+    assert_eq!(target.astray, 0);
 }
 
 #[tokio::test]
-async fn an_engine_and_a_story_that_end_leave_the_console_running() {
+async fn the_console_outlives_the_engine_and_the_guide() {
     let mut bench = Bench::new(normal());
-    bench.pictures = watch::channel(Arc::default()).0;
+    bench.snapshots = watch::channel(Arc::default()).0;
     let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });
     drop(teller);
     let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
-    let mut stage = Counted::default();
-    let ended = drive(&mut bench.app, &mut stage, &mut keys, Some(story));
+    let mut target = Counted::default();
+    let ended = drive(&mut bench.app, &mut target, &mut keys, Some(story));
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(bench.app.story.title, "over");
     let said = bench.app.status.shown().map(|(_, said, _)| said.to_owned());
-    assert_eq!(said.as_deref(), Some(text::acts::ENGINE_GONE.read()));
+    assert_eq!(said.as_deref(), Some(text::commands::ENGINE_GONE.read()));
 }

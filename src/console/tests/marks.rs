@@ -1,4 +1,4 @@
-//! Marks: which dead letters or entries an act is about, and that the question says which.
+//! Marks: which dead letters or entries a command applies to, and that the question says so.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -76,7 +76,7 @@ fn a_star_marks_all_and_takes_the_marks_back() {
     assert!(!bench.text(120, 36).contains("marked"));
     bench.keys("D");
     assert_eq!(bench.sent(), [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
-    // What is done takes them back as well.
+    // Executing the command clears them as well.
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     ask(&mut bench, "D", &all());
@@ -127,8 +127,8 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     bench.answer(Ok(Reply::Planned(plan)));
     let text = bench.text(120, 36);
-    let told = format!("All 1, not only the {shown} filtered ones.");
-    assert!(text.contains(&told), "{told}: {text}");
+    let label = format!("All 1, not only the {shown} filtered ones.");
+    assert!(text.contains(&label), "{label}: {text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Orders on the screen: what is asked for, how pages turn, the way of one order, paying it.
+//! Orders on the screen: queries, paging, the trace of an order, payment.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::theme::{Depth, Theme};
 
-/// Order `number`: later ones have higher ids.
+/// Order `number`: later ones have higher IDs.
 fn id(number: u64) -> OrderId {
     OrderId::new(1_794_999_000 + number as i64, 4_000 + number).unwrap()
 }
@@ -56,21 +56,21 @@ pub(super) fn sold() -> Snapshot {
 }
 
 fn away() -> Snapshot {
-    let mut picture = sold();
-    picture.sql.up = false;
-    picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".into());
-    picture.orders.taken = picture.sql.last_ok;
-    picture
+    let mut snapshot = sold();
+    snapshot.sql.up = false;
+    snapshot.sql.last_ok = Some(NOW.plus(-42_000));
+    snapshot.sql.error = Some("disk I/O error".into());
+    snapshot.orders.taken = snapshot.sql.last_ok;
+    snapshot
 }
 
 fn crowded() -> Snapshot {
-    let mut picture = Snapshot { orders: page(OrdersView::default(), 900), ..overflowing() };
-    for order in Arc::make_mut(&mut picture.orders.lines) {
+    let mut snapshot = Snapshot { orders: page(OrdersView::default(), 900), ..overflowing() };
+    for order in Arc::make_mut(&mut snapshot.orders.lines) {
         order.user_id = UserId(u64::MAX);
         order.voucher_id = VoucherId(123_456);
     }
-    picture
+    snapshot
 }
 
 fn entry() -> EntryId {
@@ -100,7 +100,7 @@ fn ask(bench: &mut Bench, query: &str) {
     bench.press(KeyCode::Enter);
 }
 
-/// Order 950, which SQL does not hold.
+/// Order 950, which is not in SQL.
 fn ask_in_vain(bench: &mut Bench) {
     ask(bench, &id(950).to_string());
     let view = bench.focus.borrow().orders.unwrap();
@@ -122,11 +122,11 @@ fn every_state_at_every_size() {
         ("unread", || Snapshot { orders: OrdersPage::default(), ..away() }),
         ("read_only", || Snapshot { read_only: true, ..sold() }),
     ];
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("7");
             let text = bench.text(width, height);
             assert_screen(&format!("orders_{scene}{tail}_{width}x{height}"), &text);
@@ -150,7 +150,7 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
         let mut bench = Bench::new(sold());
         bench.keys("7/user=12 stat");
         screen("orders_typing", &mut bench);
-        // Nothing in SQL: where it is instead.
+        // Not in SQL: its trace instead.
         let mut bench = Bench::new(sold());
         bench.keys("7");
         ask_in_vain(&mut bench);
@@ -200,7 +200,7 @@ fn it_speaks_chinese() {
 #[test]
 fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
     set_thread_language(Lang::Zh);
-    for (query, told) in [
+    for (query, expected) in [
         ("user=one", "user 要填数字"),
         ("colour=red", "不能按“colour”查订单"),
         ("status=lost", "不是订单状态"),
@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
         bench.keys("7/");
         bench.keys(query);
         let text = bench.text(120, 36).replace(' ', "");
-        assert!(text.contains(&told.replace(' ', "")), "{query}: {text}");
+        assert!(text.contains(&expected.replace(' ', "")), "{query}: {text}");
     }
     set_thread_language(Lang::En);
 }
@@ -228,7 +228,7 @@ fn ascii_mode_shows_it_all() {
 #[test]
 fn a_query_is_asked_once_it_is_right() {
     let mut bench = Bench::new(sold());
-    assert_eq!(bench.focus.borrow().orders, None, "nobody looks, so nothing is read");
+    assert_eq!(bench.focus.borrow().orders, None, "the view is closed, so nothing is read");
     bench.keys("7");
     assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
     ask(&mut bench, "user=one");
@@ -309,7 +309,7 @@ fn a_way_that_does_not_come_is_given_up_with_esc() {
     bench.press(KeyCode::Esc);
     bench.keys("jl");
     assert_eq!(bench.sent(), [Command::Trace(id(899))], "another one is looked for at once");
-    // The first answer comes after all: the second is still waited for.
+    // The first reply arrives after all: the second is still outstanding.
     bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
     bench.keys("j");
     assert!(bench.sent().is_empty(), "New orders enter the stream first");
@@ -345,12 +345,12 @@ fn a_payment_is_for_the_order_that_was_chosen() {
 
 #[test]
 fn an_order_is_not_admitted_after_it_was_written() {
-    let mut picture = sold();
-    let orders = Arc::make_mut(&mut picture.orders.lines);
-    // The id is dated a second ahead.
+    let mut snapshot = sold();
+    let orders = Arc::make_mut(&mut snapshot.orders.lines);
+    // The ID is dated a second ahead.
     orders.truncate(1);
     orders[0].create_time = NOW.plus(-101_000);
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("7");
     let text = bench.text(120, 36);
     let row = text.lines().find(|line| line.contains(&id(900).to_string())).unwrap();
@@ -373,7 +373,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let rows = bench.app.orders.rows(&bench.app.shown);
     let words: Vec<&str> = rows.iter().map(|it| crate::text::orders::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
-    // The next page is behind the oldest that is loaded, wherever that stands, and keeps the order.
+    // The next page follows the oldest loaded order, wherever that is, and keeps the order.
     bench.keys("n");
     let before = bench.focus.borrow().orders.unwrap().before;
     assert_eq!(before, Some(id(801)));

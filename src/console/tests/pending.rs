@@ -1,4 +1,4 @@
-//! The pending list in a rush: entries come and go with each picture, and nothing else moves.
+//! The pending list in a rush: entries come and go with each snapshot, and nothing else moves.
 
 use crossterm::event::{Event, KeyCode};
 use seckill_engine::telemetry::{Snapshot, census::Census, snapshot::PendingPage};
@@ -7,18 +7,18 @@ use seckill_model::locale::{Lang, set_thread_language};
 
 use super::fixture::{Bench, NOW, normal, page};
 
-/// So many are pending, counted by the look that read them; another look saw `surveyed`.
+/// This many are pending when the list is read; the survey saw `surveyed`.
 fn holding(count: u64, surveyed: u64) -> Snapshot {
-    let mut picture = normal();
-    picture.pending = page(0, count);
-    picture.stream.as_mut().unwrap().pending = surveyed;
+    let mut snapshot = normal();
+    snapshot.pending = page(0, count);
+    snapshot.stream.as_mut().unwrap().pending = surveyed;
     let ages = [0, 0, count, 0, 0];
     let census = Census { taken: NOW, counted: count, whole: true, ages, tries: [count, 0, 0] };
-    picture.census = Some(census);
-    picture
+    snapshot.census = Some(census);
+    snapshot
 }
 
-/// Where a line of the screen with that text stands.
+/// The line of the screen that contains a text.
 fn row(text: &str, of: &str) -> Option<usize> {
     text.lines().position(|line| line.contains(of))
 }
@@ -34,9 +34,9 @@ fn the_layout_stays_while_entries_come_and_go() {
             let mut bench = Bench::new(holding(0, 7));
             bench.keys("4");
             let first = bench.text(size.0, size.1);
-            let told = row(&first, none).unwrap_or_else(|| panic!("{first}"));
+            let shown = row(&first, none).unwrap_or_else(|| panic!("{first}"));
             let at = row(&first, head).unwrap_or_else(|| panic!("{first}"));
-            assert_eq!(told, at + 1, "{first}");
+            assert_eq!(shown, at + 1, "{first}");
             let bars = row(&first, oldest);
             assert_eq!(bars.is_some(), size.1 > 15, "{first}");
             for count in [3, 0, 1] {
@@ -60,7 +60,7 @@ fn the_tab_counts_what_the_list_shows() {
     bench.show(holding(0, 7));
     let text = bench.text(120, 36);
     assert!(!tab(&text).contains("Pending 7"), "{text}");
-    // Where nobody looks the survey tells.
+    // Without an open list the survey counts.
     bench.show(Snapshot { pending: PendingPage::default(), census: None, ..holding(0, 7) });
     bench.keys("1");
     assert!(tab(&bench.text(120, 36)).contains("Pending 7 "));
@@ -81,8 +81,8 @@ fn what_was_counted_by_another_look_says_when() {
 
 #[test]
 fn where_nothing_is_pending_a_key_says_so() {
-    // The survey saw some a moment before the list was read.
-    for (key, told) in [
+    // The survey ran shortly before the list was read.
+    for (key, expected) in [
         ("A", "there are no pending entries to plan for"),
         ("y", "no pending entries"),
         ("w", "no pending entries"),
@@ -91,7 +91,7 @@ fn where_nothing_is_pending_a_key_says_so() {
         let mut bench = Bench::new(holding(0, 7));
         bench.keys("4");
         bench.keys(key);
-        assert_eq!(bench.said(), told, "{key}");
+        assert_eq!(bench.said(), expected, "{key}");
         assert!(bench.sent().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The question about a plan, while live nodes take over what it is about.
+//! The question about a plan, while live nodes take over its entries.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -13,20 +13,20 @@ use seckill_model::{
 
 use super::fixture::{Bench, entry, normal, page};
 
-/// A dead consumer holds so many entries, each delivered so long ago; a live node takes them over after 30 s.
+/// A dead consumer holds this many entries, each delivered this long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {
-    let mut picture = normal();
-    picture.claim_idle_ms = Some(30_000);
-    picture.pending = page(0, count);
-    for line in &mut picture.pending.lines {
+    let mut snapshot = normal();
+    snapshot.claim_idle_ms = Some(30_000);
+    snapshot.pending = page(0, count);
+    for line in &mut snapshot.pending.lines {
         (line.holder_alive, line.idle_ms) = (false, idle_ms);
     }
-    if let Some(stream) = &mut picture.stream {
+    if let Some(stream) = &mut snapshot.stream {
         stream.pending = count;
         stream.consumers[0].pending = count;
         stream.consumers[1].pending = 0;
     }
-    picture
+    snapshot
 }
 
 fn planned(count: u64) -> Reply {
@@ -34,7 +34,7 @@ fn planned(count: u64) -> Reply {
     Reply::Planned(made_up::plan(&stuck, ""))
 }
 
-/// Asked about a plan for 87 stranded entries.
+/// Asks about a plan for 87 stranded entries.
 fn asked_to_apply() -> Bench {
     let mut bench = Bench::new(stranded(87, 12_000));
     bench.keys("4A");
@@ -44,7 +44,7 @@ fn asked_to_apply() -> Bench {
 }
 
 #[test]
-fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
+fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
     for (lang, eighteen, five, now) in [
         (
             Lang::En,
@@ -56,10 +56,10 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
     ] {
         set_thread_language(lang);
         let mut bench = asked_to_apply();
-        for (idle_ms, told) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
+        for (idle_ms, expected) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
             bench.show(stranded(87, idle_ms));
             let text = bench.text(120, 36);
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(bench.sent().is_empty(), "what is held is the same");
     }
@@ -72,7 +72,7 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
 }
 
 #[test]
-fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
+fn a_question_about_a_plan_follows_takeovers() {
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));
     assert!(matches!(bench.sent()[..], [Command::Plan(_)]), "it is made again");
@@ -90,7 +90,7 @@ fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
 
 #[test]
 fn a_question_ends_when_nothing_of_its_plan_is_left() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, "nothing left to apply: live nodes claimed the entries"),
         (Lang::Zh, "这些消息已由在线节点接管"),
     ] {
@@ -100,12 +100,12 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         bench.sent();
         bench.answer(Ok(planned(0)));
         assert!(bench.app.dialog.is_none());
-        assert!(bench.said().contains(told), "{}", bench.said());
+        assert!(bench.said().contains(expected), "{}", bench.said());
         bench.keys("y");
         assert!(bench.sent().is_empty());
     }
     set_thread_language(Lang::En);
-    // Who left the question is not asked again.
+    // After the question is left, it does not come back.
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));
     bench.sent();
@@ -115,7 +115,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
 }
 
 #[test]
-fn a_plan_of_which_nothing_was_there_any_more_says_so() {
+fn a_plan_whose_entries_vanished_is_reported() {
     let mut bench = asked_to_apply();
     bench.keys("y");
     bench.sent();

@@ -1,4 +1,4 @@
-//! The presenter's layout in its states, in both languages and every size.
+//! The presenter layout in its states, in both languages and every size.
 
 use seckill_engine::{
     command::{Command, RushPlan},
@@ -15,8 +15,8 @@ use super::{
     screens::{Scene, assert_screen},
 };
 use crate::{
+    guide_banner::Story,
     presenter::by_title,
-    story::Story,
     theme::{Depth, Theme},
 };
 
@@ -51,8 +51,8 @@ fn away() -> Snapshot {
     Snapshot { sales, ..outage() }
 }
 
-fn watched(picture: Snapshot) -> Snapshot {
-    Snapshot { read_only: true, ..picture }
+fn watched(snapshot: Snapshot) -> Snapshot {
+    Snapshot { read_only: true, ..snapshot }
 }
 
 fn story() -> Story {
@@ -75,19 +75,19 @@ fn every_state() {
         ("outage", away),
         ("read_only", || watched(running())),
         ("unknown", || {
-            let mut picture = running();
-            picture.sales[0].stock = None;
-            picture.sales[0].admitted = None;
-            picture.books = Balance::Unknown;
-            picture
+            let mut snapshot = running();
+            snapshot.sales[0].stock = None;
+            snapshot.sales[0].admitted = None;
+            snapshot.books = Balance::Unknown;
+            snapshot
         }),
     ];
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
-        for (name, picture) in states {
+        for (name, snapshot) in states {
             for (width, height) in SIZES {
-                let mut bench = Bench::new(picture());
+                let mut bench = Bench::new(snapshot());
                 bench.keys("t");
                 let name = format!("presenter_{name}{tail}_{width}x{height}");
                 assert_screen(&name, &bench.text(width, height));
@@ -97,7 +97,7 @@ fn every_state() {
 }
 
 #[test]
-fn a_story_and_an_alarm_stand_below() {
+fn a_guide_and_an_alarm_are_below_the_figures() {
     for (width, height) in SIZES {
         let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..running() });
         bench.app.on_story(story());
@@ -109,10 +109,10 @@ fn a_story_and_an_alarm_stand_below() {
 }
 
 #[test]
-fn a_frozen_picture_says_so_and_stands_still() {
-    for (name, picture) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
+fn a_paused_display_has_a_badge_and_does_not_change() {
+    for (name, snapshot) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
         for (width, height) in SIZES {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("tf");
             bench.show(sold_out());
             bench.app.now = NOW.plus(12_000);
@@ -129,11 +129,11 @@ fn a_frozen_picture_says_so_and_stands_still() {
 }
 
 #[test]
-fn small_figures_stay_beside_a_story_in_the_smallest_window() {
+fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
-        for picture in [running(), watched(running()), away()] {
-            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..picture });
+        for snapshot in [running(), watched(running()), away()] {
+            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..snapshot });
             bench.app.on_story(story());
             bench.keys("t");
             let text = bench.text(60, 15);
@@ -150,10 +150,10 @@ fn small_figures_stay_beside_a_story_in_the_smallest_window() {
 #[test]
 fn a_question_names_the_sale_by_its_title() {
     let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    for (name, keys, picture) in
+    for (name, keys, snapshot) in
         [("halt", "tH", Snapshot { rushes: vec![rush], ..running() }), ("arm", "tL", planned())]
     {
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys(keys);
         if name == "arm" {
             for _ in 0..4 {
@@ -168,13 +168,13 @@ fn a_question_names_the_sale_by_its_title() {
             assert_screen(&format!("presenter_asks_{name}_{width}x{height}"), &text);
         }
     }
-    let picture = running();
-    for (text, told) in [
+    let snapshot = running();
+    for (text, expected) in [
         ("stopping the load test on #7", "stopping the load test on hot pot 50% off"),
         ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
         ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
     ] {
-        assert_eq!(by_title(&picture, &[], text), told);
+        assert_eq!(by_title(&snapshot, &[], text), expected);
     }
 }
 
@@ -198,22 +198,22 @@ fn a_countdown_takes_the_largest_digits() {
 }
 
 #[test]
-fn what_came_of_it_is_told_with_its_time() {
+fn the_outcome_is_shown_with_its_time() {
     let mut bench = Bench::new(before());
     bench.keys("t");
-    let mut picture = running();
-    picture.taken = NOW.plus(3_000);
-    bench.show(picture);
-    let mut picture = sold_out();
-    picture.taken = NOW.plus(12_300);
-    bench.show(picture.clone());
-    picture.taken = NOW.plus(99_000);
-    bench.show(picture.clone());
+    let mut snapshot = running();
+    snapshot.taken = NOW.plus(3_000);
+    bench.show(snapshot);
+    let mut snapshot = sold_out();
+    snapshot.taken = NOW.plus(12_300);
+    bench.show(snapshot.clone());
+    snapshot.taken = NOW.plus(99_000);
+    bench.show(snapshot.clone());
     let text = bench.text(120, 36);
     assert!(text.contains("sold of 8,000 in 12.3 s") && text.contains("oversold"), "{text}");
     assert_screen("presenter_result_120x36", &text);
-    picture.sales[0].persisted = 8_003;
-    bench.show(picture);
+    snapshot.sales[0].persisted = 8_003;
+    bench.show(snapshot);
     assert!(bench.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
 }
 
@@ -263,7 +263,7 @@ fn only_keys_that_do_something_are_offered() {
 }
 
 #[test]
-fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
+fn the_rush_message_ends_when_the_sale_is_sold_out() {
     let mut bench = Bench::new(running());
     bench.keys("t");
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 20_000)));
@@ -272,7 +272,7 @@ fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
     assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(sold_out());
     assert!(!bench.text(120, 36).contains("sending requests"), "{}", bench.text(120, 36));
-    // What is said of a sale that had nothing to begin with is no news then.
+    // The result of a sale without initial stock is not news.
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 1)));
     bench.show(sold_out());
     assert!(bench.text(120, 36).contains("1 buyer is sending requests"));
@@ -280,8 +280,8 @@ fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
 
 #[test]
 fn ascii_is_ascii_and_no_colour_is_none() {
-    for picture in [before(), running(), sold_out(), away()] {
-        let mut bench = Bench::themed(picture, Theme::new(Depth::None, true));
+    for snapshot in [before(), running(), sold_out(), away()] {
+        let mut bench = Bench::themed(snapshot, Theme::new(Depth::None, true));
         bench.keys("t");
         for (width, height) in SIZES {
             let buffer = bench.draw(width, height);
@@ -298,8 +298,8 @@ fn ascii_is_ascii_and_no_colour_is_none() {
 
 #[test]
 fn no_id_and_no_user_is_shown() {
-    for picture in [before(), running(), sold_out(), away(), normal(), read_only()] {
-        let mut bench = Bench::new(picture);
+    for snapshot in [before(), running(), sold_out(), away(), normal(), read_only()] {
+        let mut bench = Bench::new(snapshot);
         bench.keys("t");
         for (width, height) in SIZES {
             let text = bench.text(width, height);
@@ -316,7 +316,7 @@ fn keys_turn_to_it_and_back() {
     let mut bench = Bench::new(normal());
     bench.keys("4t");
     assert!(bench.app.presenter.on);
-    // A key of the view below does nothing here.
+    // Keys of the view below have no effect here.
     bench.keys("A");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     bench.keys("t");
@@ -336,7 +336,7 @@ fn keys_turn_to_it_and_back() {
 
 #[test]
 fn a_key_of_the_views_does_not_end_a_demo() {
-    for (lang, told) in [
+    for (lang, expected) in [
         (Lang::En, " works in the views; press t to leave presenter mode"),
         (Lang::Zh, " 用于普通视图，按 t 退出演示"),
     ] {
@@ -346,7 +346,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
         for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {
             bench.keys(key);
             assert!(bench.app.presenter.on && bench.app.dialog.is_none(), "{key}");
-            assert_eq!(bench.said(), format!("{key}{told}"));
+            assert_eq!(bench.said(), format!("{key}{expected}"));
         }
         bench.press(crossterm::event::KeyCode::Tab);
         assert!(bench.app.presenter.on, "{}", bench.said());
@@ -357,7 +357,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
 }
 
 #[test]
-fn the_keys_of_a_story_lead_out_of_it() {
+fn the_keys_of_a_guide_leave_the_layout() {
     let mut bench = Bench::new(running());
     bench.app.on_story(story());
     assert!(bench.text(80, 24).contains("press  4  A  y"), "{}", bench.text(80, 24));
@@ -374,11 +374,11 @@ fn no_small_figure_moves_while_it_counts() {
     for (width, height) in SIZES {
         let ends = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345)].map(|counts| {
             let (rate, persisted, orders) = counts;
-            let mut picture = running();
-            picture.sales[0].funnel.attempts.per_second = f64::from(rate);
-            picture.sales[0].persisted = persisted;
-            picture.books = Balance::InFlight { orders };
-            let mut bench = Bench::new(picture);
+            let mut snapshot = running();
+            snapshot.sales[0].funnel.attempts.per_second = f64::from(rate);
+            snapshot.sales[0].persisted = persisted;
+            snapshot.books = Balance::InFlight { orders };
+            let mut bench = Bench::new(snapshot);
             bench.keys("t");
             let text = bench.text(width, height);
             let places = labels.map(|label| {
@@ -396,24 +396,24 @@ fn no_small_figure_moves_while_it_counts() {
 
 #[test]
 fn a_number_in_a_title_stays_as_it_is() {
-    let picture = || {
-        let mut picture = normal();
-        picture.sales = vec![
+    let snapshot = || {
+        let mut snapshot = normal();
+        snapshot.sales = vec![
             sale(7, "Deal #7 or #8", Phase::Running, 8_000, 3_120),
             sale(8, "milk tea", Phase::Planned, 500, 500),
         ];
-        picture.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
-        picture
+        snapshot.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
+        snapshot
     };
-    let mut bench = Bench::new(picture());
+    let mut bench = Bench::new(snapshot());
     bench.keys("tH");
     let first = bench.text(120, 36);
     assert!(first.contains("│  Deal #7 or #8 "), "{first}");
     for _ in 0..3 {
         assert_eq!(bench.text(120, 36), first, "it is worded once");
     }
-    // Nor in the title of a sale that is not there yet.
-    let mut bench = Bench::new(picture());
+    // Nor in the title of a sale that does not exist yet.
+    let mut bench = Bench::new(snapshot());
     bench.keys("tL");
     bench.press(crossterm::event::KeyCode::Home);
     bench.app.on_event(&crossterm::event::Event::Key(crossterm::event::KeyEvent::new(

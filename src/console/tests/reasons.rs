@@ -1,4 +1,4 @@
-//! Why an act is done: whatever the audit log tells of takes a reason, by one and the same field.
+//! Every audited command takes a reason, in the same field.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::dialogs::Dialog;
 
-/// Types a reason into the question that is open, and says yes.
+/// Types a reason into the open question, and confirms.
 fn because(bench: &mut Bench, reason: &str) {
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
     bench.press(KeyCode::Tab);
@@ -26,9 +26,9 @@ fn because(bench: &mut Bench, reason: &str) {
 }
 
 fn paused() -> Snapshot {
-    let mut picture = normal();
-    picture.sales[0].phase = Phase::Paused;
-    picture
+    let mut snapshot = normal();
+    snapshot.sales[0].phase = Phase::Paused;
+    snapshot
 }
 
 fn sold() -> Snapshot {
@@ -36,7 +36,7 @@ fn sold() -> Snapshot {
 }
 
 #[test]
-fn every_act_of_a_question_takes_a_reason() {
+fn every_confirmed_command_takes_a_reason() {
     type Case = (fn() -> Snapshot, &'static str, &'static str);
     let cases: [Case; 10] = [
         (normal, "2jjS", "StartSale"),
@@ -50,8 +50,8 @@ fn every_act_of_a_question_takes_a_reason() {
         (normal, "8P", "SwitchJob"),
         (normal, "8jP", "SwitchJob"),
     ];
-    for (picture, keys, name) in cases {
-        let mut bench = Bench::new(picture());
+    for (snapshot, keys, name) in cases {
+        let mut bench = Bench::new(snapshot());
         for key in keys.chars() {
             match key {
                 '\n' => bench.press(KeyCode::Enter),
@@ -78,13 +78,13 @@ fn nothing_typed_is_no_reason() {
 }
 
 #[test]
-fn what_the_log_does_not_tell_of_asks_for_none() {
+fn commands_outside_the_log_take_no_reason() {
     let mut leaving = Bench::new(rushing());
     leaving.keys("q");
-    let mut picture = normal();
-    picture.recoveries =
+    let mut snapshot = normal();
+    snapshot.recoveries =
         vec![RecoveryLine { act: "pending apply".into(), done: 1, planned: 9, changes: true }];
-    let mut breaking_off = Bench::new(picture);
+    let mut breaking_off = Bench::new(snapshot);
     breaking_off.keys("4X");
     for bench in [&mut leaving, &mut breaking_off] {
         let text = bench.text(120, 36);

@@ -1,4 +1,4 @@
-//! The views of recovery: who is shown in them, and that an act goes to what was meant or to nothing.
+//! The recovery views: which users they show, and that a command applies to its intended subject or to nothing.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::views;
 
-/// Users 1000 to 1127 hold what is in the stream, pending, dead and bought; each text names one of them.
-fn told() -> Snapshot {
-    let mut picture = poisoned();
-    for line in &mut picture.pending.lines {
+/// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
+fn with_users() -> Snapshot {
+    let mut snapshot = poisoned();
+    for line in &mut snapshot.pending.lines {
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
-    for line in Arc::make_mut(&mut picture.letters.lines) {
+    for line in Arc::make_mut(&mut snapshot.letters.lines) {
         line.reason = match line.user {
             Some(user) => format!("buyer {user} already holds order 9 for voucher 7").into(),
             None => "field userId holds '1001x', which is not a number".into(),
@@ -35,16 +35,16 @@ fn told() -> Snapshot {
             burial.reason.clone_from(&line.reason);
         }
     }
-    picture.entries = stream::page(StreamView::default(), 128);
-    for line in Arc::make_mut(&mut picture.entries.lines) {
+    snapshot.entries = stream::page(StreamView::default(), 128);
+    for line in Arc::make_mut(&mut snapshot.entries.lines) {
         line.holding = Holding::Undelivered;
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
-    picture.orders = orders::page(OrdersView::default(), 99);
-    picture
+    snapshot.orders = orders::page(OrdersView::default(), 99);
+    snapshot
 }
 
-/// Whether a number of one of those users stands in it.
+/// Whether a text contains one of those users.
 fn names_one(text: &str) -> bool {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
     numbers.filter_map(|it| it.parse::<u64>().ok()).any(|it| (1_000..1_128).contains(&it))
@@ -54,7 +54,7 @@ fn names_one(text: &str) -> bool {
 fn users_are_masked_in_every_view_until_asked() {
     for view in ["3", "4", "5", "7"] {
         for row in 0..9 {
-            let mut bench = Bench::new(told());
+            let mut bench = Bench::new(with_users());
             bench.keys(view);
             bench.keys(&"j".repeat(row));
             for keys in ["", "\n"] {
@@ -68,7 +68,7 @@ fn users_are_masked_in_every_view_until_asked() {
             }
             assert!(bench.text(200, 50).contains("***"), "{}", bench.text(200, 50));
         }
-        let mut bench = Bench::new(told());
+        let mut bench = Bench::new(with_users());
         bench.keys(view);
         let sheet = views::sheet(&mut bench.app).map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
@@ -83,7 +83,7 @@ fn users_are_masked_in_every_view_until_asked() {
 #[test]
 fn a_copy_names_no_user() {
     for view in ["3", "4", "5"] {
-        let mut bench = Bench::new(told());
+        let mut bench = Bench::new(with_users());
         bench.keys(view);
         bench.keys("jjuw");
         let copied = bench.app.clipboard.take().unwrap_or_default();
@@ -101,9 +101,9 @@ fn a_filter_finds_a_user_that_is_masked() {
 }
 
 #[test]
-fn all_that_is_pending_stands_by_age_and_deliveries() {
-    let shown = |picture: Snapshot, size: (u16, u16)| {
-        let mut bench = Bench::new(picture);
+fn pending_entries_are_grouped_by_age_and_deliveries() {
+    let shown = |snapshot: Snapshot, size: (u16, u16)| {
+        let mut bench = Bench::new(snapshot);
         bench.keys("4");
         bench.text(size.0, size.1)
     };
@@ -126,16 +126,16 @@ fn all_that_is_pending_stands_by_age_and_deliveries() {
     assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
 }
 
-/// The lock that an operator without an engine holds, read just now with so much left.
+/// A lock held by an operator without an engine, read just now with this much time left.
 fn lent(at: Millis, left_ms: u64) -> Snapshot {
-    let mut picture = normal();
-    (picture.taken, picture.redis.last_ok) = (at, Some(at));
-    let lock = &mut picture.locks.locks[0];
+    let mut snapshot = normal();
+    (snapshot.taken, snapshot.redis.last_ok) = (at, Some(at));
+    let lock = &mut snapshot.locks.locks[0];
     (lock.node, lock.owner) = ("desk-7".to_owned(), "desk-7/pending apply#1f".to_owned());
     (lock.left_ms, lock.known) = (Some(left_ms), false);
     lock.since = Some(NOW.plus(-600_000));
-    picture.locks.locks.truncate(1);
-    picture
+    snapshot.locks.locks.truncate(1);
+    snapshot
 }
 
 fn at(bench: &mut Bench, now: Millis) {
@@ -144,14 +144,14 @@ fn at(bench: &mut Bench, now: Millis) {
 }
 
 #[test]
-fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
+fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     let mut bench = Bench::new(lent(NOW, 30_000));
     bench.keys("6");
     let full = bench.text(120, 36);
     assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
     bench.app.take_dirty();
     at(&mut bench, NOW.plus(1_500));
-    assert!(bench.app.take_dirty(), "it moves without a picture");
+    assert!(bench.app.take_dirty(), "it moves without a snapshot");
     let later = bench.text(120, 36);
     assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
     let warned = |bench: &mut Bench| {
@@ -159,7 +159,7 @@ fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
         let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
         bar.map(|at| buffer.content[at].fg) == bench.app.theme.warn().fg
     };
-    // A row under the cursor has no colour of its own, so another one stands before it.
+    // A row under the cursor has no colour of its own, so another one precedes it.
     let mut two = lent(NOW.plus(16_000), 14_000);
     let mut first = two.locks.locks[0].clone();
     (first.name, first.owner) = ("a".to_owned(), "desk-7/x#2".to_owned());
@@ -177,7 +177,7 @@ fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
 }
 
 #[test]
-fn nobody_says_that_a_holder_is_alive_who_is_no_node() {
+fn a_holder_that_is_not_a_node_is_never_shown_as_alive() {
     let mut bench = Bench::new(lent(NOW, 20_000));
     bench.keys("6");
     bench.press(KeyCode::Enter);
@@ -272,24 +272,24 @@ fn a_question_without_a_number_still_cancels_with_enter() {
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
 }
 
-/// The same picture with every list turned round, as far as it can be.
-fn turned(mut picture: Snapshot) -> Snapshot {
-    picture.pending.lines.reverse();
-    Arc::make_mut(&mut picture.letters.lines).reverse();
-    picture.locks.locks.reverse();
-    picture
+/// The same snapshot with every list reversed, as far as possible.
+fn turned(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.pending.lines.reverse();
+    Arc::make_mut(&mut snapshot.letters.lines).reverse();
+    snapshot.locks.locks.reverse();
+    snapshot
 }
 
-/// The same without those that an act was about.
-fn without(mut picture: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
+/// The same without the subjects of a command.
+fn without(mut snapshot: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
     let (gone, dead): (Vec<_>, Vec<_>) = (
         pending.iter().map(|it| entry(*it)).collect(),
         letters.iter().map(|it| letter(*it)).collect(),
     );
-    picture.pending.lines.retain(|line| !gone.contains(&line.entry));
-    Arc::make_mut(&mut picture.letters.lines).retain(|line| !dead.contains(&line.letter));
-    picture.locks.locks.retain(|it| it.name != lock);
-    picture
+    snapshot.pending.lines.retain(|line| !gone.contains(&line.entry));
+    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !dead.contains(&line.letter));
+    snapshot.locks.locks.retain(|it| it.name != lock);
+    snapshot
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn letters_that_move_or_go_are_the_ones_that_an_act_is_about() {
 }
 
 #[test]
-fn marked_letters_that_are_all_gone_are_told_and_nothing_is_done() {
+fn vanished_marked_letters_are_reported_and_nothing_is_done() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5 D");
     bench.sent();
@@ -413,7 +413,7 @@ fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
 }
 
 #[test]
-fn no_question_is_about_what_the_newest_picture_does_not_hold() {
+fn no_question_is_about_what_the_newest_snapshot_lacks() {
     let flowing = || Snapshot { entries: stream::page(StreamView::default(), 260), ..normal() };
     let sold = || Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() };
     let mut fewer = normal();
@@ -437,7 +437,7 @@ fn no_question_is_about_what_the_newest_picture_does_not_hold() {
 }
 
 #[test]
-fn an_empty_pending_list_tells_what_waits_before_it() {
+fn an_empty_pending_list_shows_undelivered_entries() {
     for (lag, english, chinese) in [
         (
             Some(0),
@@ -452,16 +452,16 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
         (Some(1), "No pending entries. 1 entry waits in the stream (3).", "消息流积压 1 条"),
         (None, "The lag of the stream is unknown (3).", "消息流积压未知（3）。"),
     ] {
-        for (lang, told) in [(Lang::En, english), (Lang::Zh, chinese)] {
+        for (lang, expected) in [(Lang::En, english), (Lang::Zh, chinese)] {
             set_thread_language(lang);
-            let mut picture = empty();
-            if let Some(stream) = &mut picture.stream {
+            let mut snapshot = empty();
+            if let Some(stream) = &mut snapshot.stream {
                 stream.lag = lag;
             }
-            let mut bench = Bench::new(picture);
+            let mut bench = Bench::new(snapshot);
             bench.keys("4");
             let text = bench.text(80, 24);
-            assert!(text.contains(told), "{text}");
+            assert!(text.contains(expected), "{text}");
         }
     }
 }

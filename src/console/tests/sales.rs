@@ -1,4 +1,4 @@
-//! One sale in full: what became of its orders is counted while it is open, and leads to who bought.
+//! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
@@ -20,13 +20,13 @@ fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
         assert!(bench.app.dialog.is_none(), "{key}");
         assert_eq!(bench.said(), "Redis is unreachable; try again once it is reachable", "{key}");
     }
-    let mut picture = normal();
-    picture.sql.up = false;
-    bench.show(picture.clone());
+    let mut snapshot = normal();
+    snapshot.sql.up = false;
+    bench.show(snapshot.clone());
     bench.keys("E");
     assert_eq!(bench.said(), "the database is unreachable; try again once it is reachable");
-    picture.sql.up = true;
-    bench.show(picture);
+    snapshot.sql.up = true;
+    bench.show(snapshot);
     bench.keys("E");
     assert!(bench.app.dialog.is_some());
 }
@@ -52,16 +52,16 @@ fn orders_are_counted_only_while_the_detail_is_open() {
 }
 
 #[test]
-fn what_became_of_them_is_told_or_said_to_be_unknown() {
-    let text = |picture: Snapshot| {
-        let mut bench = Bench::new(picture);
+fn order_states_are_shown_or_unknown() {
+    let text = |snapshot: Snapshot| {
+        let mut bench = Bench::new(snapshot);
         bench.keys("2jkl");
         bench.text(80, 24)
     };
-    let told = text(normal());
-    assert!(told.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{told}");
-    assert!(told.contains("press Enter for its orders"), "{told}");
-    assert!(told.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{told}");
+    let label = text(normal());
+    assert!(label.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{label}");
+    assert!(label.contains("press Enter for its orders"), "{label}");
+    assert!(label.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{label}");
     let mut bench = Bench::new(normal());
     bench.keys("2jklu");
     let shown = bench.text(80, 24);
@@ -69,27 +69,27 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     assert!(shown.contains("press u to show or mask them"), "{shown}");
     let voucher = VoucherId(7);
     let unknown = SaleOrders { voucher, taken: NOW, counts: None, repeat_buyers: None };
-    let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
-    assert!(told.contains("orders  unknown"), "{told}");
+    let label = text(Snapshot { sale_orders: Some(unknown), ..normal() });
+    assert!(label.contains("orders  unknown"), "{label}");
     let mut away = outage();
     (away.sql.up, away.sale_orders) = (false, None);
     assert!(text(away).contains("orders  unknown"));
 }
 
-/// What was persisted is of this second; what became of the orders was counted before.
+/// The persisted count is current; the counts by status are older.
 #[test]
 fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let counted = |age: i64, seen: i64, (width, height)| {
-        let mut picture = normal();
-        if let Some(orders) = &mut picture.sale_orders {
+        let mut snapshot = normal();
+        if let Some(orders) = &mut snapshot.sale_orders {
             orders.taken = NOW.plus(-age);
         }
-        let mut bench = Bench::new(picture);
+        let mut bench = Bench::new(snapshot);
         bench.keys("2jkl");
         bench.app.now = NOW.plus(seen);
         bench.text(width, height)
     };
-    for (lang, label, told, old) in [
+    for (lang, label, expected, old) in [
         (Lang::En, "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
         (Lang::Zh, "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
     ] {
@@ -98,8 +98,8 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             let fresh = counted(0, 0, size);
             assert!(fresh.contains(label), "{fresh}");
             let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
-            assert!(seven.contains(told) && forty.contains(old), "{seven}{forty}");
-            // Nothing else is moved by it, nor is it by its own figure.
+            assert!(seven.contains(expected) && forty.contains(old), "{seven}{forty}");
+            // It moves nothing else, nor does its own figure.
             let differs: Vec<_> =
                 fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
             assert!(matches!(&differs[..], [(rule, _)] if rule.starts_with("───")), "{differs:?}");
@@ -108,15 +108,18 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
                 line.find(label).map(|at| line[..at].chars().count())
             };
             assert_eq!(at(&seven), at(&forty));
-            assert!(counted(4_000, 3_000, size).contains(told), "it grows without a new picture");
+            assert!(
+                counted(4_000, 3_000, size).contains(expected),
+                "it grows without a new snapshot"
+            );
         }
     }
     set_thread_language(Lang::En);
-    let mut picture = normal();
+    let mut snapshot = normal();
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
-    picture.sale_orders = Some(unknown);
-    let mut bench = Bench::new(picture);
+    snapshot.sale_orders = Some(unknown);
+    let mut bench = Bench::new(snapshot);
     bench.keys("2jkl");
     assert!(!bench.text(120, 36).contains("counted"));
 }
@@ -138,12 +141,12 @@ fn the_detail_leads_to_the_orders_of_the_sale() {
 fn no_title_moves_while_its_sale_sells() {
     for (width, height) in [(120, 36), (80, 24)] {
         let row = |phase, left: u64| {
-            let mut picture = normal();
+            let mut snapshot = normal();
             let mut line =
                 sale(7, "ninety-nine luft balloons in one long title", phase, 120_000, left);
             (line.begin, line.end) = (None, None);
-            picture.sales = vec![line];
-            let text = Bench::new(picture).text(width, height);
+            snapshot.sales = vec![line];
+            let text = Bench::new(snapshot).text(width, height);
             text.lines()
                 .find(|line| line.contains("#7 nin") && !line.contains("seckill"))
                 .unwrap()
@@ -152,7 +155,7 @@ fn no_title_moves_while_its_sale_sells() {
         let title = |row: &str| row.split_once('…').map(|(title, _)| title.to_owned());
         let full = row(Phase::Running, 120_000);
         let end =
-            |row: &str, told: &str| row.find(told).map(|at| row[..at + told.len()].chars().count());
+            |row: &str, rows: &str| row.find(rows).map(|at| row[..at + rows.len()].chars().count());
         for left in [119_999, 101_027, 96_423, 1_000, 7] {
             let row = row(Phase::Running, left);
             assert_eq!(title(&row), title(&full), "{left}: {row}");
@@ -193,11 +196,11 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
 
 #[test]
 fn a_short_window_stands_below_the_figures() {
-    let mut picture = normal();
-    picture.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
-    picture.sales[0].begin = Some(NOW);
-    picture.sales[0].end = None;
-    let mut bench = Bench::new(picture);
+    let mut snapshot = normal();
+    snapshot.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
+    snapshot.sales[0].begin = Some(NOW);
+    snapshot.sales[0].end = None;
+    let mut bench = Bench::new(snapshot);
     bench.keys("2l");
     let text = bench.text(80, 24);
     let end = |label: &str| {
@@ -217,8 +220,8 @@ fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     bench.keys("jj");
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)));
     bench.show(normal());
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a picture moves no choice");
-    // Its detail is the one that is opened, and a filter of another view moves nothing.
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
+    // Its detail is the one that opens, and a filter of another view moves nothing.
     bench.keys("4/x");
     bench.press(KeyCode::Esc);
     bench.keys("1");
@@ -250,25 +253,25 @@ fn what_is_not_known_is_not_said_to_be_away() {
         [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
     {
         set_thread_language(lang);
-        for (admitted, told, not) in [(None, unknown, away), (Some(0), away, unknown)] {
-            let mut picture = normal();
-            picture.sales.retain(|sale| sale.voucher_id == VoucherId(9));
-            picture.sales[0].phase = Phase::Running;
-            (picture.sales[0].stock, picture.sales[0].admitted) = (None, admitted);
+        for (admitted, expected, not) in [(None, unknown, away), (Some(0), away, unknown)] {
+            let mut snapshot = normal();
+            snapshot.sales.retain(|sale| sale.voucher_id == VoucherId(9));
+            snapshot.sales[0].phase = Phase::Running;
+            (snapshot.sales[0].stock, snapshot.sales[0].admitted) = (None, admitted);
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
-                let mut bench = Bench::new(picture.clone());
+                let mut bench = Bench::new(snapshot.clone());
                 for view in ["1", "2"] {
                     bench.keys(view);
                     let text = bench.text(width, height);
                     let row = text.lines().skip(2).find(|line| line.contains("#9 ")).unwrap();
-                    assert!(row.contains(told) && !row.contains(not), "{view}: {text}");
+                    assert!(row.contains(expected) && !row.contains(not), "{view}: {text}");
                 }
                 bench.keys("l");
                 let text = bench.text(width, height);
                 let name = text::details::LEFT_REDIS.read();
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
-                assert!(line.contains(told) && !line.contains(not), "{text}");
-                bench.keys(&format!("/{told}"));
+                assert!(line.contains(expected) && !line.contains(not), "{text}");
+                bench.keys(&format!("/{expected}"));
                 let found = bench.app.sales.rows(&bench.app.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }
@@ -276,13 +279,13 @@ fn what_is_not_known_is_not_said_to_be_away() {
     }
 }
 
-/// One that runs, older than three hundred that wait for their time.
+/// An active sale, older than three hundred planned ones.
 fn crowded() -> Snapshot {
     let planned = (2..=301).rev().map(|id| sale(id, "cinema ticket", Phase::Planned, 50, 50));
     let running = sale(1, "hot pot", Phase::Running, 5_000, 4_400);
-    let mut picture = Snapshot { sales: planned.chain([running]).collect(), ..normal() };
-    picture.order_sales();
-    picture
+    let mut snapshot = Snapshot { sales: planned.chain([running]).collect(), ..normal() };
+    snapshot.order_sales();
+    snapshot
 }
 
 #[test]
@@ -334,10 +337,10 @@ fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
 
 #[test]
 fn a_sale_with_a_finding_stands_behind_those_that_run() {
-    let mut picture = crowded();
+    let mut snapshot = crowded();
     let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
-    picture.books = Balance::Off { findings: vec![finding] };
-    picture.order_sales();
-    let first: Vec<u64> = picture.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
+    snapshot.books = Balance::Off { findings: vec![finding] };
+    snapshot.order_sales();
+    let first: Vec<u64> = snapshot.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
     assert_eq!(first, [1, 40, 301]);
 }

@@ -1,4 +1,4 @@
-//! Pictures of every view in every state and size, as text; their styles are asserted apart.
+//! Every view in every state and size, as text; styles are tested separately.
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::{
@@ -15,7 +15,7 @@ use seckill_model::{Phase, Verdict, locale::Lang};
 
 use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
-    story::Story,
+    guide_banner::Story,
     theme::{Depth, Theme},
 };
 
@@ -29,7 +29,7 @@ pub(super) fn assert_screen(name: &str, text: &str) {
 
 pub(super) type Scene = (&'static str, fn() -> Snapshot);
 
-/// Languages and sizes of a picture.
+/// Languages and sizes of a screen.
 pub(super) const SHOTS: [(Lang, u16, u16); 6] = [
     (Lang::En, 120, 36),
     (Lang::En, 80, 24),
@@ -48,9 +48,9 @@ const SCENES: [Scene; 5] = [
 ];
 
 fn every_scene(view: &str, key: char) {
-    for (scene, picture) in SCENES {
+    for (scene, snapshot) in SCENES {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let text = bench.text(width, height);
             assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
@@ -86,10 +86,10 @@ fn jobs() {
 #[test]
 fn a_server_that_came_back_is_noticed() {
     for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let mut picture = empty();
-        picture.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
-        picture.alarms = alarms(&picture, None);
-        let text = Bench::new(picture).text(width, height);
+        let mut snapshot = empty();
+        snapshot.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
+        snapshot.alarms = alarms(&snapshot, None);
+        let text = Bench::new(snapshot).text(width, height);
         assert!(text.contains("redis 7.0.15 is reachable again after 12 s"), "{text}");
     }
 }
@@ -157,7 +157,7 @@ fn a_form_shows_its_faults_and_wide_text() {
 }
 
 #[test]
-fn entries_of_partitions_stand_whole() {
+fn entries_of_partitions_are_not_truncated() {
     let mut spread = normal();
     for line in &mut spread.pending.lines {
         line.entry.partition = (line.entry.number % 64) as u16;
@@ -173,12 +173,12 @@ fn entries_of_partitions_stand_whole() {
 
 #[test]
 fn an_archived_sale_is_over() {
-    let mut picture = normal();
-    for sale in &mut picture.sales {
+    let mut snapshot = normal();
+    for sale in &mut snapshot.sales {
         sale.phase = Phase::Archived;
         sale.stock = None;
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for view in ["1", "2"] {
         bench.keys(view);
         let text = bench.text(120, 36);
@@ -189,7 +189,7 @@ fn an_archived_sale_is_over() {
 }
 
 #[test]
-fn a_picture_that_goes_on_is_the_newest() {
+fn a_resumed_display_shows_the_newest_snapshot() {
     let mut bench = Bench::new(rushing());
     bench.keys("f");
     bench.show(empty());
@@ -200,7 +200,7 @@ fn a_picture_that_goes_on_is_the_newest() {
 }
 
 #[test]
-fn the_story_and_its_countdown() {
+fn the_guide_and_its_countdown() {
     let mut bench = Bench::new(normal());
     bench.app.on_story(Story {
         title: "A consumer dies".to_owned(),
@@ -251,7 +251,7 @@ fn no_escape_of_a_title_reaches_the_terminal() {
     }
 }
 
-/// The cells of the first place where a text stands.
+/// The cells of the first occurrence of a text.
 fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
     let width = usize::from(buffer.area.width);
     let wanted: Vec<String> = text.chars().map(String::from).collect();
@@ -264,7 +264,7 @@ fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
 }
 
 #[test]
-fn colour_speaks_of_state() {
+fn colour_shows_state() {
     let mut bench = Bench::new(outage());
     let buffer = bench.draw(120, 36);
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
@@ -298,7 +298,7 @@ fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
 }
 
 #[test]
-fn results_are_told_and_failures_stay() {
+fn results_are_shown_and_errors_stay() {
     let mut bench = Bench::new(normal());
     let plan_and_confirm = |bench: &mut Bench, keys: &str| {
         bench.keys(keys);

@@ -1,4 +1,4 @@
-//! The smallest window: Enter opens in every view, or says why it does not.
+//! The smallest window: Enter opens in every view, or explains why it does not.
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::Snapshot;
@@ -14,11 +14,11 @@ use super::{
     orders::sold,
     stream::flowing,
 };
-use crate::story::Story;
+use crate::guide_banner::Story;
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
-/// The keys of a view, a picture with rows in it, and what only its detail tells.
+/// The keys of a view, a snapshot with rows, and a text that only its detail shows.
 const OPENS: [Opens; 8] = [
     ("2jk", normal, ["initial stock", "总库存"]),
     ("3k", flowing, ["user ", "用户"]),
@@ -44,11 +44,11 @@ fn story() -> Story {
 fn enter_opens_in_every_view() {
     for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
         set_thread_language(lang);
-        for told in [Story::default(), story()] {
-            for (keys, picture, words) in OPENS {
+        for shown in [Story::default(), story()] {
+            for (keys, snapshot, words) in OPENS {
                 let word = words[of];
-                let mut bench = Bench::new(picture());
-                bench.app.on_story(told.clone());
+                let mut bench = Bench::new(snapshot());
+                bench.app.on_story(shown.clone());
                 bench.keys(keys);
                 let before = bench.text(60, 15);
                 bench.press(KeyCode::Enter);
@@ -65,24 +65,24 @@ fn enter_opens_in_every_view() {
 }
 
 #[test]
-fn a_sale_is_told_in_full() {
-    let mut picture = normal();
-    picture.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
+fn a_sale_is_shown_in_full() {
+    let mut snapshot = normal();
+    snapshot.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
     for (width, height) in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
-        let mut bench = Bench::new(picture.clone());
+        let mut bench = Bench::new(snapshot.clone());
         bench.keys("2l");
         let text = bench.text(width, height);
         let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();
         assert!(way.ends_with("123,437") || way.ends_with("123,437 99.9%"), "{way}");
         for figure in ["9,876,543", "9,876,563", "10,000,000", "802/s", "until 11:10"] {
-            let told = text.lines().skip(4).any(|line| line.contains(figure));
-            assert!(told, "{width}x{height}, {figure}: {text}");
+            let shown = text.lines().skip(4).any(|line| line.contains(figure));
+            assert!(shown, "{width}x{height}, {figure}: {text}");
         }
     }
 }
 
 #[test]
-fn a_consumer_has_no_detail_and_that_is_told() {
+fn a_consumer_without_detail_is_reported() {
     for (lang, said) in
         [(Lang::En, "a consumer has no details beyond its row"), (Lang::Zh, "消费者没有更多详情")]
     {

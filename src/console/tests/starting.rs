@@ -1,4 +1,4 @@
-//! Why nothing starts, and what the system says, in the reader's language.
+//! Startup errors and system errors in the reader's language.
 
 use std::io;
 
@@ -30,24 +30,24 @@ fn partitions() -> impl Iterator<Item = PartitionsFault> {
 }
 
 #[test]
-fn everything_that_keeps_it_from_starting_is_told() {
+fn every_startup_error_is_localized() {
     for fault in partitions() {
         let error = EngineError::from(fault);
-        // As the log keeps it, and as stderr has it.
+        // As the log stores it, and as stderr has it.
         let read = Said::read(Said::of(&error).stored());
         set_thread_language(Lang::En);
         assert_eq!(read.localized::<EngineError>(), *read);
         set_thread_language(Lang::Zh);
-        let told = read.localized::<EngineError>();
-        let strange: Vec<_> = english(&told).into_iter().filter(|it| it != "work").collect();
-        assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
+        let text = read.localized::<EngineError>();
+        let strange: Vec<_> = english(&text).into_iter().filter(|it| it != "work").collect();
+        assert!(!text.is_ascii() && strange.is_empty(), "{text} {strange:?}");
     }
 }
 
 #[test]
-fn an_unreadable_server_is_told_in_the_log() {
+fn an_unreadable_server_is_logged() {
     set_thread_language(Lang::Zh);
-    for (unread, told) in [
+    for (unread, expected) in [
         (
             Unread::Redis(BrokerError::Reply(None)),
             "Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
@@ -63,13 +63,13 @@ fn an_unreadable_server_is_told_in_the_log() {
         ),
     ] {
         let line = Said::read(Said::of(&Event::Unread(unread)).stored());
-        assert_eq!(result(&line), told);
+        assert_eq!(result(&line), expected);
     }
 }
 
 #[test]
-fn what_the_system_says_of_an_export_is_told() {
-    for (lang, told) in
+fn system_errors_of_an_export_are_localized() {
+    for (lang, expected) in
         [(Lang::En, "(no such file or directory)"), (Lang::Zh, "（文件或目录不存在）")]
     {
         set_thread_language(lang);
@@ -77,6 +77,6 @@ fn what_the_system_says_of_an_export_is_told() {
         let why = io::Error::from_raw_os_error(2);
         bench.app.on_saved(Err(ExportError::Unwritable { path: "/a/7".into(), why }));
         let text = bench.text(120, 36);
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The presenter's layout stands still: messages have rows, and figures have places of their own.
+//! The presenter layout does not move: messages have reserved rows, and figures constant positions.
 
 use seckill_engine::telemetry::Snapshot;
 use seckill_model::ledger::Balance;
@@ -9,9 +9,9 @@ use super::{
 };
 
 #[test]
-fn nothing_moves_when_a_result_is_told() {
+fn nothing_moves_when_a_result_appears() {
     let long =
-        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were told \
+        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were shown \
                 at once that it is sold out; "
             .repeat(2);
     for (width, height) in SIZES {
@@ -30,15 +30,15 @@ fn nothing_moves_when_a_result_is_told() {
 }
 
 #[test]
-fn in_flight_and_the_books_have_a_place_each() {
+fn in_flight_and_audit_have_constant_positions() {
     let labels = ["in flight", "moving", "audit passed", "audit open", "books"];
     for (width, height) in SIZES {
         let places =
             [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
                 .map(|(books, rate)| {
-                    let mut picture = running();
-                    (picture.books, picture.written.per_second) = (books, rate);
-                    let mut bench = Bench::new(picture);
+                    let mut snapshot = running();
+                    (snapshot.books, snapshot.written.per_second) = (books, rate);
+                    let mut bench = Bench::new(snapshot);
                     bench.keys("t");
                     let text = bench.text(width, height);
                     let at = |label: &&str| text.lines().position(|line| line.contains(*label));
@@ -48,7 +48,7 @@ fn in_flight_and_the_books_have_a_place_each() {
         assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
         assert!(!balanced.1.contains("audit passed"), "orders come: {}", balanced.1);
     }
-    // Once none come the books are told.
+    // Once no more orders arrive, the audit is shown.
     let mut still = running();
     (still.books, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
     still.funnel = seckill_engine::telemetry::snapshot::Funnel::default();
@@ -69,11 +69,11 @@ fn figures_and_labels_end_below_each_other() {
         (end(lines[line - 1], at).chars().last(), lines[line - 1].chars().nth(at))
     };
     for (width, height) in [(200, 50), (120, 36), (80, 24)] {
-        let mut picture = running();
-        picture.sales[0].funnel.attempts.per_second = 3.0;
-        picture.sales[0].persisted = 0;
-        picture.books = Balance::InFlight { orders: 3 };
-        let mut bench = Bench::new(picture);
+        let mut snapshot = running();
+        snapshot.sales[0].funnel.attempts.per_second = 3.0;
+        snapshot.sales[0].persisted = 0;
+        snapshot.books = Balance::InFlight { orders: 3 };
+        let mut bench = Bench::new(snapshot);
         bench.keys("t");
         let text = bench.text(width, height);
         for label in ["buyers per second", "orders written", "in flight"] {

@@ -110,8 +110,8 @@ fn draining(bench: &mut Bench) {
 }
 
 pub(super) fn partitioned(unknown: bool) -> Snapshot {
-    let mut picture = Snapshot { entries: page(StreamView::default(), 260), ..overflowing() };
-    let entries = &mut picture.entries;
+    let mut snapshot = Snapshot { entries: page(StreamView::default(), 260), ..overflowing() };
+    let entries = &mut snapshot.entries;
     let first = entries.partitions.remove(0);
     entries.partitions = (0..64)
         .map(|partition| PartitionLine {
@@ -132,7 +132,7 @@ pub(super) fn partitioned(unknown: bool) -> Snapshot {
         let name = format!("a-node-with-a-very-long-name-that-no-window-holds-{number}/1");
         entries.consumers.push(consumer(&name, number % 2 == 0, 3_000_000));
     }
-    picture
+    snapshot
 }
 
 fn away() -> Snapshot {
@@ -140,15 +140,15 @@ fn away() -> Snapshot {
 }
 
 fn without_group() -> Snapshot {
-    let mut picture = flowing();
-    for it in &mut picture.entries.partitions {
+    let mut snapshot = flowing();
+    for it in &mut snapshot.entries.partitions {
         (it.group, it.lag, it.read, it.delivered) = (false, None, None, None);
     }
-    picture.entries.consumers.clear();
-    for line in Arc::make_mut(&mut picture.entries.lines) {
+    snapshot.entries.consumers.clear();
+    for line in Arc::make_mut(&mut snapshot.entries.lines) {
         (line.holding, line.dead) = (Holding::Unknown, Some(false));
     }
-    picture
+    snapshot
 }
 
 fn nothing() -> Snapshot {
@@ -171,11 +171,11 @@ fn every_state_at_every_size() {
         ("no_group", without_group),
         ("read_only", || Snapshot { read_only: true, ..flowing() }),
     ];
-    for (scene, picture) in scenes {
+    for (scene, snapshot) in scenes {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
-            let mut bench = Bench::new(picture());
+            let mut bench = Bench::new(snapshot());
             bench.keys("3");
             if scene == "normal" {
                 draining(&mut bench);
@@ -229,9 +229,9 @@ fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
 }
 
 #[test]
-fn the_list_follows_until_the_person_leaves_its_end() {
+fn the_list_follows_until_the_user_leaves_its_end() {
     let mut bench = Bench::new(flowing());
-    assert_eq!(bench.focus.borrow().stream, None, "nobody looks, so nothing is read");
+    assert_eq!(bench.focus.borrow().stream, None, "the view is closed, so nothing is read");
     bench.keys("3");
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
     let chosen = |bench: &Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
@@ -268,7 +268,7 @@ fn windows_turn_at_their_ends_and_back() {
     assert_eq!(bench.focus.borrow().stream, Some(held));
     bench.show(Snapshot { entries: page(held, 260), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(60)));
-    // All of the held window was trimmed.
+    // The whole held window was trimmed.
     let gone = StreamPage { lines: Arc::default(), ..page(held, 260) };
     bench.show(Snapshot { entries: gone, ..normal() });
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
@@ -361,7 +361,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
     let scope = ClaimScope::Holder("node-b/1".to_owned());
     let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
     assert_eq!(bench.sent(), [Command::Preview(act)]);
-    // The rows have turned around meanwhile.
+    // The rows are reversed meanwhile.
     let mut later = flowing();
     later.entries.consumers.reverse();
     bench.show(later);
@@ -450,11 +450,11 @@ fn users_are_masked_until_asked() {
 
 #[test]
 fn consumers_of_one_name_are_told_apart_by_their_partition() {
-    let mut picture = partitioned(false);
-    picture.entries.consumers = (0..3)
+    let mut snapshot = partitioned(false);
+    snapshot.entries.consumers = (0..3)
         .map(|partition| GroupConsumer { partition, ..consumer("node-b/1", false, 5) })
         .collect();
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3cj");
     let chosen = |bench: &Bench| {
         let it = bench.app.stream.chosen_consumer(&bench.app.shown).unwrap();
@@ -469,14 +469,14 @@ fn consumers_of_one_name_are_told_apart_by_their_partition() {
 
 #[test]
 fn a_count_that_redis_gave_up_follows_from_the_lag() {
-    let mut picture = flowing();
-    picture.entries.partitions[0].read = None;
-    let mut bench = Bench::new(picture.clone());
+    let mut snapshot = flowing();
+    snapshot.entries.partitions[0].read = None;
+    let mut bench = Bench::new(snapshot.clone());
     bench.keys("3");
     let text = bench.text(120, 36);
     assert!(text.contains("6,880 of 8,084 added"), "{text}");
-    picture.entries.partitions[0].lag = None;
-    let mut bench = Bench::new(picture);
+    snapshot.entries.partitions[0].lag = None;
+    let mut bench = Bench::new(snapshot);
     bench.keys("3");
     let text = bench.text(120, 36);
     assert!(text.contains("not counted; 8,084 added") && text.contains("unknown"), "{text}");
@@ -484,8 +484,8 @@ fn a_count_that_redis_gave_up_follows_from_the_lag() {
 
 #[test]
 fn who_is_gone_is_told_from_who_died() {
-    let mut picture = flowing();
-    for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
+    let mut snapshot = flowing();
+    for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault) = (Some(number == 199), None);
         line.holding = match number {
             199 => Holding::Acknowledged,
@@ -493,7 +493,7 @@ fn who_is_gone_is_told_from_who_died() {
         };
         line.holder = Some(NodeState::Stopped);
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     bench.keys("3l");
     let text = bench.text(120, 36);
     assert!(text.contains("pending node-c/1 no node"), "{text}");

@@ -1,4 +1,4 @@
-//! One figure is told alike wherever it stands, and what is not known now is not told as if it were.
+//! A figure is the same wherever it is shown, and unknown values are not shown as known.
 
 use ratatui::style::Color;
 use seckill_engine::{
@@ -21,18 +21,18 @@ use super::{
 };
 use crate::text::audit_log::result;
 
-/// What stands right behind a word in the first line that holds it.
+/// The text right after a word in the first line that contains it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {
     let rest = text.split(word).nth(1).unwrap_or_default();
     rest.split_whitespace().next().unwrap_or_default()
 }
 
 #[test]
-fn the_chart_and_the_funnel_tell_one_rate() {
-    let mut picture = normal();
-    picture.funnel.admitted.per_second = 21_627.0;
-    picture.written.per_second = 15_004.0;
-    let text = Bench::new(picture).text(120, 36);
+fn the_chart_and_the_funnel_show_the_same_rate() {
+    let mut snapshot = normal();
+    snapshot.funnel.admitted.per_second = 21_627.0;
+    snapshot.written.per_second = 15_004.0;
+    let text = Bench::new(snapshot).text(120, 36);
     let funnel = text.lines().find(|line| line.contains("admitted") && !line.contains("⠤"));
     let chart = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
     assert!(funnel.is_some_and(|line| line.contains("21,627/s")), "{text}");
@@ -40,49 +40,49 @@ fn the_chart_and_the_funnel_tell_one_rate() {
     assert_eq!(behind(chart, "persisted"), "15,004/s", "{text}");
 }
 
-/// A picture of a drain of 1,000,000 entries in 67 s, written in batches that come with every second one.
+/// A drain of 1,000,000 entries in 67 s, written in batches with every second snapshot.
 fn draining(tick: u64) -> Snapshot {
-    let mut picture = flowing();
-    picture.taken = NOW.plus(tick as i64 * 250);
+    let mut snapshot = flowing();
+    snapshot.taken = NOW.plus(tick as i64 * 250);
     let lag = Some(1_000_000 - tick / 2 * 7_463);
-    picture.entries.taken = Some(picture.taken);
-    for line in &mut picture.entries.partitions {
+    snapshot.entries.taken = Some(snapshot.taken);
+    for line in &mut snapshot.entries.partitions {
         line.lag = lag;
     }
-    picture.stream.iter_mut().for_each(|stream| stream.lag = lag);
-    picture
+    snapshot.stream.iter_mut().for_each(|stream| stream.lag = lag);
+    snapshot
 }
 
 #[test]
 fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
-    let told = ["1", "3"].map(|key| {
+    let rows = ["1", "3"].map(|key| {
         let mut bench = Bench::new(draining(0));
         (1..=40).for_each(|tick| bench.show(draining(tick)));
         bench.keys(key);
         behind(&bench.text(120, 36), "drains in").parse::<u64>().unwrap_or_default()
     });
-    assert!(told[0].abs_diff(57) < 12 && told[0] == told[1], "{told:?}");
+    assert!(rows[0].abs_diff(57) < 12 && rows[0] == rows[1], "{rows:?}");
 }
 
 #[test]
-fn books_that_are_off_are_told_in_the_header_whatever_is_in_flight() {
-    let mut picture = normal();
+fn a_failed_audit_is_in_the_header_even_with_orders_in_flight() {
+    let mut snapshot = normal();
     let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
-    picture.books = Balance::Off { findings: vec![finding] };
-    let text = Bench::new(picture).text(120, 36);
+    snapshot.books = Balance::Off { findings: vec![finding] };
+    let text = Bench::new(snapshot).text(120, 36);
     assert!(text.lines().next().is_some_and(|line| line.contains("✖ audit FAILED")), "{text}");
 }
 
-/// Redis is away, and nothing was pending or locked when it was read last.
+/// Redis is unreachable, and nothing was pending or locked at the last read.
 fn quiet_outage() -> Snapshot {
-    let mut picture = outage();
-    picture.pending = PendingPage::default();
-    picture.locks = Holders::default();
-    picture
+    let mut snapshot = outage();
+    snapshot.pending = PendingPage::default();
+    snapshot.locks = Holders::default();
+    snapshot
 }
 
 #[test]
-fn a_pending_list_that_was_not_read_yet_is_not_told_as_empty() {
+fn an_unread_pending_list_is_not_shown_as_empty() {
     let mut bench = Bench::new(Snapshot { pending: PendingPage::default(), ..empty() });
     bench.keys("4");
     let text = bench.text(120, 36);
@@ -92,7 +92,7 @@ fn a_pending_list_that_was_not_read_yet_is_not_told_as_empty() {
 }
 
 #[test]
-fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
+fn unreadable_values_are_not_shown_as_current() {
     let mut bench = Bench::new(quiet_outage());
     let overview = bench.text(120, 36);
     assert!(!overview.contains("  0/s") && !overview.contains("802/s"), "{overview}");
@@ -109,8 +109,8 @@ fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
 #[test]
 fn rows_that_were_read_before_redis_went_away_are_dimmed() {
     for (key, word) in [("4", "stuck"), ("6", "node-a")] {
-        for (picture, dimmed) in [(normal(), false), (outage(), true)] {
-            let mut bench = Bench::new(picture);
+        for (snapshot, dimmed) in [(normal(), false), (outage(), true)] {
+            let mut bench = Bench::new(snapshot);
             let soft = bench.app.theme.dimmed();
             bench.keys(key);
             let buffer = bench.draw(120, 36);
@@ -127,15 +127,15 @@ fn rows_that_were_read_before_redis_went_away_are_dimmed() {
 }
 
 #[test]
-fn a_holder_that_is_no_node_is_told_alike_everywhere() {
-    let mut picture = normal();
-    for consumer in picture.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
+fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
+    let mut snapshot = normal();
+    for consumer in snapshot.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
         (consumer.alive, consumer.known) = (false, false);
     }
-    for line in &mut picture.pending.lines {
+    for line in &mut snapshot.pending.lines {
         (line.holder_alive, line.holder_known) = (false, false);
     }
-    let mut bench = Bench::new(picture);
+    let mut bench = Bench::new(snapshot);
     for key in ["1", "4"] {
         bench.keys(key);
         let text = bench.text(120, 36);

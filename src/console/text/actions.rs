@@ -1,25 +1,25 @@
-//! Words of what keys do: one for the footer, a sentence for the help screen, a name for the palette.
+//! Texts of key actions: footer word, help sentence and palette name.
 
 use seckill_model::message::Label;
 
-use super::{conventions, director, ledger, orders, presenter, stream};
+use super::{conventions, launch, ledger, orders, presenter, stream};
 use crate::keymap::{Action, Context};
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette; each in both languages.
-pub(super) type Told = (Label, Label, Option<Label>);
+/// Footer word, help sentence and palette name.
+pub(super) type ActionText = (Label, Label, Option<Label>);
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
+/// Footer word, help sentence and palette name.
 pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'static str>) {
-    let (key, meaning, name) = told(action);
+    let (key, meaning, name) = action_text(action);
     (key.read(), meaning.read(), name.map(Label::read))
 }
 
-/// Its name in the palette in English, by which it is found in every language.
+/// The English palette name, by which the action is found in every language.
 pub(crate) fn english_name(action: Action) -> Option<&'static str> {
-    told(action).2.map(Label::english)
+    action_text(action).2.map(Label::english)
 }
 
-fn told(action: Action) -> Told {
+fn action_text(action: Action) -> ActionText {
     match action {
         Action::Stream
         | Action::Rewind
@@ -37,7 +37,7 @@ fn told(action: Action) -> Told {
             orders::action(action)
         }
         Action::Ledger | Action::Repair => ledger::action(action),
-        Action::Present | Action::Arm | Action::Fire | Action::Abort => director::action(action),
+        Action::Present | Action::Arm | Action::Fire | Action::Abort => launch::action(action),
         Action::Help => {
             (Label("actions-help"), Label("actions-this-screen"), Some(Label("actions-help")))
         }
@@ -237,7 +237,7 @@ fn told(action: Action) -> Told {
 
 /// Headings of the help screen.
 pub(crate) fn context(context: Context) -> &'static str {
-    let told = match context {
+    let text = match context {
         Context::Always => Label("actions-always"),
         Context::Views => Label("actions-every-view"),
         Context::Overview => Label("common-overview"),
@@ -258,5 +258,5 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Help => Label("actions-help-2"),
         Context::Filter => Label("actions-filter-2"),
     };
-    told.read()
+    text.read()
 }

@@ -1,4 +1,4 @@
-//! Words of the Activity view.
+//! Texts of the Activity view.
 
 use seckill_model::message::{Label, text};
 
@@ -9,7 +9,7 @@ pub(crate) const TAB: Label = Label("common-activity-2");
 pub(crate) const HEADING: Label = Label("activity-activity");
 pub(crate) const FOLLOWS: Label = Label("activity-following");
 
-/// Heads of the table.
+/// Column headings.
 pub(crate) mod heads {
     use seckill_model::message::Label;
 
@@ -35,7 +35,7 @@ pub(crate) mod labels {
     pub(crate) const UNCHANGED: Label = Label("activity-unchanged");
 }
 
-/// What the level lets through.
+/// What the level includes.
 pub(crate) mod levels {
     use seckill_model::message::Label;
 
@@ -44,33 +44,33 @@ pub(crate) mod levels {
     pub(crate) const ACTS: Label = Label("activity-acts");
 }
 
-/// There is not one line.
+/// The log is empty.
 pub(crate) const EMPTY: Label = Label("activity-nothing-is-in-the-log-yet");
 pub(crate) const UNREAD: Label = Label("activity-the-log-is-in-the-database");
 
-/// No line passes the level.
+/// No entry has the level.
 pub(crate) fn none_of(level: &str) -> String {
     let key = key_of(Action::Level);
     text!("activity-no-line-of-this-page-is", level, key)
 }
 
-/// When, and which node wrote it down.
+/// The time, and the node that logged it.
 pub(crate) fn when(at: &str, node: &str) -> String {
     text!("activity-on-2", at, node)
 }
 
-/// How to see what comes.
+/// How to follow the log.
 pub(crate) fn paused() -> String {
     let key = key_of(Action::Last);
     text!("activity-follows", key)
 }
 
-/// Which part of the log an older page is.
+/// The range of an older page.
 pub(crate) fn older_page(first: &str, last: &str) -> String {
     text!("activity-to", first, last)
 }
 
-/// How many lines of the page are shown.
+/// The number of visible entries.
 pub(crate) fn count(shown: usize, all: usize) -> String {
     let (number, shown_of, all_of) = (all as u64, thousands(shown as u64), thousands(all as u64));
     if shown == all {
@@ -81,7 +81,7 @@ pub(crate) fn count(shown: usize, all: usize) -> String {
     }
 }
 
-/// Figures of the log by their keys.
+/// Names of logged figures by their keys.
 const FIGURES: &[(&str, Label)] = &[
     ("sale", Label("common-sale")),
     ("stock", Label("activity-stock")),
@@ -94,7 +94,7 @@ const FIGURES: &[(&str, Label)] = &[
     ("books", Label("common-books")),
 ];
 
-/// What the books were found to be.
+/// The result of an audit.
 const BOOKS: &[(&str, Label)] = &[
     ("balanced", Label("activity-balanced")),
     ("off", Label("activity-off")),
@@ -102,7 +102,7 @@ const BOOKS: &[(&str, Label)] = &[
     ("unknown", Label("common-unknown")),
 ];
 
-/// A figure before and after an act.
+/// A figure before and after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) name: String,
@@ -110,7 +110,7 @@ pub(crate) struct Change {
     pub(crate) after: String,
 }
 
-/// Figures of a line, as the log keeps them; what one of the sides does not tell is unknown.
+/// Figures of an entry, as logged; one that is missing before or after is unknown.
 pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
     type Map = serde_json::Map<String, serde_json::Value>;
     let read = |text: Option<&str>| -> Map {
@@ -129,7 +129,7 @@ pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> 
             after: figure(after.get(name)),
         }
     };
-    // Whose figures they are is no figure.
+    // The subject of the figures is not a figure.
     names.into_iter().filter(|name| *name != "sale").map(change).collect()
 }
 
@@ -153,12 +153,12 @@ mod tests {
     fn figures_stand_in_their_order_and_the_unknown_says_so() {
         let before = r#"{"books":"off","pending":1280,"stock":null,"sale":7}"#;
         let after = r#"{"books":"balanced","pending":0,"more_of_it":3}"#;
-        let told: Vec<String> = changes(Some(before), Some(after))
+        let shown: Vec<String> = changes(Some(before), Some(after))
             .into_iter()
             .map(|it| format!("{} {} {}", it.name, it.before, it.after))
             .collect();
         assert_eq!(
-            told,
+            shown,
             [
                 "stock unknown unknown",
                 "pending 1,280 0",

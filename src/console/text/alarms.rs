@@ -1,4 +1,4 @@
-//! Words of alarms: what is true, and the key that helps.
+//! Texts of alarms: the problem, and the key that helps.
 
 use seckill_engine::{
     error::{BrokerError, RedisReason, StoreError},
@@ -19,41 +19,41 @@ use crate::{
     widgets::right,
 };
 
-/// An alarm in words. What grows has a column of its own before them or stands last, so that no word moves.
-pub(crate) struct Told {
+/// An alarm as text. Growing figures are in a column of their own or come last, so that no word moves.
+pub(crate) struct AlarmText {
     /// An age or a count, in [`FIGURE`] cells.
     pub(crate) figure: Option<String>,
     pub(crate) words: String,
 }
 
-/// Cells of the figure before the words, in either language.
+/// Cells of the figure before the text, in either language.
 pub(crate) const FIGURE: usize = 8;
 
-impl Told {
-    /// With how long it has been so.
+impl AlarmText {
+    /// With its duration.
     fn since(age_ms: u64, words: String) -> Self {
         Self { figure: Some(right(&span(age_ms), FIGURE, "")), words }
     }
 
-    /// With how many it is about.
+    /// With its count.
     pub(super) fn about(count: u64, words: String) -> Self {
         Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), words }
     }
 
-    /// Cells that stand before the words.
+    /// Cells before the text.
     pub(crate) fn indent(&self) -> usize {
         self.figure.as_ref().map_or(0, |_| FIGURE + 2)
     }
 }
 
-impl From<String> for Told {
+impl From<String> for AlarmText {
     fn from(words: String) -> Self {
         Self { figure: None, words }
     }
 }
 
-/// An alarm in words, with the key that helps.
-pub(crate) fn alarm(kind: &AlarmKind) -> Told {
+/// Formats an alarm, with the key that helps.
+pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
     let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
@@ -103,7 +103,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             } else {
                 text!("alarms-is-no-node-that-is-known", consumer, pending, plan, entries, count)
             };
-            return Told::since(*idle_ms, words);
+            return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
@@ -115,7 +115,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 entries,
                 count
             );
-            return Told::since(*idle_ms, words);
+            return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::LagStands { lag, drains_ms } => {
             let stream = key_of(Action::Stream);
@@ -124,18 +124,18 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", wait, stream, takes),
                 None => text!("alarms-for-a-consumer-shows-who-reads-2", wait, stream),
             };
-            return Told::about(*lag, words);
+            return AlarmText::about(*lag, words);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
             let (jobs, run) = (key_of(Action::Jobs), key_of(Action::RunJob));
             let words = text!("alarms-ago-the-last-run-of-failed", job, jobs, run);
-            return Told::since(*ago_ms, words);
+            return AlarmText::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Letters);
             let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
             let words = text!("alarms-for-a-person-to-judge-opens", waits, letters);
-            return Told::about(*count, words);
+            return AlarmText::about(*count, words);
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
@@ -194,7 +194,7 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     words
 }
 
-/// Keys without what all of them begin with: an alarm has one row at times.
+/// Keys without their common prefix: an alarm sometimes has a single row.
 fn short(keys: &[String]) -> Vec<String> {
     let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
     keys.iter().map(short).collect()
@@ -202,18 +202,18 @@ fn short(keys: &[String]) -> Vec<String> {
 
 const COMMA: Label = Label("alarms-value");
 
-/// Another program holds the database. Nobody here can end that, so it says what comes of it.
-fn locked(waiting: Option<u64>) -> Told {
+/// Another program locks the database. It cannot be ended from here, so the text states the consequence.
+fn locked(waiting: Option<u64>) -> AlarmText {
     let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
         let words = text!("alarms-another-program-keeps-the-database");
         return words.into();
     };
     let wait = if waiting == 1 { "entry waits" } else { "entries wait" };
     let words = text!("alarms-another-program-keeps-the-database-2", wait);
-    Told::about(waiting, words)
+    AlarmText::about(waiting, words)
 }
 
-/// What makes a Redis take writes again.
+/// How to make Redis accept writes again.
 fn next_step(error: &Said) -> String {
     let reason = match error.data() {
         Some(Unread::Redis(BrokerError::Unwilling(reason))) => reason,
@@ -222,7 +222,7 @@ fn next_step(error: &Said) -> String {
     reason.remedy().to_owned()
 }
 
-/// What is wrong, without where and what to do: the alarm has two lines for all of it.
+/// The problem alone: the alarm has two lines in total.
 fn reason(error: &Said) -> String {
     match error.data() {
         Some(Unread::RedisSilent(_, millis) | Unread::SqlSilent(_, millis)) => {

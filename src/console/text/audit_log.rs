@@ -1,4 +1,4 @@
-//! What the audit log and the history of jobs hold, in the current language. A line of an older version stays as it is.
+//! Localizes the audit log and the job history. Entries of older versions are shown unchanged.
 
 use seckill_engine::{
     event::{Event, Subject},
@@ -26,7 +26,7 @@ pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Said>) -> String {
     let Some(said) = said else { return String::new() };
     match said.data::<JobResult>() {
         Some(result) => result.to_string(),
-        // SQL writes it without data.
+        // SQL stores it without data.
         None if outcome == JobOutcome::Lost => Label("job-node-lost").to_owned(),
         None => said.to_string(),
     }

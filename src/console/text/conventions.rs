@@ -1,12 +1,12 @@
-//! Words of what holds in every table: order, filter, copies, the mouse, keys of one's own, and why a key does nothing.
+//! Texts of features common to all tables: order, filter, copies, the mouse, custom keys, and why a key has no effect.
 
 use seckill_model::message::{Label, text};
 
-use super::{actions::Told, figures::thousands};
+use super::{actions::ActionText, figures::thousands};
 use crate::keymap::{Action, Context, footer, key_of};
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
-pub(super) fn action(action: Action) -> Told {
+/// Footer word, help sentence and palette name.
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::SortNext => (
             Label("conventions-order"),
@@ -59,7 +59,7 @@ pub(crate) fn ordered(head: &str, falling: bool) -> String {
     }
 }
 
-/// In the heading of a page that stands in an order of its own.
+/// The heading of a sorted page.
 pub(crate) fn sorted_page(head: &str, rows: usize) -> String {
     let (head, rows) = (head.to_lowercase(), thousands(rows as u64));
     text!("conventions-sorted-by-of-these", head, rows)
@@ -70,7 +70,7 @@ pub(crate) fn no_order() -> String {
     text!("conventions-no-column-is-chosen-chooses-one", key)
 }
 
-/// Why a list that is read in pages keeps its order.
+/// Why a paged list keeps its order.
 pub(crate) fn in_pages(total: u64) -> String {
     let total = thousands(total);
     text!("conventions-are-read-in-pages-by-id", total)
@@ -80,7 +80,7 @@ pub(crate) fn copied(what: &str) -> String {
     text!("conventions-copied", what)
 }
 
-/// What tmux does not pass on to the terminal is copied nowhere.
+/// A copy that tmux does not forward is lost.
 pub(crate) fn copied_in_tmux(what: &str, setting: &str) -> String {
     text!("conventions-copied-tmux-passes-it-on-only", what, setting)
 }
@@ -102,25 +102,25 @@ pub(crate) fn nothing_open() -> String {
     text!("conventions-no-detail-is-open-opens-one", key)
 }
 
-/// Why nothing is read now that the picture does not hold.
+/// Why nothing is read while the display is paused.
 pub(crate) fn frozen() -> String {
     let key = key_of(Action::Freeze);
     text!("conventions-the-picture-is-frozen-lets-it", key)
 }
 
-/// An act is about one sale, and nobody said which.
+/// A command applies to one sale, and none is chosen.
 pub(crate) fn choose_sale(again: Action) -> String {
     let [up, down, again] = [Action::Up, Action::Down, again].map(key_of);
     text!("conventions-choose-the-sale-that-is-meant", up, down, again)
 }
 
-/// What an act waited for has come while something lies over the view.
-pub(crate) fn behind(told: Label, over: Context, again: Action) -> String {
+/// A reply arrived while a dialog covers the view.
+pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
     let close = footer(over).find(|it| it.action == Action::Cancel);
     let close = close.and_then(|it| it.keys.first());
     let close = close.map_or_else(|| key_of(Action::Cancel), |it| it.label());
     let again = key_of(again);
-    text!("conventions-closes-this-then-press-again", told, close, again)
+    text!("conventions-closes-this-then-press-again", text, close, again)
 }
 
 pub(crate) fn read_only() -> String {
@@ -133,7 +133,7 @@ pub(crate) fn type_number(count: u64) -> String {
     text!("conventions-type-to-go-on", count)
 }
 
-/// The number is right: Enter does the act.
+/// The number is correct: Enter runs the command.
 pub(crate) fn number_typed(count: u64) -> String {
     let (count, press) = (thousands(count), key_of(Action::Press));
     text!("conventions-does-it", count, press)

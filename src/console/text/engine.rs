@@ -1,10 +1,10 @@
-//! Names that the engine gives to its own acts and jobs; what a deployment named itself stays as it is.
+//! Names of the engine's own commands and jobs; names given by a deployment are kept.
 
 use seckill_model::message::Label;
 
 use seckill_engine::telemetry::snapshot::JobLine;
 
-/// An act of recovery under way.
+/// A recovery command in progress.
 pub(crate) fn act_name(act: &str) -> &str {
     match act {
         "pending plan" => Label("engine-pending-plan").read(),
@@ -16,7 +16,7 @@ pub(crate) fn act_name(act: &str) -> &str {
     }
 }
 
-/// What a job is for.
+/// The purpose of a job.
 pub(crate) fn about(job: &JobLine) -> &str {
     let about = &job.about;
     let chinese = match job.name.as_str() {

@@ -1,4 +1,4 @@
-//! Words about exports: the menu, and where a file went.
+//! Texts of exports: the menu, and where a file was written.
 
 use seckill_model::{
     OsError,
@@ -8,7 +8,7 @@ use seckill_model::{
 use super::figures::thousands;
 use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
-    ink::Drawn,
+    frame_writer::Drawn,
     widgets::Extent,
 };
 
@@ -17,7 +17,7 @@ pub(crate) const NO_TABLE: Label = Label("export-there-are-no-rows-here-to");
 pub(crate) const WRITING: Label = Label("export-writing-the-file");
 pub(crate) const HERE: Label = Label("export-the-working-directory");
 
-/// What a format holds.
+/// What a format contains.
 pub(crate) fn format(format: Format) -> Label {
     match format {
         Format::Text => Label("export-the-screen-as-text"),
@@ -28,18 +28,18 @@ pub(crate) fn format(format: Format) -> Label {
     }
 }
 
-/// How much of a table there is to write.
+/// How many rows of a table are exported.
 pub(crate) fn rows(rows: Option<(usize, Extent)>) -> String {
     let Some((rows, Extent { total, more })) = rows else { return text!("export-no-rows") };
-    let told = thousands(rows as u64);
+    let text = thousands(rows as u64);
     match (total.filter(|_| more), more) {
         (Some(total), _) => {
             let total = thousands(total);
-            text!("export-of-rows", told, total)
+            text!("export-of-rows", text, total)
         }
-        (None, true) => text!("export-rows-there-are-more", told),
+        (None, true) => text!("export-rows-there-are-more", text),
         (None, false) if rows == 1 => text!("export-1-row"),
-        (None, false) => text!("export-rows", told),
+        (None, false) => text!("export-rows", text),
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn goes_to(dir: &str) -> String {
     text!("export-into", dir)
 }
 
-/// Where a file is; of a table that is not whole, also how much of it is there.
+/// The path of a file; for an incomplete table, also its row count.
 pub(crate) fn written(written: &Written) -> String {
     let path = written.path.display();
     match written.rows.filter(|(_, extent)| extent.more) {
@@ -75,9 +75,9 @@ pub(crate) fn failed(why: &ExportError) -> String {
     }
 }
 
-/// What drawing costs the line to the terminal.
+/// The number of frames drawn, and their size.
 pub(crate) fn drawn(drawn: Drawn) -> Option<String> {
     let (mean, last) = (thousands(drawn.mean()?), thousands(drawn.last));
-    let pictures = thousands(drawn.pictures);
-    Some(text!("export-pictures-drawn-bytes-each-the-last", pictures, mean, last))
+    let frames = thousands(drawn.frames);
+    Some(text!("export-pictures-drawn-bytes-each-the-last", frames, mean, last))
 }

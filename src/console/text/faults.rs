@@ -1,4 +1,4 @@
-//! Words of what is wrong with what was typed or stands in the stream.
+//! Texts of errors in user input and in stream entries.
 
 use seckill_engine::group::rewind::ToFault;
 use seckill_model::{
@@ -7,13 +7,13 @@ use seckill_model::{
     message::text,
 };
 
-/// Why no order comes of an entry. What an older version wrote is told as it stands.
+/// Why an entry is not a valid order. Texts of older versions are shown unchanged.
 pub(crate) fn order_fault(said: &Said) -> String {
     let fault = said.data::<OrderFault>();
     fault.map_or_else(|| said.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
 }
 
-/// What is wrong with a place in the stream that was asked for.
+/// Why a stream position is invalid.
 pub(crate) fn to_fault(fault: &ToFault) -> String {
     let ToFault(text) = fault;
     text!("faults-value-2", fault, text)

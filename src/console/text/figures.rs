@@ -1,4 +1,4 @@
-//! Figures as a person reads them.
+//! Number formatting.
 
 use seckill_model::message::text;
 
@@ -37,13 +37,13 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// `182,440`, or `99G` where that does not fit: a figure that is cut is another figure.
+/// `182,440`, or `99G` if that does not fit: a truncated figure would be misread.
 pub(crate) fn within(number: u64, cells: usize) -> String {
     let full = thousands(number);
     if full.len() <= cells { full } else { compact(number as f64) }
 }
 
-/// `21,840/s`, or `1.2M/s` where that does not fit.
+/// `21,840/s`, or `1.2M/s` if that does not fit.
 pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
     let full = rate(per_second);
     if full.len() <= cells { full } else { format!("{}/s", compact(per_second)) }
@@ -56,7 +56,7 @@ pub(crate) fn compact(number: f64) -> String {
         let decimals = usize::from(tenths < 100.0 && tenths % 10.0 != 0.0);
         format!("{value:.decimals$}{unit}")
     };
-    // What would be rounded up to a thousand has the next unit.
+    // A value that rounds up to a thousand takes the next unit.
     match number {
         n if n >= 999.5e6 => short(n / 1e9, "G"),
         n if n >= 999.5e3 => short(n / 1e6, "M"),
@@ -71,11 +71,11 @@ pub(crate) fn tiny(number: u64) -> String {
         return number.to_string();
     }
     let units = [(1_000, "k"), (1_000_000, "M"), (1_000_000_000, "G"), (1_000_000_000_000, "T")];
-    let told = units.iter().find(|(unit, _)| number / unit < 100).map(|(unit, sign)| {
+    let text = units.iter().find(|(unit, _)| number / unit < 100).map(|(unit, sign)| {
         let tenths = number / (unit / 10);
         if tenths < 10 { format!(".{tenths}{sign}") } else { format!("{}{sign}", tenths / 10) }
     });
-    told.unwrap_or_else(|| ">9P".to_owned())
+    text.unwrap_or_else(|| ">9P".to_owned())
 }
 
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
@@ -91,23 +91,23 @@ pub(crate) fn span(millis: u64) -> String {
     }
 }
 
-/// Milliseconds whose span takes as many cells as any: 119 min.
+/// Milliseconds whose span has the maximum width: 119 min.
 const WIDEST_SPAN: u64 = 7_199_000;
 
-/// A span at the right of as many cells as any takes, for what stands before other words.
+/// A right-aligned span of fixed width, for use before other words.
 pub(crate) fn steady_span(millis: u64) -> String {
     right(&span(millis), width(&span(WIDEST_SPAN)), "")
 }
 
-/// Of any width that a column of spans has.
+/// With any column width.
 fn days(hours: u64) -> String {
     let (plain, days) = (hours / 24, thousands(hours / 24));
     text!("figures-d", days, plain)
 }
 
-/// `04:12`, `1:04:12`, `3 d`: time left, of steady width while it runs down.
+/// `04:12`, `1:04:12`, `3 d`: time left, of constant width while it counts down.
 pub(crate) fn clock(millis: u64) -> String {
-    // Rounded up: a sale that shows 00:00 is over.
+    // Rounded up: 00:00 means over.
     let seconds = millis.div_ceil(1_000);
     let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     match hours {

@@ -1,4 +1,4 @@
-//! Words of the forms: labels, hints, and what is wrong with what was typed.
+//! Texts of the forms: labels, hints and input errors.
 
 use seckill_model::message::{Label, text};
 

@@ -1,4 +1,4 @@
-//! Words of the Ledger view: what an audit found of each sale, and what its repair does.
+//! Texts of the Ledger view: the findings of an audit per sale, and the effects of a repair.
 
 use seckill_engine::{repair::SaleRepair, telemetry::ledger_page::AuditLimit};
 use seckill_model::{
@@ -8,8 +8,8 @@ use seckill_model::{
 };
 
 use super::{
-    actions::Told,
-    acts::Question,
+    actions::ActionText,
+    commands::Question,
     figures::{counted, signed, thousands},
     orders::query_of_sale,
 };
@@ -37,8 +37,8 @@ pub(crate) mod labels {
     pub(crate) const CHANGE: Label = Label("ledger-change");
 }
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
-pub(super) fn action(action: Action) -> Told {
+/// Footer word, help sentence and palette name.
+pub(super) fn action(action: Action) -> ActionText {
     match action {
         Action::Repair => (
             Label("ledger-repair"),
@@ -53,7 +53,7 @@ pub(super) fn action(action: Action) -> Told {
     }
 }
 
-/// The state of a sale in one word or two.
+/// The state of a sale in one or two words.
 pub(crate) fn state(line: &SaleAudit) -> String {
     let (found, flying) = (line.findings.len() as u64, line.in_flight());
     let (count, orders) = (thousands(found), thousands(flying));
@@ -67,13 +67,13 @@ pub(crate) fn state(line: &SaleAudit) -> String {
     }
 }
 
-/// How many sales were audited, and how long ago.
+/// The number of audited sales, and the age of the audit.
 pub(crate) fn audited(sales: usize, age: &str) -> String {
     let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
     text!("ledger-audited-ago", sales, age, count)
 }
 
-/// What the audit found of all sales together.
+/// The result over all sales.
 pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let off = lines.iter().filter(|line| !line.findings.is_empty()).count() as u64;
     let found = lines.iter().map(|line| line.findings.len() as u64).sum();
@@ -109,17 +109,17 @@ pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     }
 }
 
-/// A difference of all sales together.
+/// A difference summed over all sales.
 pub(crate) fn of_all(finding: &str) -> String {
     text!("ledger-all-sales", finding)
 }
 
-/// A fault of a partition.
+/// A partition error.
 pub(crate) fn partition(number: u16, fault: &str) -> String {
     text!("ledger-partition", number, fault)
 }
 
-/// Why the screen makes no newer audit.
+/// Why no newer audit can be run from here.
 pub(crate) fn limit(limit: AuditLimit) -> String {
     match limit {
         AuditLimit::Orders(most) => {
@@ -133,7 +133,7 @@ pub(crate) fn limit(limit: AuditLimit) -> String {
     }
 }
 
-/// Stock and orders beside the pieces that were put on sale.
+/// Stock and orders beside the initial stock.
 pub(crate) fn sum(stock: i64, orders: u64, initial: u64) -> String {
     let sum = signed(stock.saturating_add_unsigned(orders));
     let (stock, initial) = (signed(stock), thousands(initial));
@@ -142,21 +142,21 @@ pub(crate) fn sum(stock: i64, orders: u64, initial: u64) -> String {
     text!("ledger-left-of", stock, held, sum, initial, orders)
 }
 
-/// What is on its way, given up or closed.
+/// In-flight, dead and closed orders.
 pub(crate) fn elsewhere(line: &SaleAudit) -> String {
     let [undelivered, pending, dead, closed] =
         [line.undelivered, line.pending, line.dead, line.closed].map(thousands);
     text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed)
 }
 
-/// Lines of the detail that the window has no room for.
+/// Lines of the detail that do not fit.
 pub(crate) fn more_lines(count: usize) -> String {
     let (count, lines) =
         (thousands(count as u64), counted(count as u64, "more line", "more lines"));
     text!("ledger-in-a-larger-window", lines, count)
 }
 
-/// What an operator does about a difference that no repair puts right.
+/// What the operator has to do about a difference that no repair fixes.
 pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
     if matches!(finding, Finding::Stranded(_)) {
         let letters = key_of(Action::Letters);
@@ -167,18 +167,16 @@ pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
     text!("ledger-compare-its-orders-with-its-row", orders, query)
 }
 
-/// An audit is needed before a repair can be asked about.
+/// A repair requires an audit.
 pub(crate) fn awaited() -> String {
     let key = key_of(Action::Repair);
     text!("ledger-the-sales-are-being-audited-press", key)
 }
 
-/// Sales that a question names one by one.
+/// Sales that a question lists individually.
 const NAMED: usize = 8;
 
-/// The question before a repair, with its exact counts.
-///
-/// `marked` says whether the sales were marked, `partitions` how many faults of partitions are repaired as well.
+/// Asks for confirmation of a repair, with its exact counts.
 pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Question {
     let mut lines = Vec::new();
     let found: usize = plan.iter().map(|sale| sale.findings.len()).sum();

@@ -1,4 +1,4 @@
-//! Words of dead letters: what is true of them, what an act would do to them, and what it did.
+//! Texts of dead letters: their verdicts, the effects of a command, and its outcome.
 
 use seckill_engine::command::LettersCounted;
 use seckill_model::{
@@ -7,7 +7,7 @@ use seckill_model::{
 };
 
 use super::{
-    acts::{FOR_GOOD, Question},
+    commands::{FOR_GOOD, Question},
     figures::{counted, thousands},
 };
 use crate::{
@@ -40,30 +40,30 @@ pub(crate) mod labels {
     pub(crate) const HISTORY: Label = Label("letters-given-up");
 }
 
-/// What is done with dead letters.
+/// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settling {
-    /// Back into the stream, those for which a buyer waits.
+    /// Puts letters with a waiting buyer back into the stream.
     Replay,
-    /// Removed, those for which nobody waits.
+    /// Removes letters without a waiting buyer.
     Discard,
-    /// Removed; who waits gets nothing, and what he held is given back.
+    /// Removes letters; waiting buyers get nothing, and their stock is returned.
     Compensate,
 }
 
-/// Which letters an act is about.
+/// Which letters a command applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     /// The one under the cursor.
     One(String),
     Marked(Marked),
-    /// All that there are, of which a filter shows so many.
+    /// All letters, of which a filter shows this many.
     All {
         shown: Option<usize>,
     },
 }
 
-/// Says so, where `total` of them are there.
+/// Describes the scope, given the `total`.
 fn told_about(about: &About, total: u64) -> String {
     let count = thousands(total);
     match about {
@@ -78,21 +78,21 @@ fn told_about(about: &About, total: u64) -> String {
         }
         About::Marked(marked) => {
             let count = thousands(marked.count as u64);
-            let mut told = text!("letters-marked", count);
+            let mut text = text!("letters-marked", count);
             if marked.filtered > 0 {
                 let hidden = thousands(marked.filtered as u64);
-                told += &text!("letters-of-them-hidden-by-the-filter", hidden);
+                text += &text!("letters-of-them-hidden-by-the-filter", hidden);
             }
             if marked.elsewhere > 0 {
                 let other = thousands(marked.elsewhere as u64);
-                told += &text!("letters-on-other-pages", other);
+                text += &text!("letters-on-other-pages", other);
             }
-            told
+            text
         }
     }
 }
 
-/// What becomes of letters of one verdict.
+/// The effect on letters of one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Back,
@@ -102,7 +102,7 @@ enum Fate {
 }
 
 impl Settling {
-    /// What asks for it.
+    /// The action that triggers it.
     pub(crate) fn action(self) -> Action {
         match self {
             Self::Replay => Action::ReplayLetters,
@@ -126,16 +126,16 @@ impl Settling {
         counts.total() - self.count(counts, Fate::Stays)
     }
 
-    /// How many of them have that fate.
+    /// How many of them have that effect.
     fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
         let verdicts = LetterVerdict::ALL.into_iter();
         verdicts.filter(|it| self.fate(*it) == fate).map(|it| counts.of(it)).sum()
     }
 }
 
-/// What is true of a letter, in a column.
+/// The verdict, in a column.
 pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         LetterVerdict::Awaited => Label("letters-buyer-waits"),
         LetterVerdict::CameBack => Label("letters-came-back"),
         LetterVerdict::Written => Label("common-in-sql"),
@@ -146,10 +146,10 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
         LetterVerdict::HoldsAnother => Label("letters-has-another"),
         LetterVerdict::Malformed => Label("common-no-order"),
     };
-    told.read()
+    text.read()
 }
 
-/// Why it is so and what follows, with the key that does it.
+/// The reason and the consequence, with the key for it.
 pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
         (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
@@ -172,7 +172,7 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
     }
 }
 
-/// What the act would do, in exact counts; or why there is nothing to do.
+/// What the command would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
     act: Settling,
     found: &LettersCounted,
@@ -211,7 +211,7 @@ pub(crate) fn question(
     let mut lines = vec![text!("letters-value-2", about, fate, stays)];
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
-        let (verdict, fate) = (verdict_word(it), told(act, it));
+        let (verdict, fate) = (verdict_word(it), effect_text(act, it));
         lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, fate));
     }
     if *gone > 0 {
@@ -232,9 +232,9 @@ pub(crate) fn question(
     Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
 }
 
-/// What becomes of letters of this verdict.
-fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
-    let told = match (act.fate(verdict), act, verdict) {
+/// The effect on letters of this verdict.
+fn effect_text(act: Settling, verdict: LetterVerdict) -> &'static str {
+    let text = match (act.fate(verdict), act, verdict) {
         (Fate::Back, ..) => Label("letters-go-back"),
         (Fate::Removed, ..) => Label("letters-removed"),
         (Fate::GivenBack, ..) => Label("letters-cancelled-given-back-removed"),
@@ -243,7 +243,7 @@ fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
         }
         (Fate::Stays, ..) => Label("letters-stay"),
     };
-    told.read()
+    text.read()
 }
 
 fn nothing_to_do(act: Settling, total: u64) -> String {
@@ -266,7 +266,7 @@ pub(crate) fn marks_gone(count: usize) -> String {
     text!("letters-no-longer-there-the-mark-is", gone, count)
 }
 
-/// The letter's id, and that of the entry that it was.
+/// The letter's ID, and that of the original entry.
 pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
     match entry {
         Some(entry) => text!("letters-was-entry", letter, entry),

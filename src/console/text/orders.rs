@@ -1,4 +1,4 @@
-//! Words of the orders in SQL, and of an order's way.
+//! Texts of orders in SQL, and of an order's trace.
 
 use seckill_engine::orders::{Decoded, Standing};
 use seckill_model::{
@@ -7,8 +7,8 @@ use seckill_model::{
 };
 
 use super::{
-    actions::Told,
-    acts::Question,
+    actions::ActionText,
+    commands::Question,
     faults::order_fault,
     figures::{span, thousands},
 };
@@ -23,8 +23,8 @@ pub(crate) const LATE: Label = Label("orders-sql-takes-long");
 pub(crate) const UNANSWERED: Label = Label("orders-sql-did-not-answer-within-two");
 pub(crate) const NEWEST: Label = Label("orders-newest-first");
 pub(crate) const LOOKING: Label = Label("orders-looking-for-it");
-pub(crate) const UNTOLD: Label = Label("orders-unknown-a-server-did-not-answer");
-/// What can be asked for, and the key that asks.
+pub(crate) const NO_ANSWER: Label = Label("orders-unknown-a-server-did-not-answer");
+/// What can be queried, and the key.
 pub(crate) fn query_hint() -> String {
     let ask = key_of(Action::Press);
     text!("orders-id-user-1001-voucher-7-paid", ask)
@@ -41,7 +41,7 @@ pub(crate) const UNDELIVERED: Label = Label("orders-nobody-was-given-it-yet");
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
 
-/// Heads of the table.
+/// Column headings.
 pub(crate) mod columns {
     use seckill_model::message::Label;
 
@@ -70,8 +70,8 @@ pub(crate) mod labels {
     pub(crate) const CLOSED: Label = Label("orders-closed");
 }
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
-pub(super) fn action(action: Action) -> Told {
+/// Footer word, help sentence and palette name.
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::Orders => {
             (Label("common-orders"), Label("orders-go-to-orders"), Label("common-orders"))
@@ -109,18 +109,18 @@ pub(crate) fn no_match(query: &str) -> String {
     text!("orders-no-order-in-sql-matches-shows", query, key)
 }
 
-/// What is asked for, as a person would type it.
+/// The query, as it would be typed.
 pub(crate) fn query_of_sale(voucher: VoucherId) -> String {
     format!("voucher={voucher}")
 }
 
-/// The page stands still while new orders come.
+/// The page is held while new orders arrive.
 pub(crate) fn held(at: &str) -> String {
     let key = key_of(Action::First);
     text!("orders-those-up-to-shows-the-newest", at, key)
 }
 
-/// How many stand on a page, and whether those are all.
+/// The number of orders on a page, and whether those are all.
 pub(crate) fn page(count: usize, newest: bool, more: bool) -> String {
     let count = thousands(count as u64);
     match (newest, more) {
@@ -134,7 +134,7 @@ pub(crate) fn in_stream(entry: &str) -> String {
     text!("orders-in-the-same-step-as-entry", entry)
 }
 
-/// When, as far as its entry tells, and whether that holds still.
+/// The admission time, and the state of the buyer record.
 pub(crate) fn admitted(at: Option<&str>, held: Label) -> String {
     match at {
         Some(at) => and(at, held.read()),
@@ -142,18 +142,18 @@ pub(crate) fn admitted(at: Option<&str>, held: Label) -> String {
     }
 }
 
-/// Two things that are told in one line.
+/// Joins two texts in one line.
 pub(crate) fn and(first: &str, second: &str) -> String {
     text!("orders-value", first, second)
 }
 
-/// When a step was, and how long after the one before it.
+/// When a step happened, and how long after the previous one.
 pub(crate) fn time_after(time: &str, millis: i64) -> String {
     and(time, &after(millis))
 }
 
-/// How long a step came after the one before it. Redis dates the entry and the node the row: where that makes a step
-/// precede its cause, their clocks differ by at least as much.
+/// How long after the previous step. Redis dates the entry and the node dates the row: if a step seems to precede its
+/// cause, their clocks differ by at least that much.
 fn after(millis: i64) -> String {
     let size = millis.unsigned_abs();
     let (seconds, tenths, long) = (size / 1_000, size % 1_000 / 100, span(size));
@@ -185,7 +185,7 @@ pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
     }
 }
 
-/// Where it stands, in a sentence; `None` where SQL tells the rest.
+/// Where the order is, in a sentence; `None` if SQL has the rest.
 pub(crate) fn standing(standing: &Standing) -> Option<String> {
     Some(match standing {
         Standing::Persisted { .. } => return None,
@@ -205,13 +205,13 @@ pub(crate) fn standing(standing: &Standing) -> Option<String> {
     })
 }
 
-/// When it was last delivered, to whom, and how often by now.
+/// The last delivery: time, consumer and count.
 pub(crate) fn pending_with(last: &str, consumer: &str, deliveries: u64) -> String {
     let times = thousands(deliveries);
     text!("orders-to-try", last, consumer, times)
 }
 
-/// The question before a payment.
+/// Asks for confirmation of a payment.
 pub(crate) fn pay(order: &Order, buyer: String, written: &str) -> Question {
     let id = order.id;
     Question {
@@ -236,20 +236,20 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn a_step_is_told_as_exactly_as_one_reads_it() {
-        let told = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
+    fn a_step_is_as_precise_as_it_is_readable() {
+        let text = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
         let wanted = ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s"];
-        assert_eq!(told, wanted);
+        assert_eq!(text, wanted);
     }
 
     #[test]
-    fn no_step_is_told_to_precede_its_cause() {
-        for (lang, told) in [
+    fn no_step_precedes_its_cause() {
+        for (lang, text) in [
             (Lang::En, ["clocks differ by at least 1 ms", "clocks differ by at least 2.1 s"]),
             (Lang::Zh, ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),
         ] {
             set_thread_language(lang);
-            assert_eq!([-1, -2_104].map(after), told);
+            assert_eq!([-1, -2_104].map(after), text);
         }
         set_thread_language(Lang::En);
     }

@@ -1,20 +1,20 @@
-//! Words of the Overview that stand nowhere else.
+//! Texts that only the Overview uses.
 
 use seckill_model::message::{Label, text};
 
 use super::figures::{thousands, tiny};
 use crate::widgets::right;
 
-pub(crate) const LATELY: Label = Label("overview-lately");
+pub(crate) const RECENT_EVENTS: Label = Label("overview-lately");
 pub(crate) const LOCKS: Label = Label("overview-locks");
 pub(crate) const CONSUMERS: Label = Label("overview-consumers");
 pub(crate) const NO_CONSUMER: Label = Label("common-none");
-/// Rushes of other processes are not known.
+/// Rushes of other processes are unknown.
 pub(crate) const NO_RUSH: Label = Label("overview-none-from-here");
-/// What the bars of the stock show.
+/// What the stock bars show.
 pub(crate) const LEFT: Label = Label("overview-left");
 
-/// Requests of rushes, of those that are planned.
+/// Requests sent by rushes, of those planned.
 pub(crate) fn sent(sent: &str, planned: &str) -> String {
     format!("{sent} / {planned}")
 }
@@ -25,7 +25,7 @@ pub(crate) fn rushes(count: usize) -> String {
     text!("overview-rushes", count)
 }
 
-/// Those who wait for a lock.
+/// Waiters for a lock.
 pub(crate) fn waiting(count: u64) -> String {
     let count = right(&tiny(count), 3, "");
     text!("overview-waiting", count)

@@ -1,12 +1,12 @@
-//! Words of the presenter's layout: few, without ids and without users, for people at the back of a hall.
+//! Texts of the presenter layout: short, without IDs and users, for an audience.
 
 use seckill_engine::telemetry::snapshot::AlarmKind;
 
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::Told,
-    alarms::Told as Alarm,
+    actions::ActionText,
+    alarms::AlarmText as Alarm,
     figures::{span, steady_span, thousands},
 };
 use crate::keymap::{Action, key_of};
@@ -32,7 +32,7 @@ pub(crate) const BOOKS_BRIEF: Label = Label("presenter-books");
 pub(crate) const NO_STOCK: Label = Label("presenter-pieces-left-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
 
-pub(super) fn action() -> Told {
+pub(super) fn action() -> ActionText {
     (
         Label("presenter-presenter-2"),
         Label("presenter-large-figures-for-a-hall-and"),
@@ -51,13 +51,13 @@ pub(crate) fn in_the_views(key: &str) -> String {
     text!("presenter-works-in-the-views-leaves-the", key, leave)
 }
 
-/// How many pieces there were in all.
+/// The initial stock.
 pub(crate) fn left_of(initial: u64) -> String {
     let initial = thousands(initial);
     text!("presenter-pieces-left-of", initial)
 }
 
-/// What came of it: the large figure says how many were sold.
+/// The outcome; the large figure shows the number sold.
 pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
     let initial = thousands(initial);
     match took_ms {
@@ -69,7 +69,7 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
     }
 }
 
-/// What share is left.
+/// The share that is left.
 pub(crate) fn share_left(share: &str) -> String {
     text!("presenter-left", share)
 }
@@ -89,7 +89,7 @@ pub(crate) fn old(age_ms: Option<u64>) -> String {
     }
 }
 
-/// An alarm in a line, without names; the keys are those of the views, which are beneath.
+/// An alarm in one line, without names; its keys are those of the views beneath.
 pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
     let keys = |view: Action| (key_of(Action::Present), key_of(view));
     let words = match kind {
@@ -161,7 +161,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
     words.into()
 }
 
-/// Alarms beside the one that is told.
+/// The number of further alarms.
 pub(crate) fn more(count: usize) -> String {
     let count = thousands(count as u64);
     text!("presenter-value", count)

@@ -1,4 +1,4 @@
-//! Words of recovery: verdicts, acts, and how far they have come.
+//! Texts of recovery: verdicts, actions and progress.
 
 use seckill_model::{
     Act, Verdict,
@@ -7,19 +7,19 @@ use seckill_model::{
 
 use super::figures::{span, thousands};
 
-/// How far a plan, or what it says, has come.
+/// The progress of a plan.
 pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {
     let (done, planned) = (thousands(done), thousands(planned));
     text!("recovery-of", act, done, planned)
 }
 
-/// A class of age: younger than `border`, or at least as old.
+/// An age class: younger than `border`, or at least as old.
 pub(crate) fn aged(border: u64, younger: bool) -> String {
     let (sign, border) = (if younger { '<' } else { '>' }, whole(border));
     text!("recovery-age", sign, border)
 }
 
-/// A border in its own unit, as no age is told.
+/// A border in the unit of its configuration.
 fn whole(millis: u64) -> String {
     match millis {
         60_000.. => {
@@ -30,22 +30,22 @@ fn whole(millis: u64) -> String {
     }
 }
 
-/// Classes of deliveries: once, two to four times, more often.
+/// Delivery classes: once, two to four times, more often.
 pub(crate) const TRIED: [Label; 3] = [
     Label("recovery-delivered-once"),
     Label("recovery-delivered-2-4-times"),
     Label("recovery-delivered-5-times"),
 ];
 
-/// The count is that of a part.
+/// The count covers only a part.
 pub(crate) fn oldest(counted: u64) -> String {
     let count = thousands(counted);
     text!("recovery-of-the-oldest", count)
 }
 
-/// What is true of a pending entry.
+/// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         Verdict::Written => Label("recovery-in-sql-already"),
         Verdict::Stuck => Label("recovery-stuck-not-in-sql"),
         Verdict::InHand => Label("recovery-in-the-hands-of-a-live"),
@@ -55,18 +55,18 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Refused => Label("recovery-refused-by-what-sql-holds"),
         Verdict::NotPromised => Label("recovery-not-promised-to-a-buyer"),
     };
-    told.read()
+    text.read()
 }
 
-/// What is true of it, and what follows.
+/// The verdict and its action.
 pub(crate) fn judged(verdict: Verdict) -> String {
-    let (told, act) = (self::verdict(verdict), act(verdict.act()));
-    text!("recovery-value", told, act)
+    let (text, act) = (self::verdict(verdict), act(verdict.act()));
+    text!("recovery-value", text, act)
 }
 
-/// The same in a column.
+/// The verdict in a column.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
-    let told = match verdict {
+    let text = match verdict {
         Verdict::Written => Label("common-in-sql"),
         Verdict::Stuck => Label("recovery-stuck"),
         Verdict::InHand => Label("recovery-held"),
@@ -76,19 +76,19 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Refused => Label("recovery-refused"),
         Verdict::NotPromised => Label("recovery-no-buyer"),
     };
-    told.read()
+    text.read()
 }
 
-/// What is done with a pending entry.
+/// The action on a pending entry.
 pub(crate) fn act(act: Act) -> &'static str {
-    let told = match act {
+    let text = match act {
         Act::Acknowledge => Label("recovery-acknowledge"),
         Act::Process => Label("recovery-claim-and-write"),
         Act::Leave => Label("recovery-leave"),
         Act::Rebuild => Label("recovery-rebuild-from-the-buyers"),
         Act::DeadLetter => Label("recovery-dead-letter"),
     };
-    told.read()
+    text.read()
 }
 
 /// When live nodes begin to take entries over by themselves.
@@ -100,5 +100,5 @@ pub(crate) fn takeover(left_ms: u64) -> String {
     text!("recovery-live-nodes-take-them-over-by-2", left)
 }
 
-/// A plan was asked about, and nothing of it is left.
+/// Nothing is left of the plan in question.
 pub(crate) const TAKEN_OVER: Label = Label("recovery-nothing-is-left-to-apply-live");

@@ -1,4 +1,4 @@
-//! Words of one sale in full.
+//! Texts of the sale detail.
 
 use seckill_model::{
     OrderCounts, OrderStatus,
@@ -16,11 +16,11 @@ pub(crate) const ADMITTED: Label = Label("common-admitted");
 pub(crate) const PERSISTED: Label = Label("common-persisted");
 pub(crate) const ORDERS: Label = Label("common-orders");
 pub(crate) const REPEAT_BUYERS: Label = Label("sale-buyers-with-several-orders");
-const NOBODY: Label = Label("common-none");
+const NONE: Label = Label("common-none");
 pub(crate) const STOCK: Label = Label("sale-stock-over-time");
 pub(crate) const NO_CURVE: Label = Label("sale-redis-has-not-told-of-this");
 
-/// `3.8%`; a little is not nothing, and nearly all is not all.
+/// `3.8%`; a small share is not shown as 0%, a nearly full one not as 100%.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     let share = part as f64 * 100.0 / whole.max(1) as f64;
     match share {
@@ -30,7 +30,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// What became of the orders in SQL: always how many were paid, and whatever else there is.
+/// Orders in SQL by status: paid orders always, others if there are any.
 pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
     let all = counts.unpaid + counts.paid + counts.used + counts.cancelled + counts.closed;
     let parts = [
@@ -40,42 +40,42 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
         (OrderStatus::Cancelled, counts.cancelled),
         (OrderStatus::Closed, counts.closed),
     ];
-    let told = |(status, count): (OrderStatus, u64)| {
+    let part = |(status, count): (OrderStatus, u64)| {
         let paid = status == OrderStatus::Paid && all > 0;
         let share = if paid { format!(" {}", share(count, all)) } else { String::new() };
         (orders::status(status), format!("{}{share}", thousands(count)))
     };
     let shown = |(status, count): &(OrderStatus, u64)| *count > 0 || *status == OrderStatus::Paid;
-    parts.into_iter().filter(shown).map(told).collect()
+    parts.into_iter().filter(shown).map(part).collect()
 }
 
-/// How long ago what became of them was counted.
+/// The age of these counts.
 pub(crate) fn counted(age_ms: u64) -> String {
-    // Tenths would count along beside what stands still.
+    // Tenths would change constantly.
     let age = steady_span(age_ms.div_ceil(1_000).max(1) * 1_000);
     text!("sale-orders-counted-ago", age)
 }
 
-/// Who ordered more than once: each by number, as the screen shows users, with the number of orders.
+/// Users with several orders: the user as the screen masks them, and the number of orders.
 pub(crate) fn repeat_buyers(users: impl Iterator<Item = (String, u64)>) -> String {
-    let told: Vec<String> =
+    let parts: Vec<String> =
         users.map(|(user, orders)| format!("{user} ×{}", thousands(orders))).collect();
-    if told.is_empty() { NOBODY.to_string() } else { told.join("  ") }
+    if parts.is_empty() { NONE.to_string() } else { parts.join("  ") }
 }
 
-/// How one sees who they are.
+/// The key that shows users.
 pub(crate) fn shows_users() -> String {
     let key = key_of(Action::Users);
     text!("sale-shows-or-masks-them", key)
 }
 
-/// How one comes to the buyers.
+/// The key that opens the orders.
 pub(crate) fn shows_orders() -> String {
     let key = key_of(Action::Open);
     text!("sale-shows-its-orders", key)
 }
 
-/// How much time the curve shows.
+/// The time span of the curve.
 pub(crate) fn over(span: &str) -> String {
     text!("sale-last", span)
 }
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn shares_are_exact_at_their_ends() {
-        let told = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
-        let told = told.map(|(part, whole)| share(part, whole));
-        assert_eq!(told, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
+        let text = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
+        let text = text.map(|(part, whole)| share(part, whole));
+        assert_eq!(text, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
     }
 }

@@ -1,34 +1,36 @@
-//! Words of what is wrong in a file of settings, in `[keys]` and in a theme, each with the next step.
+//! Texts of errors in a settings file, in `[keys]` and in a theme, each with the next step.
 
 use seckill_model::message::text;
 
-/// A fault at its line.
-pub fn at(line: usize, told: &str) -> String {
-    text!("settings-line", line, told)
+/// An error with its line.
+pub fn at(line: usize, text: &str) -> String {
+    text!("settings-line", line, text)
 }
 
-/// Faults that are told; a file with more of them is another file.
-const TOLD: usize = 20;
+/// Errors that are listed; a file with more is probably not a settings file.
+const MAX_LISTED: usize = 20;
 
-/// The faults of a file by their lines, each in a line of its own where there are several, and how many others there are.
+/// Lists the errors of a file by line, and the number of further ones.
 pub fn all(mut faults: Vec<(usize, String)>) -> String {
     faults.sort_by_key(|(line, _)| *line);
-    // A name in quotes may hold a line break of its own.
-    let told =
-        faults.iter().take(TOLD).map(|(line, told)| at(*line, &told.replace(['\n', '\r'], " ")));
-    let told: Vec<_> = told.collect();
-    let told = match told.as_slice() {
+    // A quoted name may contain a line break.
+    let text = faults
+        .iter()
+        .take(MAX_LISTED)
+        .map(|(line, text)| at(*line, &text.replace(['\n', '\r'], " ")));
+    let text: Vec<_> = text.collect();
+    let text = match text.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),
     };
-    match faults.len().saturating_sub(TOLD) {
-        0 => told,
-        1 => text!("settings-1-more-fault", told),
-        more => text!("settings-more-faults", told, more),
+    match faults.len().saturating_sub(MAX_LISTED) {
+        0 => text,
+        1 => text!("settings-1-more-fault", text),
+        more => text!("settings-more-faults", text, more),
     }
 }
 
-/// No TOML; the parser tells why in English only.
+/// Invalid TOML; the parser reports in English only.
 pub fn syntax(why: &str) -> String {
     if why.starts_with("duplicate key") {
         return text!("settings-take-one-of-the-two-out", why);
@@ -38,7 +40,7 @@ pub fn syntax(why: &str) -> String {
     text!("settings-mend-the-line-or-take-it", why, chinese)
 }
 
-/// What the parser says of the mistakes that a person makes, by how it begins.
+/// Messages for common parser errors, by their prefix.
 const SYNTAX: &[(&str, &str)] = &[
     ("string values must be quoted", "文本须加引号"),
     ("key with no value", "缺少“=”和值"),
@@ -65,7 +67,7 @@ const SYNTAX: &[(&str, &str)] = &[
     ("`_` may only go between digits", "“_”只能在数字之间"),
 ];
 
-/// A file that is no text.
+/// A file that is not text.
 pub fn not_utf8() -> String {
     text!("settings-the-text-is-not-utf-8")
 }

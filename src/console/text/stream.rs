@@ -1,4 +1,4 @@
-//! Words of the order stream, its group and who reads it.
+//! Texts of the order stream, its group and its consumers.
 
 use seckill_engine::{
     group::{ClaimPlan, RemoveReport, Rewind},
@@ -8,8 +8,8 @@ use seckill_engine::{
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::Told,
-    acts::Question,
+    actions::ActionText,
+    commands::Question,
     figures::{counted, rate, span, thousands, within},
 };
 use crate::keymap::{Action, key_of};
@@ -31,13 +31,13 @@ pub(crate) const ACKNOWLEDGED: Label = Label("stream-acknowledged");
 pub(crate) const ONE_PARTITION: Label = Label("stream-there-is-only-one-partition");
 pub(crate) const NO_DETAIL: Label = Label("stream-a-consumer-has-no-detail-its");
 pub(crate) const NOT_PENDING: Label = Label("stream-that-entry-is-not-pending-so");
-pub(crate) const NOBODY: Label = Label("stream-no-other-consumer-of-a-live");
+pub(crate) const NO_OTHER_CONSUMER: Label = Label("stream-no-other-consumer-of-a-live");
 pub(crate) const LOOKING: Label = Label("stream-looking-at-what-that-would-do");
 pub(crate) const PREVIEWED: Label = Label("stream-its-figures-are-there");
 pub(crate) const USERS_SHOWN: Label = Label("stream-users-are-shown");
 pub(crate) const USERS_MASKED: Label = Label("stream-users-are-masked");
 
-/// Heads of the tables.
+/// Column headings.
 pub(crate) mod columns {
     pub(crate) use crate::text::{
         PENDING,
@@ -70,8 +70,8 @@ pub(crate) mod labels {
     pub(crate) const STATE: Label = Label("stream-state");
 }
 
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
-pub(super) fn action(action: Action) -> Told {
+/// Footer word, help sentence and palette name.
+pub(super) fn action(action: Action) -> ActionText {
     let (short, long, name) = match action {
         Action::Stream => {
             (Label("stream-stream-2"), Label("stream-go-to-stream"), Some(Label("stream-stream-2")))
@@ -113,7 +113,7 @@ pub(crate) fn partition(number: u16, of: usize) -> String {
     text!("stream-partition-of-0-to", number, last)
 }
 
-/// The pending list is empty; what nobody was given yet is not in it.
+/// The pending list is empty; undelivered entries are not in it.
 pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
     let key = key_of(Action::Stream);
     match lag {
@@ -126,13 +126,13 @@ pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
     }
 }
 
-/// The window stands still while new entries come.
+/// The window is held while new entries arrive.
 pub(crate) fn held(at: &str) -> String {
     let key = key_of(Action::Last);
     text!("stream-held-at-follows", at, key)
 }
 
-/// Bytes as a person reads them.
+/// Formats bytes.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
         0..=9_999 => format!("{} B", thousands(bytes)),
@@ -156,13 +156,13 @@ pub(crate) fn read_of(read: &str, added: u64) -> String {
     text!("stream-of-added", read, added)
 }
 
-/// How many it has read nobody knows; how many are left the lag tells, or says that it is unknown.
+/// The number of entries read is unknown; the lag, or its absence, shows how many are left.
 pub(crate) fn not_counted(added: u64) -> String {
     let added = within(added, 9);
     text!("stream-not-counted-added", added)
 }
 
-/// What became of a node. One that is not listed and yet holds entries may never have been one.
+/// The state of a node. An unlisted one that holds entries may never have been a node.
 pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     match state {
         NodeState::Alive => super::ALIVE.read(),
@@ -172,16 +172,16 @@ pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     }
 }
 
-/// An entry that was given up.
+/// An entry that became a dead letter.
 pub(crate) fn in_letters() -> String {
-    let (told, key) = (IN_LETTERS.read(), key_of(Action::Letters));
-    text!("stream-opens-them", told, key)
+    let (text, key) = (IN_LETTERS.read(), key_of(Action::Letters));
+    text!("stream-opens-them", text, key)
 }
 
-/// An entry that is in nobody's hands, behind more dead letters than are looked at here.
+/// An entry without a consumer, behind more dead letters than are checked here.
 pub(crate) fn dead_or_not() -> String {
-    let (told, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
-    text!("stream-more-dead-letters-than-are-looked", told, key)
+    let (text, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
+    text!("stream-more-dead-letters-than-are-looked", text, key)
 }
 
 pub(crate) fn entries_shown(shown: usize, of: usize) -> String {
@@ -199,14 +199,14 @@ pub(crate) fn no_match(text: &str) -> String {
     text!("stream-no-entry-of-this-page-holds", text, key)
 }
 
-/// With whom, since when, and how often it was tried.
+/// The consumer, since when, and the number of deliveries.
 pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> String {
     let (idle, times) = (span(idle_ms), thousands(deliveries));
     let delivered = counted(deliveries, "time", "times");
     text!("stream-pending-with-idle-delivered", consumer, idle, delivered, times)
 }
 
-/// The order, and what its id says.
+/// The order, and what its ID encodes.
 pub(crate) fn order(id: &str, issued: &str, sequence: u32) -> String {
     let sequence = thousands(u64::from(sequence));
     text!("stream-number-of-its-day-issued", id, sequence, issued)
@@ -217,7 +217,7 @@ pub(crate) fn user(user: &str) -> String {
     text!("stream-shows-or-masks-it", user, key)
 }
 
-/// Words of the forms.
+/// Texts of the forms.
 pub(crate) mod form {
     use super::{counted, thousands};
     use seckill_model::message::{Label, text};
@@ -240,7 +240,7 @@ pub(crate) mod form {
         text!("stream-give-entry", entry)
     }
 
-    /// Where the form counts: in all partitions or in one.
+    /// Whether the form applies to all partitions or one.
     pub(crate) fn place(partition: Option<u16>) -> String {
         match partition {
             Some(number) => text!("stream-in-partition-only", number),
@@ -253,7 +253,7 @@ fn question(title: String, lines: Vec<String>, yes: Label) -> Question {
     Question { title, lines, yes: yes.read().to_owned() }
 }
 
-/// What a rewind would do, a line for each count that is not 0.
+/// What a rewind would do, one line for each count that is not 0.
 pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)) -> Question {
     let sum = |count: fn(&Rewind) -> u64| plan.iter().map(count).sum::<u64>();
     let again = sum(|it| it.again);
@@ -283,13 +283,13 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
         (sum(|it| it.skipped), Label("stream-older-ones-are-given-to-nobody")),
         (sum(|it| it.skipped_missing), Label("stream-of-those-not-in-sql-skipped")),
     ];
-    let told = parts.into_iter().filter(|(count, _)| *count > 0);
-    lines.extend(told.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
+    let counts = parts.into_iter().filter(|(count, _)| *count > 0);
+    lines.extend(counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
     let title = text!("stream-move-the-group-back");
     question(title, lines, Label("stream-rewind-2"))
 }
 
-/// Who gives what to whom.
+/// Names both consumers of a transfer.
 pub(crate) fn claim(plan: &ClaimPlan) -> Question {
     let count = thousands(plan.count());
     let entries = counted(plan.count(), "pending entry gets", "pending entries get");
@@ -315,7 +315,7 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
     question(text!("stream-remove-the-consumer"), lines, Label("stream-remove-2"))
 }
 
-/// A consumer is removed that is chosen in its own list, which has the keys now.
+/// The consumer to remove is chosen in its own list, which now has the focus.
 pub(crate) fn choose_consumer() -> String {
     let [up, down, again] = [Action::Up, Action::Down, Action::RemoveConsumer].map(key_of);
     text!("stream-choose-a-consumer-of-the-list", up, down, again)

@@ -1,4 +1,4 @@
-//! Names of the views, heads of the tables and labels of the details. What stands in them is not known here.
+//! Names of the views, column headings and detail labels.
 
 /// Names of the views.
 pub(crate) mod tabs {
@@ -12,7 +12,7 @@ pub(crate) mod tabs {
     pub(crate) const JOBS: Label = Label("common-jobs");
 }
 
-/// Heads of the tables.
+/// Column headings.
 pub(crate) mod columns {
     use seckill_model::message::Label;
 

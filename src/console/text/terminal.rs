@@ -1,4 +1,4 @@
-//! Words of the terminal: why nothing can be drawn on it, and what is drawn instead of all that there is.
+//! Texts about the terminal: why it cannot be used, and which fallback is drawn.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub(crate) fn none() -> String {
     Label("terminal-the-console-needs-a-terminal-use").to_owned()
 }
 
-/// A terminal that draws lines only, by the name that `TERM` gives it.
+/// A terminal without cursor addressing, by its `TERM` name.
 pub(crate) fn dumb(term: Option<&str>) -> String {
     let kind = match term {
         Some(term) => text!("terminal-a-terminal-of-the-kind", term),
@@ -25,9 +25,9 @@ pub(crate) fn broken(why: &io::Error) -> String {
     text!("terminal-the-terminal-does-not-work-seckill", why)
 }
 
-/// The locale allows no more than ASCII: what is drawn, and why.
+/// The locale allows ASCII only: the fallback, and the reason.
 pub(crate) fn plain_locale(locale: &str, ascii: bool) -> String {
-    // Chinese has no ASCII, and is drawn only where somebody asked for it.
+    // Chinese has no ASCII form, and is drawn only on request.
     if ascii {
         text!("terminal-is-no-utf-8-locale-drawn", locale)
     } else {

@@ -1,4 +1,4 @@
-//! Words about time: how much of it the chart shows, and the events of a moment.
+//! Texts about time: the span of the chart, and the events of a moment.
 
 use seckill_engine::telemetry::log::events;
 
@@ -13,7 +13,7 @@ pub(crate) const UNREAD: Label = Label("time-nothing-was-read-at-that-moment");
 pub(crate) const NOTHING_LATER: Label = Label("time-this-is-the-newest-moment-of");
 pub(crate) const NO_CHART: Label = Label("time-the-chart-needs-a-larger-window");
 
-/// How much the chart shows.
+/// The span of the chart.
 pub(crate) fn last(millis: u64) -> String {
     match millis / 1_000 {
         seconds @ 0..60 => text!("time-last-s", seconds),
@@ -24,12 +24,12 @@ pub(crate) fn last(millis: u64) -> String {
     }
 }
 
-/// The moment that is looked at, and what is not of it.
+/// The selected moment, and what is not part of it.
 pub(crate) fn moment(clock: &str) -> String {
     text!("time-figures-at-the-rest-is-now", clock)
 }
 
-/// The picture stands still.
+/// The display is paused.
 pub(crate) fn held() -> String {
     let [earlier, later, go_on] = [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
     text!("time-held-still-and-go-through-time", earlier, later, go_on)
@@ -50,17 +50,17 @@ pub(crate) fn no_mark(later: bool) -> String {
 
 /// A command or an event with its object; a server is named by the event itself, with its kind after that.
 pub(crate) fn event(act: &str, subject: &str) -> String {
-    let told = act_word(act);
+    let text = act_word(act);
     match act {
-        _ if beyond(act, subject).is_empty() => told.to_owned(),
+        _ if beyond(act, subject).is_empty() => text.to_owned(),
         events::DATABASE_AWAY | events::DATABASE_BACK => {
-            text!("time-value", told, subject)
+            text!("time-value", text, subject)
         }
-        _ => format!("{told}  {subject}"),
+        _ => format!("{text}  {subject}"),
     }
 }
 
-/// The subject of an act, as far as the act itself does not name it.
+/// The subject of an entry, if its name does not imply it.
 pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
     let named = matches!(act, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
     if named { "" } else { subject }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_event_of_a_server_names_it_once() {
-        let told = || {
+        let shown = || {
             [
                 event("redis away", "redis"),
                 event("database back", "sqlite"),
@@ -140,8 +140,11 @@ mod tests {
                 event("rush stop", ""),
             ]
         };
-        assert_eq!(told(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
+        assert_eq!(
+            shown(),
+            ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]
+        );
         set_thread_language(Lang::Zh);
-        assert_eq!(told(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
+        assert_eq!(shown(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }
 }

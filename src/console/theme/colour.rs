@@ -1,9 +1,8 @@
-//! Colours by themselves: how one is written, what it becomes on a terminal with fewer of them, and
-//! how bright it is. What a colour is for is not known here.
+//! Colour arithmetic: parsing, reduction to fewer colours, and brightness.
 
 use ratatui::style::Color;
 
-/// The names of the sixteen, in the order of their numbers, and the terminal's own at the end.
+/// The sixteen basic colours in numeric order, then the terminal's default.
 const NAMES: [(&str, Color); 17] = [
     ("black", Color::Black),
     ("red", Color::Red),
@@ -27,7 +26,7 @@ const NAMES: [(&str, Color); 17] = [
 /// Red, green and blue.
 pub(crate) type Rgb = (u8, u8, u8);
 
-/// What the sixteen look like on most terminals; they are each person's own.
+/// The usual values of the basic colours; users may change them.
 const SIXTEEN: [Rgb; 16] = [
     (0x1c, 0x1c, 0x1c),
     (0xcd, 0x31, 0x31),
@@ -47,10 +46,10 @@ const SIXTEEN: [Rgb; 16] = [
     (0xff, 0xff, 0xff),
 ];
 
-/// Steps of the cube of 6 by 6 by 6 in the palette of 256.
+/// Steps of the 6×6×6 cube of the 256-colour palette.
 const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// Reads a name or `#rrggbb`.
+/// Parses a name or `#rrggbb`.
 pub(super) fn read(text: &str) -> Option<Color> {
     if let Some((_, color)) = NAMES.iter().find(|(name, _)| *name == text) {
         return Some(*color);
@@ -64,13 +63,13 @@ pub(super) fn read(text: &str) -> Option<Color> {
     Some(Color::Rgb(r, g, b))
 }
 
-/// The place of one of the sixteen.
+/// The index of a basic colour.
 fn place(color: Color) -> Option<u8> {
     let at = NAMES.iter().position(|(_, it)| *it == color && *it != Color::Reset)?;
     u8::try_from(at).ok()
 }
 
-/// What it looks like; `None` for the terminal's own colour, which nobody knows.
+/// Its RGB value; `None` for the terminal's default colour, which is unknown.
 pub(crate) fn rgb(color: Color) -> Option<Rgb> {
     match color {
         Color::Reset => None,
@@ -89,13 +88,13 @@ pub(crate) fn rgb(color: Color) -> Option<Rgb> {
     }
 }
 
-/// The nearest of the 240 whose look is fixed.
+/// The nearest of the 240 fixed colours of the 256-colour palette.
 pub(super) fn among_256(color: Color) -> Color {
     let Color::Rgb(..) = color else { return color };
     let wanted = rgb(color).unwrap_or_default();
     let apart = |at: u8| {
         let other = rgb(Color::Indexed(at)).unwrap_or_default();
-        // The eye sees green best and blue least.
+        // The eye is most sensitive to green and least to blue.
         [(wanted.0, other.0, 3), (wanted.1, other.1, 6), (wanted.2, other.2, 1)]
             .into_iter()
             .map(|(one, other, weight)| weight * i32::from(one.abs_diff(other)).pow(2))
@@ -104,8 +103,8 @@ pub(super) fn among_256(color: Color) -> Color {
     Color::Indexed((16..=255).min_by_key(|at| apart(*at)).unwrap_or(16))
 }
 
-/// The one of the sixteen that says the same: by its hue, and a grey by how bright it is. The nearest
-/// in distance would make half of all colours grey.
+/// Maps a colour to a basic one by hue, and a grey by brightness. The nearest by distance would turn half of all
+/// colours grey.
 pub(super) fn among_16(color: Color) -> Color {
     let (Color::Rgb(..) | Color::Indexed(16..)) = color else { return color };
     let Some((r, g, b)) = rgb(color) else { return color };
@@ -122,7 +121,7 @@ pub(super) fn among_16(color: Color) -> Color {
     }
     let [r, g, b] = [r, g, b].map(f64::from);
     let most = f64::from(most);
-    // Sixths of the circle, from red over yellow and green.
+    // Sixths of the hue circle, from red over yellow and green.
     let hue = if r >= most {
         ((g - b) / spread).rem_euclid(6.0)
     } else if g >= most {
@@ -141,12 +140,12 @@ pub(super) fn among_16(color: Color) -> Color {
     pair[usize::from(light > 0.7)]
 }
 
-/// Whether there is no hue in it that an eye could name.
+/// Whether it has no perceptible hue.
 pub(super) fn is_grey(color: Color) -> bool {
     rgb(color).is_some_and(|(r, g, b)| r.max(g).max(b) - r.min(g).min(b) < 28)
 }
 
-/// How bright the eye sees it, from 0 to 1 (the relative luminance of WCAG 2).
+/// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
 pub(super) fn luminance((r, g, b): Rgb) -> f64 {
     let linear = |part: u8| {
         let part = f64::from(part) / 255.0;

@@ -1,5 +1,4 @@
-//! A theme from a name or a TOML file. What is wrong in the file is told with its line; what a role
-//! looks like in a terminal is not known here.
+//! Loads a theme by name or from a TOML file. Errors are reported with their line.
 
 use std::path::{Path, PathBuf};
 
@@ -14,21 +13,21 @@ use seckill_model::{OsError, message::text};
 
 use crate::text::settings;
 
-/// A theme file is a dozen lines; a larger file is something else.
+/// A theme file has a dozen lines; a larger file is not one.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// Why a theme can't be used.
+/// Why a theme is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
-    /// No built-in theme and no file has that name.
+    /// Neither a built-in theme nor a file has that name.
     #[error("{}", text!("settings-there-is-no-theme-give-or", name = .name, names = .names))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those that are built in.
+        /// The built-in themes.
         names: String,
     },
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error(
         "{}",
         text!(
@@ -38,26 +37,26 @@ pub enum ThemeError {
         )
     )]
     Unreadable {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: std::io::Error,
     },
-    /// The file is not understood.
+    /// The file is invalid.
     #[error(
         "{}",
         text!("settings-the-theme-is-not-understood", path = .path.display(), why = .why)
     )]
     Invalid {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What is wrong, and in which lines.
+        /// The errors, with their lines.
         why: String,
     },
 }
 
 impl Palette {
-    /// The theme that a person asked for: the name of a built-in one, else a file.
+    /// Loads a theme: the built-in one of that name, else a file.
     pub fn load(asked: &str) -> Result<Self, ThemeError> {
         if let Some(palette) = Self::named(asked) {
             return Ok(palette);
@@ -68,12 +67,12 @@ impl Palette {
             let names = names().join(", ");
             return Err(ThemeError::Unknown { name: asked.to_owned(), names });
         }
-        let told = |why| ThemeError::Unreadable { path: path.to_owned(), why };
-        let size = std::fs::metadata(path).map_err(told)?;
+        let unreadable = |why| ThemeError::Unreadable { path: path.to_owned(), why };
+        let size = std::fs::metadata(path).map_err(unreadable)?;
         if !size.is_file() || size.len() > MOST_BYTES {
-            return Err(told(std::io::Error::other("that is no theme file")));
+            return Err(unreadable(std::io::Error::other("that is no theme file")));
         }
-        let bytes = std::fs::read(path).map_err(told)?;
+        let bytes = std::fs::read(path).map_err(unreadable)?;
         let read = match std::str::from_utf8(&bytes) {
             Ok(text) => parse(text),
             Err(error) => Err(vec![(line_of(&bytes, error.valid_up_to()), settings::not_utf8())]),
@@ -89,12 +88,12 @@ fn names() -> [&'static str; Palette::BUILT_IN.len()] {
     Palette::BUILT_IN.map(|(name, _)| name)
 }
 
-/// The number of the line that a place in the text is on.
+/// The line number of a byte offset.
 pub fn line_of(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|it| **it == b'\n').count() + 1
 }
 
-/// The palette, or the lines with a fault and what is wrong there.
+/// Parses a palette, or lists the errors with their lines.
 fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
     let line = |at: usize| line_of(text.as_bytes(), at);
     let table = DeTable::parse(text).map_err(|error| {
@@ -111,16 +110,16 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             (base, named) = (palette, name);
         } else {
             let names = names().join(", ");
-            let told = text!("settings-base-is-one-of-take-the", names);
-            faults.push((line(value.span().start), told));
+            let colors = text!("settings-base-is-one-of-take-the", names);
+            faults.push((line(value.span().start), colors));
         }
     }
-    let mut told: Vec<(Role, Color)> = Vec::new();
+    let mut colors: Vec<(Role, Color)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
-            let told = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
-            faults.push((line(name.span().start), told));
+            let colors = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
+            faults.push((line(name.span().start), colors));
             continue;
         };
         let color = match value.get_ref() {
@@ -131,13 +130,13 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             _ => None,
         };
         if let Some(color) = color {
-            told.push((role.1, color));
+            colors.push((role.1, color));
         } else {
-            let told = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
-            faults.push((line(value.span().start), told));
+            let colors = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
+            faults.push((line(value.span().start), colors));
         }
     }
-    if faults.is_empty() { Ok(base.with(&told)) } else { Err(faults) }
+    if faults.is_empty() { Ok(base.with(&colors)) } else { Err(faults) }
 }
 
 #[cfg(test)]
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_are_reported_with_their_line() {
         for (text, line, why) in [
             ("accent = \"#12\"", 1, "accent is not a colour"),
             ("\n\nwarn = 256", 3, "warn is not a colour"),
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_with_what_stands_instead() {
+    fn each_error_is_reported_with_the_default() {
         let faults = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
         let said = settings::all(faults);
         let lines: Vec<_> = said.lines().map(str::trim).collect();

@@ -1,5 +1,4 @@
-//! A theme as data: a colour for each role. The built-in ones stand here; what a file may change is the
-//! same table. Terminals and their abilities are not known here.
+//! A theme as data: a colour per role. Built-in themes and theme files use the same table.
 
 use ratatui::style::Color;
 
@@ -22,7 +21,7 @@ pub(crate) enum Role {
     Chart2,
 }
 
-/// Every role with its name in a file, and the one that it follows where a file sets only that.
+/// Every role with its name in a file, and the role that it falls back to.
 pub(super) const ROLES: [(&str, Role, Option<Role>); 12] = [
     ("text", Role::Text, None),
     ("background", Role::Background, None),
@@ -39,13 +38,13 @@ pub(super) const ROLES: [(&str, Role, Option<Role>); 12] = [
 ];
 
 impl Role {
-    /// Read second: on few colours a grey of it becomes faint text, which never vanishes.
+    /// Secondary text: on few colours grey becomes faint text, which never vanishes.
     pub(super) fn is_faint(self) -> bool {
         matches!(self, Self::Soft | Self::Heading | Self::Chart2)
     }
 }
 
-/// A colour, and which of the sixteen it is on a terminal that has no more. `None`: by its hue.
+/// A colour, and its equivalent among the sixteen basic colours. `None`: derived from its hue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shade {
     pub(super) rich: Color,
@@ -56,7 +55,7 @@ pub(super) struct Shade {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Palette {
     shades: [Shade; ROLES.len()],
-    /// Made for a light terminal.
+    /// Designed for a light terminal.
     light: bool,
 }
 
@@ -78,12 +77,12 @@ const fn hex(value: u32, plain: Color) -> Shade {
 const OWN: Shade = shade(Color::Reset, Color::Reset);
 
 impl Palette {
-    /// For dark terminals; on a light one it can still be read, since text keeps its own colour.
+    /// For dark terminals; still readable on a light one, as text keeps the terminal's colour.
     const DARK: Self = Self {
         shades: [
             OWN,
             OWN,
-            // Mid grey keeps its distance from black and from white.
+            // Mid grey has contrast to both black and white.
             shade(Color::Indexed(245), Color::Reset),
             shade(Color::Indexed(245), Color::Reset),
             hex(0x1a_a8c8, Color::Cyan),
@@ -114,7 +113,7 @@ impl Palette {
         ],
         light: true,
     };
-    /// Nothing is faint, and the background is its own.
+    /// High contrast: nothing is faint, and the background is set.
     const HIGH_CONTRAST: Self = Self {
         shades: [
             hex(0xff_ffff, Color::White),
@@ -133,11 +132,11 @@ impl Palette {
         light: false,
     };
 
-    /// Those that are built in, by name.
+    /// The built-in themes by name.
     pub(super) const BUILT_IN: [(&'static str, Self); 3] =
         [("dark", Self::DARK), ("light", Self::LIGHT), ("high-contrast", Self::HIGH_CONTRAST)];
 
-    /// The built-in one of that name.
+    /// The built-in theme of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::BUILT_IN.into_iter().find(|(it, _)| *it == name).map(|(_, palette)| palette)
     }
@@ -146,10 +145,11 @@ impl Palette {
         self.shades.get(role as usize).copied().unwrap_or(OWN)
     }
 
-    /// The same with these colours; roles that were not told follow their leaders.
-    pub(super) fn with(&self, told: &[(Role, Color)]) -> Self {
+    /// Overrides these colours; roles that are not set follow their fallback role.
+    pub(super) fn with(&self, overrides: &[(Role, Color)]) -> Self {
         let mut changed = self.clone();
-        let set = |role: Role| told.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
+        let set =
+            |role: Role| overrides.iter().find(|(it, _)| *it == role).map(|(_, color)| *color);
         for (slot, (_, role, leader)) in changed.shades.iter_mut().zip(ROLES) {
             if let Some(color) = set(role).or_else(|| set(leader?)) {
                 *slot = Shade { rich: color, plain: None };
@@ -161,7 +161,7 @@ impl Palette {
         changed
     }
 
-    /// Whether it is made for dark text on light paper.
+    /// Whether it is dark on light.
     pub(super) fn is_light(&self) -> bool {
         self.light
     }
@@ -199,9 +199,9 @@ mod tests {
             let color = |role: Role| rgb(palette.shade(role).rich);
             for (word, role, _) in ROLES {
                 let least = match role {
-                    // A text as any other.
+                    // Normal text.
                     _ if name == "high-contrast" && role != Role::Chart2 => 7.0,
-                    // Areas and lines, and what is read second.
+                    // Areas and lines, and secondary text.
                     Role::Chart1 | Role::Chart2 => 3.0,
                     _ if role.is_faint() => 4.0,
                     _ => 4.5,
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn what_a_file_leaves_out_follows() {
-        let told = [(Role::Accent, Color::Magenta), (Role::Soft, Color::Blue)];
-        let palette = Palette::DARK.with(&told);
+        let text = [(Role::Accent, Color::Magenta), (Role::Soft, Color::Blue)];
+        let palette = Palette::DARK.with(&text);
         for (role, color) in [
             (Role::Accent, Color::Magenta),
             (Role::Chart1, Color::Magenta),

@@ -1,4 +1,4 @@
-//! Activity: what operators did and what befell, the newest at the bottom, a page at a time.
+//! Activity: commands and events, the newest at the bottom, page by page.
 
 use ratatui::{
     style::Style,
@@ -8,7 +8,7 @@ use seckill_engine::telemetry::log::{Recorded, Weight};
 
 use seckill_model::message::Label;
 
-use super::{LogState, Scene, Source, alone, log_state::Level, rates::sign};
+use super::{LogState, Scene, Source, alone, log_state::Level, throughput_chart::sign};
 use crate::{
     text::{
         self,
@@ -16,63 +16,63 @@ use crate::{
         audit_log,
         time::{act_word, beyond},
     },
-    widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
+    widgets::{Canvas, Cell, Column, Value, right, table, width, wrap},
 };
 
-/// Rows that the table keeps beside an open detail.
+/// Rows reserved for the table beside an open detail.
 const TABLE: u16 = 5;
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
 /// Cells of the labels of a detail.
 const LABELS: u16 = 10;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LogState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let rows = state.rows(scene.snapshot);
-    let x = pen.line(1, 0, &scene.heading(&activity::HEADING, &[Source::Sql]));
-    level(pen, scene, state.level(), x + 3);
+    let x = canvas.line(1, 0, &scene.heading(&activity::HEADING, &[Source::Sql]));
+    level(canvas, scene, state.level(), x + 3);
     let said = summary(scene, state, &rows);
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let known = scene.snapshot.log.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
+    if rows.is_empty() && !(known && canvas.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
     let cursor = state.cursor(&rows);
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
-    let told = chosen.map(|line| detail_lines(scene, line, w));
-    if let Some(told) = told.as_ref().filter(|_| h < TABLE + DETAIL) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, told);
+    let shown = chosen.map(|line| detail_lines(scene, line, w));
+    if let Some(shown) = shown.as_ref().filter(|_| h < TABLE + DETAIL) {
+        return detail(&mut alone(canvas, &mut state.scroll), scene, shown);
     }
     let below =
-        told.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
+        shown.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, rows.iter().any(|line| !is_today(scene, line))),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, rows[row], columns),
     );
-    if let Some(told) = told {
-        detail(&mut pen.part(0, h - below, w, below), scene, &told);
+    if let Some(shown) = shown {
+        detail(&mut canvas.part(0, h - below, w, below), scene, &shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[Line<'_>]) {
-    pen.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
-    for (row, line) in told.iter().enumerate() {
-        pen.line(1, row as u16 + 1, line);
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: &[Line<'_>]) {
+    canvas.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
+    for (row, line) in rows.iter().enumerate() {
+        canvas.line(1, row as u16 + 1, line);
     }
 }
 
-/// The levels in a row, the chosen one underlined.
-fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
+/// The levels in a row, the selected one underlined.
+fn level(canvas: &mut Canvas<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
     let theme = scene.theme;
     let all =
         [(Level::All, levels::ALL), (Level::Alarms, levels::ALARMS), (Level::Acts, levels::ACTS)];
@@ -80,7 +80,7 @@ fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
     for (level, word) in all {
         let style =
             if level == chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
-        x = pen.text(x, 0, &word, style) + 2;
+        x = canvas.text(x, 0, &word, style) + 2;
     }
 }
 
@@ -96,8 +96,8 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
     }
     let narrow = scene.compact;
     if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_newest()) {
-        let told = activity::older_page(&scene.at(first.act.at), &scene.at(last.act.at));
-        spans.push(Span::styled(format!("{told}   "), theme.soft()));
+        let text = activity::older_page(&scene.at(first.act.at), &scene.at(last.act.at));
+        spans.push(Span::styled(format!("{text}   "), theme.soft()));
     } else if state.follows() && !rows.is_empty() {
         let glyph = theme.glyphs.up;
         spans.push(Span::styled(format!("{glyph} {}   ", &*activity::FOLLOWS), theme.good()));
@@ -136,7 +136,7 @@ fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
     }
 }
 
-/// Lines of other days name theirs, which takes room.
+/// Lines of other days include the date, which takes space.
 fn layout(width: u16, days: bool) -> Vec<Column> {
     let column = |title, width| Column { title, width, numeric: false };
     let mut all = vec![
@@ -195,7 +195,7 @@ fn is_today(scene: &Scene<'_>, line: &Recorded) -> bool {
     day.get(..10) == today.get(..10)
 }
 
-/// With the day where it is another one and there is room.
+/// With the date if it is another day and there is room.
 fn time(scene: &Scene<'_>, line: &Recorded, room: u16) -> String {
     let full = line.act.at.date_time(scene.zone);
     let (day, clock) = (full.get(5..10).unwrap_or_default(), full.get(11..).unwrap_or(&full));
@@ -212,7 +212,7 @@ fn who(line: &Recorded) -> String {
     if line.act.is_event() { "-".to_owned() } else { line.act.operator.clone() }
 }
 
-/// All of a line: what the log holds of it.
+/// The detail of a line: everything in the log.
 fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
     let (theme, act) = (scene.theme, &line.act);
     let (glyph, style) = sign(theme, Weight::of(act));
@@ -259,7 +259,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     lines
 }
 
-/// What an act changed, a figure a line, and below that what it left as it was.
+/// The figures that a command changed, one per line, followed by those it did not.
 fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
     let (theme, act) = (scene.theme, &line.act);
     let all = activity::changes(act.before.as_deref(), act.after.as_deref());
@@ -284,9 +284,9 @@ fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         ]));
     }
     if !same.is_empty() {
-        let told: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        let told = wrap(&told.join(", "), usize::from(cells.saturating_sub(LABELS + 3)));
-        lines.extend(told.into_iter().enumerate().map(|(row, part)| {
+        let rows: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
+        let rows = wrap(&rows.join(", "), usize::from(cells.saturating_sub(LABELS + 3)));
+        lines.extend(rows.into_iter().enumerate().map(|(row, part)| {
             Line::from(vec![label(row == 0, labels::UNCHANGED), Span::styled(part, theme.soft())])
         }));
     }

@@ -1,6 +1,6 @@
-//! How much of the list of a view is loaded: the engine reads most lists a page at a time.
+//! How much of a view's list is loaded: the engine reads most lists page by page.
 //!
-//! It knows nothing of filters; what they let through is told by the view.
+//! Filters are not considered; the view reports what passes them.
 
 use seckill_engine::telemetry::{
     Snapshot,
@@ -45,7 +45,7 @@ fn whole(rows: usize) -> Extent {
     counted(rows, rows as u64)
 }
 
-/// Nobody counts these lists; a page tells only whether others stand beside it.
+/// These lists are not counted; a page only shows whether there are others.
 fn uncounted(more: bool) -> Extent {
     Extent { total: None, more }
 }

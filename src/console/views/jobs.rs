@@ -1,4 +1,4 @@
-//! Jobs: when each runs next, how it went last, and its history.
+//! Jobs: next run, last result and history.
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::{jobs::outcome_name, telemetry::snapshot::JobLine};
@@ -8,24 +8,24 @@ use super::{ListState, Scene, Source, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
     theme::Theme,
-    widgets::{Cell, Column, Pen, Value, left, right, table, width, wrap},
+    widgets::{Canvas, Cell, Column, Value, left, right, table, width, wrap},
 };
 
-/// From this width on the chosen job stands beside the table.
+/// From this width on, the chosen job is beside the table.
 const BESIDE: u16 = 160;
-/// From this width on a run has its whole date.
+/// From this width on, a run has its full date.
 const DATED: u16 = 90;
-/// Lines of a run's result at most.
+/// Most lines of a run's result.
 const RESULT: usize = 3;
-/// Lines of the detail pane above the history: a rule, what it is for, when, the head.
+/// Lines of the detail pane above the history: rule, purpose, schedule, headings.
 const ABOVE: u16 = 5;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut ListState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let jobs = &scene.snapshot.jobs;
     let rows = state.rows(jobs);
-    pen.line(1, 0, &scene.heading(&text::tabs::JOBS.to_uppercase(), &[Source::Sql]));
+    canvas.line(1, 0, &scene.heading(&text::tabs::JOBS.to_uppercase(), &[Source::Sql]));
     let filter = state.filter.value();
     let count = if jobs.is_empty() {
         String::new()
@@ -34,30 +34,30 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), jobs.len()))
     };
-    let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
+    let mut head = canvas.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() && !pen.is_noting() {
+    if rows.is_empty() && !canvas.is_noting() {
         let said = if jobs.is_empty() { text::NO_JOBS.to_owned() } else { text::no_match(filter) };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+        canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
         return;
     }
     let cursor = state.cursor(&rows);
     if w >= BESIDE {
         let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
-        return beside(pen, scene, state, &rows, cursor);
+        return beside(canvas, scene, state, &rows, cursor);
     }
     let top = u16::from(!scene.compact) + 1;
-    // The history takes what the list of jobs leaves.
+    // The history takes the rows that the list leaves.
     let list = (rows.len() as u16 + 1).min(h / 2);
     let open = state.detail && h > top + list + ABOVE + 1;
     let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     if let Some(job) = chosen.filter(|_| !open) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, job);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, job);
     }
     let height = if open { list } else { h.saturating_sub(top) };
     table(
-        &mut pen.part(0, top, w, height),
+        &mut canvas.part(0, top, w, height),
         theme,
         &layout(w),
         (rows.len(), cursor),
@@ -66,36 +66,36 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     );
     if let Some(job) = chosen {
         let y = top + list + 1;
-        detail(&mut pen.part(0, y, w, h - y), scene, job);
+        detail(&mut canvas.part(0, y, w, h - y), scene, job);
     }
 }
 
-/// The table, and beside it what is chosen, with nothing to open for it.
+/// The table with the chosen job beside it.
 fn beside(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     scene: &Scene<'_>,
     state: &mut ListState,
     rows: &[JobLine],
     cursor: Option<usize>,
 ) {
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let half = w / 2;
     let cells = |row: usize, columns: &[Column]| {
         rows.get(row).map(|job| cells(scene, job, columns)).unwrap_or_default()
     };
-    let mut list = pen.part(0, 2, half, h.saturating_sub(2));
+    let mut list = canvas.part(0, 2, half, h.saturating_sub(2));
     table(&mut list, scene.theme, &layout(half), (rows.len(), cursor), &mut state.scroll, cells);
     if let Some(job) = cursor.and_then(|row| rows.get(row)) {
-        // Its rule stands where the heads of the table stand.
+        // Its rule is aligned with the table headings.
         let x = half + 2;
-        detail(&mut pen.part(x, 2, w - x, h.saturating_sub(2)), scene, job);
+        detail(&mut canvas.part(x, 2, w - x, h.saturating_sub(2)), scene, job);
     }
 }
 
 fn layout(width: u16) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
     let mut all = vec![column(columns::JOB, 0, false)];
-    // Where there is little room, the name and what comes next matter more than the rule.
+    // In a narrow pane the name and the next run take precedence over the rule.
     if width >= 72 {
         all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
     }
@@ -164,25 +164,25 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
     layout.iter().map(cell).collect()
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let room = w.saturating_sub(18);
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let x = pen.text(1, 1, &job.name, theme.strong());
-    pen.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    let x = canvas.text(1, 1, &job.name, theme.strong());
+    canvas.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
         Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };
     let line = Line::raw(scene.fit(&text::next_run(&job.schedule, &next), room));
-    detail_line(pen, theme, 2, &details::NEXT, &line);
+    detail_line(canvas, theme, 2, &details::NEXT, &line);
     if job.runs.is_empty() {
-        pen.text(1, 4, &text::NO_RUNS, theme.soft());
+        canvas.text(1, 4, &text::NO_RUNS, theme.soft());
         return;
     }
-    pen.text(1, 4, &text::HISTORY, theme.heading());
+    canvas.text(1, 4, &text::HISTORY, theme.heading());
     let ellipsis = theme.glyphs.ellipsis;
     let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
     let node = widest.clamp(4, if w >= DATED { 20 } else { 12 });
@@ -191,24 +191,28 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         if y >= h {
             break;
         }
-        // In a narrow window the day of today is left out.
+        // In a narrow window today's date is omitted.
         let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
-        let x =
-            pen.text(1, y, &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis), Style::new());
+        let x = canvas.text(
+            1,
+            y,
+            &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis),
+            Style::new(),
+        );
         let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
-        let x = pen.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
+        let x = canvas.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
         let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
-        let x = pen.text(x + 1, y, &right(&took, 7, ellipsis), Style::new());
+        let x = canvas.text(x + 1, y, &right(&took, 7, ellipsis), Style::new());
         let cause = left(text::cause(run.cause), 8, ellipsis);
-        let x = pen.text(x + 2, y, &cause, theme.soft());
-        let x = pen.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
-        // What it came to is told whole, below itself where it is long.
+        let x = canvas.text(x + 2, y, &cause, theme.soft());
+        let x = canvas.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
+        // The full result, on rows of its own if it is long.
         let said = text::audit_log::job_result(run.outcome, run.detail.as_ref());
         let lines = wrap(&said, usize::from(w.saturating_sub(x + 1)));
         for (row, line) in lines.iter().take(RESULT).enumerate() {
             let y = y + row as u16;
             if y < h {
-                pen.text(x, y, line, Style::new());
+                canvas.text(x, y, line, Style::new());
             }
         }
         y += lines.len().clamp(1, RESULT) as u16;

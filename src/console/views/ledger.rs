@@ -1,4 +1,4 @@
-//! Ledger: what an audit found of each sale, why it differs, and what its repair does.
+//! Ledger: the audit findings of each sale, their causes, and the effects of a repair.
 
 use ratatui::{
     style::Style,
@@ -15,25 +15,25 @@ use crate::{
         self, columns, figures,
         ledger::{self as words, labels},
     },
-    widgets::{Cell, Column, Pen, table, wrap},
+    widgets::{Canvas, Cell, Column, table, wrap},
 };
 
-/// Rows that the table keeps beside the notes and the detail.
+/// Rows reserved for the table beside the notes and the detail.
 const TABLE: u16 = 4;
 /// Lines of one note.
 const NOTE: usize = 2;
-/// Where the text of the detail begins.
+/// Column of the detail's text.
 const LABEL: u16 = 16;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.ledger;
     let all = state.list.rows(&page.lines);
     let title = text::ledger::TAB.to_uppercase();
-    pen.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
+    canvas.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let gap = u16::from(!scene.compact);
     let notes = notes(scene, usize::from(w.saturating_sub(2)));
     let room = usize::from(h.saturating_sub(2 * gap + 1 + TABLE));
@@ -43,22 +43,22 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState
     let wanted = detail.as_ref().map_or(0, |lines| lines.len() as u16 + 2);
     let top = 1 + 2 * gap + notes.len().min(room) as u16;
     if let Some(lines) = detail.as_ref().filter(|_| h < top + TABLE + wanted) {
-        return draw_detail(&mut alone(pen, &mut state.list.scroll), scene, lines);
+        return draw_detail(&mut alone(canvas, &mut state.list.scroll), scene, lines);
     }
     for (row, (line, style)) in notes.into_iter().take(room).enumerate() {
-        pen.text(1, 1 + gap + row as u16, &line, style);
+        canvas.text(1, 1 + gap + row as u16, &line, style);
     }
-    if all.is_empty() && !pen.is_noting() {
+    if all.is_empty() && !canvas.is_noting() {
         if !page.lines.is_empty() {
             let none = text::no_match(state.list.filter.value());
-            pen.text(1, top, &scene.fit(&none, w.saturating_sub(2)), theme.soft());
+            canvas.text(1, top, &scene.fit(&none, w.saturating_sub(2)), theme.soft());
         }
         return;
     }
     let rows: Vec<SaleAudit> = all.into_iter().cloned().collect();
     let marks = &state.marks;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + wanted)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + wanted)),
         theme,
         &layout(w),
         (rows.len(), cursor),
@@ -69,11 +69,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LedgerState
         },
     );
     if let Some(lines) = detail {
-        draw_detail(&mut pen.part(0, h - wanted, w, wanted), scene, &lines);
+        draw_detail(&mut canvas.part(0, h - wanted, w, wanted), scene, &lines);
     }
 }
 
-/// Marks, filter, and how old the audit is.
+/// Marks, filter, and the age of the audit.
 fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static> {
     let (theme, page) = (scene.theme, &scene.snapshot.ledger);
     let mut spans = Vec::new();
@@ -97,7 +97,7 @@ fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static
     Line::from(spans)
 }
 
-/// What is true of all sales together, in lines of `cells`.
+/// Findings over all sales, wrapped to `cells`.
 fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = &snapshot.ledger;
@@ -125,7 +125,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     if let Balance::Off { findings } = &snapshot.books
         && !explained
     {
-        // By figures alone: the audit of single sales has not found the cause yet.
+        // From figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
         notes.extend(
             all.map(|SaleFinding { what, .. }| (words::of_all(&what.to_string()), theme.bad())),
@@ -135,10 +135,10 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         let fault = text::audit_log::partition_fault(&found.fault);
         notes.push((words::partition(found.partition, &fault), theme.bad()));
     }
-    let told = snapshot.alarms.iter().filter(|alarm| {
+    let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::RedisForgot { .. } | AlarmKind::Undelivered { .. })
     });
-    notes.extend(told.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
+    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
     notes
         .into_iter()
         .flat_map(|(note, style)| {
@@ -210,14 +210,14 @@ fn cells(scene: &Scene<'_>, line: &SaleAudit, marked: bool, layout: &[Column]) -
     layout.iter().map(cell).collect()
 }
 
-/// A line of the detail: its label where it is the first of its kind.
+/// A line of the detail, with its label if it is the first of its kind.
 struct DetailLine {
     label: Option<Label>,
     text: String,
     style: Style,
 }
 
-/// All that is known of a sale: its figures, each difference, what repairs it, what is left to an operator.
+/// The detail of a sale: figures, differences, their repair, and what is left to the operator.
 fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     let theme = scene.theme;
     let room = usize::from(width.saturating_sub(LABEL + 2));
@@ -254,21 +254,21 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     add(labels::REPAIR, cures.collect(), theme.key());
     let mut advice: Vec<String> = Vec::new();
     for left in line.findings.iter().filter(|it| it.cure().is_none()) {
-        let told = words::advice(left, line.voucher_id);
-        if !advice.contains(&told) {
-            advice.push(told);
+        let shown = words::advice(left, line.voucher_id);
+        if !advice.contains(&shown) {
+            advice.push(shown);
         }
     }
     add(labels::BY_HAND, advice, theme.warn());
     lines
 }
 
-fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
+fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     let theme = scene.theme;
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(pen.height().saturating_sub(1));
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    let room = usize::from(canvas.height().saturating_sub(1));
     let is_kind = |line: &DetailLine, label: Label| line.label.is_some_and(|it| it == label);
-    // Without room the differences come first: the figures are in the table too.
+    // If space is short, differences come first: the figures are in the table too.
     let first = lines.iter().position(|line| is_kind(line, labels::DIFFERENCES)).unwrap_or(1);
     let skipped = if lines.len() > room { first.saturating_sub(1) } else { 0 };
     let seen: Vec<&DetailLine> =
@@ -278,12 +278,12 @@ fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     for (row, line) in seen.iter().take(shown).enumerate() {
         let y = row as u16 + 1;
         if let Some(label) = line.label {
-            pen.text(1, y, &label, theme.soft());
+            canvas.text(1, y, &label, theme.soft());
         }
-        pen.text(LABEL, y, &line.text, line.style);
+        canvas.text(LABEL, y, &line.text, line.style);
     }
     if cut {
         let more = words::more_lines(seen.len() - shown);
-        pen.text(LABEL, shown as u16 + 1, &more, theme.soft());
+        canvas.text(LABEL, shown as u16 + 1, &more, theme.soft());
     }
 }

@@ -1,4 +1,4 @@
-//! Where the operator is in the audit: the row of the list, and the sales that are marked for a repair.
+//! State of the audit list: the chosen row, and the sales marked for repair.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use seckill_model::{VoucherId, ledger::SaleAudit};
 
 use super::{
     ListState, Row, Step,
-    facets::{Facet, Rank},
+    columns::{Facet, Rank},
 };
 use crate::text::{columns, figures, ledger};
 
@@ -68,12 +68,12 @@ impl Row for SaleAudit {
 #[derive(Debug, Default)]
 pub(crate) struct LedgerState {
     pub(crate) list: ListState,
-    /// Sales that a repair is asked for; without any it is asked for all.
+    /// Sales to repair; empty means all.
     pub(crate) marks: BTreeSet<VoucherId>,
 }
 
 impl LedgerState {
-    /// The choice follows its sale, and marks go with what was repaired.
+    /// The choice follows its sale; repaired sales lose their marks.
     pub(crate) fn settle(&mut self, lines: &[SaleAudit]) {
         self.list.settle(lines);
         self.marks.retain(|mark| {
@@ -81,7 +81,7 @@ impl LedgerState {
         });
     }
 
-    /// Marks or unmarks the chosen sale and goes on; `false` where no repair exists for it.
+    /// Toggles the mark of the chosen sale and moves on; `false` if it has no repair.
     pub(crate) fn mark(&mut self, lines: &[SaleAudit]) -> bool {
         let Some(line) = self.list.chosen(lines).filter(|line| !line.cures().is_empty()) else {
             return false;

@@ -1,4 +1,4 @@
-//! Dead letters: what was given up, why, and what is true of it now; a page at a time.
+//! Dead letters: entry, reason and current verdict, page by page.
 
 use ratatui::{
     style::Style,
@@ -11,35 +11,35 @@ use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
 use crate::{
     text::{self, columns, figures, letters::labels},
     theme::Theme,
-    widgets::{Cell, Column, Pen, Value, left, table, wrap},
+    widgets::{Canvas, Cell, Column, Value, left, table, wrap},
 };
 
-/// Rows that the table keeps beside an open detail, where there is room and where not.
+/// Rows reserved for the table beside an open detail, with and without space.
 const TABLE: [u16; 2] = [6, 4];
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
-/// Rows of a field; a value may be long, and the history is to be seen as well.
+/// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
-/// A page is read once a second; one that is older than this could not be read.
+/// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let all = state.rows(scene.snapshot);
     let mut heading = scene.heading(&text::letters::HEADING, &[Source::Redis, Source::Sql]);
-    let told = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
-    if let Some(age) = age(scene).filter(|age| *age > STALE_MS && told == [false; 2]) {
+    let stale = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
+    if let Some(age) = age(scene).filter(|age| *age > STALE_MS && stale == [false; 2]) {
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let known = scene.snapshot.letters.taken.is_some() || none_dead(scene);
-    if all.is_empty() && !(known && !state.is_waiting() && pen.is_noting()) {
+    if all.is_empty() && !(known && !state.is_waiting() && canvas.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
@@ -47,17 +47,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let rows: Vec<&LetterLine> = all;
     let kept = TABLE[usize::from(scene.compact)];
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
-    let told = match chosen.map(|line| detail_lines(scene, line, w)) {
-        Some(told) if h < kept + DETAIL => {
-            return detail(&mut alone(pen, &mut state.scroll), scene, told);
+    let stale = match chosen.map(|line| detail_lines(scene, line, w)) {
+        Some(stale) if h < kept + DETAIL => {
+            return detail(&mut alone(canvas, &mut state.scroll), scene, stale);
         }
-        told => told,
+        stale => stale,
     };
-    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
+    let below =
+        stale.as_ref().map_or(0, |stale| h.saturating_sub(kept).min((stale.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     let (marks, all) = (&state.marks, state.all);
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, &rows),
         (rows.len(), cursor),
@@ -68,8 +69,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             scene.last_known(cells(scene, line, marked, columns))
         },
     );
-    if let Some(told) = told {
-        detail(&mut pen.part(0, h - below, w, below), scene, told);
+    if let Some(stale) = stale {
+        detail(&mut canvas.part(0, h - below, w, below), scene, stale);
     }
 }
 
@@ -97,7 +98,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     }
 }
 
-/// Ids take what they need, and the reason what the others leave.
+/// IDs take what they need, and the reason takes the rest.
 fn layout(width: u16, rows: &[&LetterLine]) -> Vec<Column> {
     let longest = rows.iter().map(|line| line.letter.to_string().len()).max().unwrap_or(0);
     let letter = if width >= 100 { 19.max(longest as u16) } else { 15.max(longest as u16) };
@@ -129,7 +130,7 @@ fn layout(width: u16, rows: &[&LetterLine]) -> Vec<Column> {
 
 fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
     let theme = scene.theme;
-    let told = |text: &str| scene.users.within(text, line.user);
+    let shown = |text: &str| scene.users.within(text, line.user);
     let cell = |column: &Column| match column.title {
         columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
         columns::LETTER => {
@@ -147,13 +148,13 @@ fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) 
             Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
                 .exactly(Value::word(&line.verdict))
         }
-        columns::REASON => Cell::new(told(&text::order_fault(&line.reason)), theme.soft()),
+        columns::REASON => Cell::new(shown(&text::order_fault(&line.reason)), theme.soft()),
         title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),
     };
     layout.iter().map(cell).collect()
 }
 
-/// Somebody waits, somebody has to decide, or nobody cares.
+/// Colour by urgency: a buyer waits, a decision is needed, or neither.
 fn verdict(theme: Theme, line: &LetterLine) -> Style {
     match line.verdict.act() {
         LetterAct::Replay => Style::new(),
@@ -162,10 +163,10 @@ fn verdict(theme: Theme, line: &LetterLine) -> Style {
     }
 }
 
-type Told = (&'static str, String, Style);
+type DetailRow = (&'static str, String, Style);
 
-/// All that is known of a letter, a line each, the most telling first.
-fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
+/// The detail of a letter, one line each, the most significant first.
+fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<DetailRow> {
     let theme = scene.theme;
     let plain = Style::new();
     let masked = |text: &str| scene.users.within(text, line.user);
@@ -182,7 +183,7 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
         (text::letters::buyer(order, user, sale), plain)
     };
     let id = line.letter.to_string();
-    let mut told = vec![
+    let mut rows = vec![
         (labels::LETTER.read(), text::letters::was(&id, entry.as_deref()), plain),
         (labels::VERDICT.read(), text::letters::why(line.verdict), theme.strong()),
         (labels::REASON.read(), masked(&text::order_fault(&line.reason)), plain),
@@ -191,17 +192,17 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     let fields =
         line.payload.iter().map(|(name, value)| masked(&text::letters::field(name, value)));
     let more = (line.fields_more > 0).then(|| text::letters::more_fields(line.fields_more));
-    told.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
-    told.extend(line.history.iter().rev().map(|it| {
+    rows.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
+    rows.extend(line.history.iter().rev().map(|it| {
         let at = it.at.date_time(scene.zone);
         let why = masked(&text::order_fault(&it.reason));
         let text = text::letters::burial(&at, it.deliveries, &it.consumer, &why);
         (labels::HISTORY.read(), text, theme.soft())
     }));
     let room = usize::from(width.saturating_sub(18));
-    let mut lines: Vec<Told> = Vec::new();
+    let mut lines: Vec<DetailRow> = Vec::new();
     let mut before = "";
-    for (label, text, style) in told {
+    for (label, text, style) in rows {
         let mut parts = wrap(&text, room);
         if label == labels::FIELDS.read() && parts.len() > FIELD_ROWS {
             parts.truncate(FIELD_ROWS);
@@ -219,19 +220,19 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     lines
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, mut told: Vec<Told>) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, mut rows: Vec<DetailRow>) {
     let theme = scene.theme;
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(pen.height().saturating_sub(1));
-    if told.len() > room && room > 0 {
-        let more = told.len() - room + 1;
-        told.truncate(room - 1);
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    let room = usize::from(canvas.height().saturating_sub(1));
+    if rows.len() > room && room > 0 {
+        let more = rows.len() - room + 1;
+        rows.truncate(room - 1);
         let said = text::letters::more_lines(more);
-        told.push(("", said, theme.soft()));
+        rows.push(("", said, theme.soft()));
     }
-    for (row, (label, value, style)) in told.into_iter().enumerate() {
+    for (row, (label, value, style)) in rows.into_iter().enumerate() {
         let y = row as u16 + 1;
-        pen.text(1, y, label, theme.soft());
-        pen.line(16, y, &Line::styled(value, style));
+        canvas.text(1, y, label, theme.soft());
+        canvas.line(16, y, &Line::styled(value, style));
     }
 }

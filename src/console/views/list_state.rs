@@ -1,4 +1,4 @@
-//! Where the person is in a list whose things have an identity. The choice follows that, never the row.
+//! State of a list of identifiable rows. The choice follows the identity, not the row.
 
 use seckill_engine::{
     jobs::outcome_name,
@@ -8,30 +8,30 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted, any_holds, sort},
+    columns::{Facet, Rank, Wanted, any_holds, sort},
 };
 use crate::{
     text::{self, columns, figures},
     widgets::Scroll,
 };
 
-/// A thing in a list.
+/// A row of a list.
 pub(crate) trait Row: Sized {
-    /// What makes it the same thing in the next picture.
+    /// The identity across snapshots.
     fn identity(&self) -> String;
 
-    /// Its columns, for filter and order. What changes with the clock alone is none of them: rows would
-    /// come, go and change places while one reads.
+    /// Its columns, for filter and order. Values that change with the clock alone are excluded: rows would appear,
+    /// vanish and swap while the user reads.
     fn facets() -> Vec<Facet<Self>> {
         Vec::new()
     }
 
-    /// Whether a word of a filter, in small letters, stands in it.
+    /// Whether a lowercase word of a filter occurs in it.
     fn holds(&self, wanted: &str) -> bool {
         any_holds(&Self::facets(), self, wanted)
     }
 
-    /// What a person calls it.
+    /// The user-visible name.
     fn name(&self) -> String {
         self.identity()
     }
@@ -157,7 +157,7 @@ impl Row for JobLine {
 #[derive(Debug, Default)]
 pub(crate) struct ListState {
     chosen: Option<String>,
-    /// Row of the chosen one, for when that is gone.
+    /// Row of the chosen element, in case it vanishes.
     row: usize,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
@@ -165,7 +165,7 @@ pub(crate) struct ListState {
 }
 
 impl ListState {
-    /// What the filter lets through, in the order that was asked for.
+    /// The rows that match the filter, in the requested order.
     pub(crate) fn rows<'a, T: Row>(&self, all: &'a [T]) -> Vec<&'a T> {
         let wanted = Wanted::new(self.filter.value());
         let mut rows: Vec<&T> =
@@ -184,7 +184,7 @@ impl ListState {
         all.iter().find(|row| row.identity() == chosen)
     }
 
-    /// The choice stays on its thing, or goes to the one that took its row.
+    /// The choice stays on its element, or moves to the one that took its row.
     pub(crate) fn settle<T: Row>(&mut self, all: &[T]) {
         let rows = self.rows(all);
         if let Some(row) = self.cursor(&rows) {
@@ -195,7 +195,7 @@ impl ListState {
         }
     }
 
-    /// Moves the choice; says whether it moved.
+    /// Moves the choice; returns whether it moved.
     pub(crate) fn step<T: Row>(&mut self, all: &[T], step: Step) -> bool {
         self.settle(all);
         let rows = self.rows(all);

@@ -1,4 +1,4 @@
-//! Locks: who holds what, for how long still, and who waits for it.
+//! Locks: holder, remaining lease and waiters.
 
 use ratatui::{
     style::Style,
@@ -9,39 +9,44 @@ use seckill_engine::telemetry::snapshot::Holder;
 use super::{Leases, ListState, Scene, Source, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
-    widgets::{self, Cell, Column, Pen, Value, bar, table},
+    widgets::{self, Canvas, Cell, Column, Value, bar, table},
 };
 
 /// Rows of the detail pane: a rule and seven lines.
 const DETAIL: u16 = 8;
 
-/// Where this much room is, the identity of the holder stands there too, and takes what is left.
+/// From this width on, the holder's identity is shown, and takes the rest.
 const WIDE: u16 = 170;
 /// Cells of the bar in the detail pane.
 const BAR: u16 = 30;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, leases: &Leases) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut ListState,
+    leases: &Leases,
+) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let locks = &scene.snapshot.locks;
     let rows = state.rows(&locks.locks);
-    pen.line(1, 0, &scene.heading(&text::tabs::LOCKS.to_uppercase(), &[Source::Redis]));
+    canvas.line(1, 0, &scene.heading(&text::tabs::LOCKS.to_uppercase(), &[Source::Redis]));
     let filter = state.filter.value();
     let count = if filter.is_empty() {
         text::locks_shown(locks.locks.len(), locks.total)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), locks.locks.len()))
     };
-    let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
+    let mut head = canvas.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() && !pen.is_noting() {
+    if rows.is_empty() && !canvas.is_noting() {
         let none = locks.locks.is_empty();
         let said = match none {
             true if scene.is_blind() => text::LOCKS_UNKNOWN.to_owned(),
             true => text::NO_LOCKS.to_owned(),
             false => text::no_match(filter),
         };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+        canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
         return;
     }
     let cursor = state.cursor(&rows);
@@ -50,11 +55,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
     let rows: Vec<Holder> = rows.into_iter().cloned().collect();
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     if let Some(lock) = chosen.filter(|_| !open) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, leases, lock);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, leases, lock);
     }
     let top = u16::from(!scene.compact) + 1;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, &rows),
         (rows.len(), cursor),
@@ -62,7 +67,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
         |row, columns| scene.last_known(cells(scene, leases, &rows[row], columns)),
     );
     if let Some(lock) = chosen {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, leases, lock);
+        detail(&mut canvas.part(0, h - DETAIL, w, DETAIL), scene, leases, lock);
     }
 }
 
@@ -102,7 +107,7 @@ fn layout(width: u16, rows: &[Holder]) -> Vec<Column> {
     all
 }
 
-/// A lease without an end is a lock that outlives its holder.
+/// A lock without an expiry outlives its holder.
 fn lease(scene: &Scene<'_>, leases: &Leases, lock: &Holder) -> Lease {
     let at = Leases::at(scene.snapshot, scene.now);
     match leases.of(lock) {
@@ -115,7 +120,7 @@ fn lease(scene: &Scene<'_>, leases: &Leases, lock: &Holder) -> Lease {
     }
 }
 
-/// A lease as it stands now.
+/// The current state of a lease.
 struct Lease {
     left: String,
     share: Option<f64>,
@@ -162,10 +167,10 @@ fn cells(scene: &Scene<'_>, leases: &Leases, lock: &Holder, layout: &[Column]) -
     layout.iter().map(cell).collect()
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, leases: &Leases, lock: &Holder) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, leases: &Leases, lock: &Holder) {
     let theme = scene.theme;
-    let room = pen.width().saturating_sub(28);
-    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let room = canvas.width().saturating_sub(28);
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
     let (state, style) = match (lock.orphan, lock.known) {
         (true, _) => (text::ORPHAN, theme.bad()),
         (false, true) => (text::ALIVE, theme.good()),
@@ -177,7 +182,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, leases: &Leases, lock: &Holder) 
     let Lease { left, share, style: running } = lease(scene, leases, lock);
     let mut lease = vec![Span::raw(format!("{}   ", text::lease(&left, lock.waiting)))];
     lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
-    let beside = pen.width().saturating_sub(widgets::width(&state) as u16 + 20);
+    let beside = canvas.width().saturating_sub(widgets::width(&state) as u16 + 20);
     let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
     let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
     let rows = [
@@ -196,6 +201,6 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, leases: &Leases, lock: &Holder) 
         (details::OWNER, Line::raw(scene.fit(&lock.owner, room + 10))),
     ];
     for (y, (label, value)) in rows.iter().enumerate() {
-        detail_line(pen, theme, y as u16 + 1, label, value);
+        detail_line(canvas, theme, y as u16 + 1, label, value);
     }
 }

@@ -1,6 +1,6 @@
-//! Where the person is in the log: which lines, which page, which line; or at its end, following.
+//! State of the log: level, page and line; or following its end.
 //!
-//! Lines are known by their number. The newest page grows at its bottom, and an older one stands still.
+//! Lines are identified by number. The newest page grows at its bottom; older ones do not change.
 
 use seckill_engine::telemetry::{
     Snapshot,
@@ -10,7 +10,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted, sort},
+    columns::{Facet, Rank, Wanted, sort},
 };
 use crate::{
     text::{self, activity::heads},
@@ -22,9 +22,9 @@ use crate::{
 pub(crate) enum Level {
     #[default]
     All,
-    /// What went wrong, and what is well again.
+    /// Errors and recoveries.
     Alarms,
-    /// What operators did.
+    /// Commands of operators.
     Acts,
 }
 
@@ -54,7 +54,7 @@ impl Level {
     }
 }
 
-/// Where another page lies.
+/// Direction of paging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toward {
     Older(Place),
@@ -62,13 +62,13 @@ pub(crate) enum Toward {
     Newest,
 }
 
-/// What a movement leads to.
+/// The effect of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogTurn {
     Moved,
-    /// A page was asked for already.
+    /// A page is outstanding.
     Waiting,
-    /// There is nothing beyond.
+    /// There is no further page.
     Edge {
         top: bool,
     },
@@ -78,9 +78,9 @@ pub(crate) enum LogTurn {
 
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
-    /// The line under the cursor; none while the newest one is followed.
+    /// The line under the cursor; `None` while following the newest.
     chosen: Option<i64>,
-    /// Its row, for when it is gone.
+    /// Its row, in case it vanishes.
     row: usize,
     level: Level,
     pub(crate) filter: Input,
@@ -89,7 +89,7 @@ pub(crate) struct LogState {
     look: LogLook,
     /// Pages between this one and the newest.
     newer: Vec<Option<Place>>,
-    /// A page that was asked for and has not come, and whether its last line is wanted.
+    /// A requested page that has not arrived, and whether the cursor moves to its last line.
     awaited: Option<bool>,
 }
 
@@ -98,7 +98,7 @@ impl LogState {
         self.level
     }
 
-    /// The page that is to be read.
+    /// The page to be read.
     pub(crate) fn look(&self) -> LogLook {
         self.look
     }
@@ -107,17 +107,17 @@ impl LogState {
         self.awaited.is_some()
     }
 
-    /// The newest line is under the cursor, whichever that is.
+    /// Whether the cursor follows the newest line.
     pub(crate) fn follows(&self) -> bool {
         self.chosen.is_none()
     }
 
-    /// This is the page that grows.
+    /// Whether this is the newest page.
     pub(crate) fn is_newest(&self) -> bool {
         self.look.before.is_none()
     }
 
-    /// The lines of this page that level and filter let through, oldest first where no other order was asked for.
+    /// The lines of this page that match level and filter, oldest first unless sorted otherwise.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Recorded> {
         let wanted = Wanted::new(self.filter.value());
         let fits =
@@ -148,7 +148,7 @@ impl LogState {
         self.cursor(&rows).and_then(|row| rows.get(row).copied())
     }
 
-    /// Keeps the cursor true against a new picture.
+    /// Revalidates the cursor against a new snapshot.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) {
         let page = &snapshot.log;
         let came = page.taken.is_some() && page.look == self.look;
@@ -166,7 +166,7 @@ impl LogState {
     }
 
     pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> LogTurn {
-        // Also the way out of a page that does not come.
+        // Also cancels a page that does not arrive.
         if step == Step::Last && (self.scroll.order.is_none() || !self.is_newest()) {
             if !self.is_newest() {
                 return LogTurn::Page(Toward::Newest);
@@ -183,7 +183,7 @@ impl LogState {
         let next = step.from(row, rows.len(), self.scroll.visible);
         if next != row {
             self.row = next;
-            // Who is at the end wants to see what comes.
+            // At the end, the list follows new lines.
             let in_time = self.scroll.order.is_none();
             let at_end = in_time && next + 1 == rows.len() && self.is_newest();
             self.chosen = rows.get(next).filter(|_| !at_end).map(|line| line.id);
@@ -197,7 +197,7 @@ impl LogState {
         }
     }
 
-    /// Goes to another page, which is to be read.
+    /// Moves to another page, which has to be read.
     pub(crate) fn turn(&mut self, toward: Toward) {
         let last = match toward {
             Toward::Older(place) => {
@@ -217,7 +217,7 @@ impl LogState {
         self.awaited = Some(last);
     }
 
-    /// The next level, from its newest line on.
+    /// Selects the next level, at its newest line.
     pub(crate) fn turn_level(&mut self) {
         self.level = self.level.next();
         self.look.which = self.level.which();
@@ -232,7 +232,7 @@ impl LogState {
     }
 }
 
-/// The page that was read; until it has come, the newest lines that every picture holds.
+/// The page that was read; until it arrives, the newest lines of the snapshot.
 fn lines(snapshot: &Snapshot) -> Box<dyn Iterator<Item = &Recorded> + '_> {
     if snapshot.log.taken.is_some() {
         Box::new(snapshot.log.lines.iter())
@@ -241,7 +241,7 @@ fn lines(snapshot: &Snapshot) -> Box<dyn Iterator<Item = &Recorded> + '_> {
     }
 }
 
-/// What a copy of a line tells.
+/// Columns of a copied line.
 pub(crate) fn facets() -> Vec<Facet<Recorded>> {
     vec![
         Facet::new(
@@ -272,15 +272,15 @@ pub(crate) fn facets() -> Vec<Facet<Recorded>> {
     ]
 }
 
-/// Whether a word of a filter, in small letters, stands in a line.
+/// Whether a lowercase word of a filter occurs in a line.
 fn holds(line: &Recorded, wanted: &str) -> bool {
     let act = &line.act;
     let reason = act.reason.as_deref().unwrap_or_default();
     let word = text::time::act_word(&act.act);
     let (subject, result) =
         (text::audit_log::subject(&act.subject), text::audit_log::result(&act.result));
-    let told = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
-    // What an older hand remembers in English is found as well.
-    let texts = told.into_iter().chain([&*act.subject, &*act.result]);
+    let fields = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
+    // English names match in every language.
+    let texts = fields.into_iter().chain([&*act.subject, &*act.result]);
     texts.into_iter().any(|text| text.to_lowercase().contains(wanted))
 }

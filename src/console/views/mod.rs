@@ -1,16 +1,15 @@
 //! The views, one file each, and the frame around them.
 //!
-//! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
+//! A view draws a snapshot and the user's position in it. It sends nothing.
 
 mod activity;
-mod census;
-mod chrome;
+mod big_figure;
+mod columns;
+mod entry_holder;
 mod extent;
-mod facets;
-mod figure;
-mod hands;
 mod jobs;
-mod leases;
+mod layout;
+mod lease_age;
 mod ledger;
 mod ledger_state;
 mod letters;
@@ -24,17 +23,18 @@ mod overview_state;
 mod paged_rows;
 mod paged_state;
 mod pending;
+mod pending_histogram;
 mod presenter;
-mod rates;
 mod sale_detail;
 mod sales;
 mod sales_state;
-mod stock_block;
+mod stock_panel;
 mod stream;
-mod stream_block;
+mod stream_panel;
 mod stream_state;
 mod tabs;
-mod users;
+mod throughput_chart;
+mod user_masking;
 
 use jiff::tz::TimeZone;
 use ratatui::{
@@ -44,8 +44,8 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use facets::next_order;
-pub(crate) use leases::Leases;
+pub(crate) use columns::next_order;
+pub(crate) use lease_age::Leases;
 pub(crate) use ledger_state::LedgerState;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
@@ -53,7 +53,6 @@ pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_f
 pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
-pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{
@@ -62,17 +61,18 @@ use seckill_model::{
     locale::{Lang, language},
 };
 pub(crate) use stream_state::{Moved, Pane, StreamState};
-pub(crate) use users::Users;
+pub(crate) use throughput_chart::{marks, until};
+pub(crate) use user_masking::Users;
 
 use super::{
     app::App,
     dialogs::Dialog,
-    flow::Flow,
     keymap::{Action, Context},
+    lag_trend::LagTrend,
     presenter::by_title,
     text::{self, figures},
     theme::{self, Theme},
-    widgets::{self, Cell, Pen, Scroll, Sheet},
+    widgets::{self, Canvas, Cell, Scroll, Sheet},
 };
 
 /// Which view is on the screen.
@@ -168,7 +168,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The row that it leads to from `row`, among `total` of which `visible` are seen.
+    /// The row that it leads to from `row`, among `total` of which `visible` are shown.
     fn from(self, row: usize, total: usize, visible: usize) -> usize {
         let screen = visible.saturating_sub(1).max(1) as isize;
         let row = match self {
@@ -181,24 +181,24 @@ impl Step {
     }
 }
 
-/// Figures older than this are told to be old, in milliseconds.
+/// Age in milliseconds from which figures are marked as outdated.
 const STALE_MS: u64 = 2_000;
 
-/// Whether what was read from a server is older than it should be.
+/// Whether data of a server is outdated.
 pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
     !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
 }
 
-/// Where a panel's figures come from.
+/// The origin of a panel's figures.
 #[derive(Clone, Copy)]
 enum Source {
     Redis,
     Sql,
 }
 
-/// What the books say for as long as a person reads it: while orders come they are in flight, also in a picture
-/// that happens to find none of them.
-fn told_books(snapshot: &Snapshot) -> Balance {
+/// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
+/// such order.
+fn steady_audit(snapshot: &Snapshot) -> Balance {
     let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
     match &snapshot.books {
         Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
@@ -206,16 +206,16 @@ fn told_books(snapshot: &Snapshot) -> Balance {
     }
 }
 
-/// All that a view sees.
+/// Everything that a view can access.
 struct Scene<'a> {
     snapshot: &'a Snapshot,
     theme: Theme,
     now: Millis,
     zone: &'a TimeZone,
     compact: bool,
-    /// The sale that a person chose.
+    /// The chosen sale.
     chosen: Option<VoucherId>,
-    lag: &'a Flow,
+    lag: &'a LagTrend,
     users: Users,
 }
 
@@ -227,7 +227,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The heading of a panel, with the age of its figures where they are old.
+    /// The heading of a panel, with the age of its figures if they are outdated.
     fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading())];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
@@ -236,7 +236,7 @@ impl Scene<'_> {
         Line::from(spans)
     }
 
-    /// How old the last figures of a server are.
+    /// The age of the last figures of a server.
     fn age(&self, source: Source) -> String {
         let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
         let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
@@ -244,12 +244,12 @@ impl Scene<'_> {
         format!("{name} {age}")
     }
 
-    /// What Redis held is not known now.
+    /// Whether the data of Redis is currently unknown.
     fn is_blind(&self) -> bool {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    /// A row that was read from Redis: without its colours where it is the last that is known.
+    /// The style of a row read from Redis: without colours if it is outdated.
     fn last_known(&self, mut row: Vec<Cell>) -> Vec<Cell> {
         if self.is_blind() {
             for cell in &mut row {
@@ -263,7 +263,7 @@ impl Scene<'_> {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
-    /// A time to the second, in at most eight cells: of another day only the date is told.
+    /// A time to the second, in at most eight cells: only the date if it is another day.
     fn at_second(&self, at: Millis) -> String {
         let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
         let same_day = full.get(..10) == today.get(..10);
@@ -271,7 +271,7 @@ impl Scene<'_> {
         shown.unwrap_or(&full).to_owned()
     }
 
-    /// A time as the person's clock shows it; the date only where it is another day.
+    /// A time in the user's time zone; with a date only if it is another day.
     fn at(&self, at: Millis) -> String {
         let full = at.date_time(self.zone);
         let today = self.now.date_time(self.zone);
@@ -281,11 +281,11 @@ impl Scene<'_> {
     }
 }
 
-/// Smallest window of the whole console, and of the reduced one.
+/// Smallest window of the full console, and of the reduced one.
 const COMPLETE: (u16, u16) = (80, 24);
 const COMPACT: (u16, u16) = (60, 15);
 
-/// Whether a window shows no more than a sentence.
+/// Whether a window is too small for more than a message.
 pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
     width < COMPACT.0 || height < COMPACT.1
 }
@@ -299,32 +299,32 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draws everything into `buffer`, and says where the cursor stands.
+/// Draws everything into `buffer`, and returns the cursor position.
 pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let mut cursor = None;
     {
         let area = buffer.area;
-        let mut pen = Pen::new(buffer, area);
-        let (width, height) = (pen.width(), pen.height());
+        let mut canvas = Canvas::new(buffer, area);
+        let (width, height) = (canvas.width(), canvas.height());
         app.unseen = is_too_small(width, height);
         if app.unseen {
             let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
             let top = usize::from(height).saturating_sub(lines.len()) / 2;
             for (row, line) in lines.iter().enumerate() {
                 let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
-                pen.text(x as u16, (top + row) as u16, line, app.theme.strong());
+                canvas.text(x as u16, (top + row) as u16, line, app.theme.strong());
             }
             app.theme.settle(buffer);
             return None;
         }
-        cursor = chrome::draw(app, &mut pen).or(cursor);
+        cursor = layout::draw(app, &mut canvas).or(cursor);
         cursor = match &mut app.dialog {
             Some(Dialog::Confirm(confirm)) if app.presenter.on => {
                 let titles: Vec<&str> = confirm.launched().into_iter().collect();
                 let word = |text: &str| by_title(&app.newest, &titles, text);
-                confirm.draw(&mut pen, app.theme, word)
+                confirm.draw(&mut canvas, app.theme, word)
             }
-            Some(dialog) => dialog.draw(&mut pen, app.theme),
+            Some(dialog) => dialog.draw(&mut canvas, app.theme),
             None => cursor,
         };
     }
@@ -338,21 +338,21 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
 /// Wide enough for every column of every view, and high enough for a table beside its detail.
 const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
 
-/// The table of the view with all rows that are loaded and that the filter lets through, and of how many these
-/// are; `None` where there is none, or none was read yet.
+/// The table of the view with all loaded rows that match the filter, and the total; `None` if there is none or it was
+/// not read yet.
 pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
     let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
-    draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
+    draw_body(app, &mut Canvas::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
     let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
     let extent = extent::of(app);
     (full < sheets.len()).then(|| Sheet { extent, ..sheets.swap_remove(full) })
 }
 
-/// Draws the view itself into what the frame leaves.
-fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
+/// Draws the view into the area that the frame leaves.
+fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
     let shown = std::sync::Arc::clone(&app.shown);
     let zone = app.zone.clone();
     let scene = Scene {
@@ -366,36 +366,36 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         users: app.users,
     };
     if shown.seq == 0 && shown.taken == Millis(0) {
-        pen.text(1, 1, &text::NO_DATA, app.theme.soft());
+        canvas.text(1, 1, &text::NO_DATA, app.theme.soft());
         return;
     }
     match app.view {
         View::Overview => {
-            overview::draw(pen, &scene, &mut app.overview);
+            overview::draw(canvas, &scene, &mut app.overview);
             if let Some(number) = app.story.countdown {
-                widgets::big_number(pen, app.theme, number);
+                widgets::big_number(canvas, app.theme, number);
             }
         }
-        View::Sales => sales::draw(pen, &scene, &mut app.sales),
-        View::Pending => pending::draw(pen, &scene, &mut app.pending),
-        View::Letters => letters::draw(pen, &scene, &mut app.letters),
-        View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
-        View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(pen, &scene, &mut app.locks, &app.leases),
-        View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
-        View::Ledger => ledger::draw(pen, &scene, &mut app.ledger),
-        View::Activity => activity::draw(pen, &scene, &mut app.log),
+        View::Sales => sales::draw(canvas, &scene, &mut app.sales),
+        View::Pending => pending::draw(canvas, &scene, &mut app.pending),
+        View::Letters => letters::draw(canvas, &scene, &mut app.letters),
+        View::Stream => stream::draw(canvas, &scene, &mut app.stream, app.frozen),
+        View::Orders => orders::draw(canvas, &scene, &mut app.orders, app.filtering),
+        View::Locks => locks::draw(canvas, &scene, &mut app.locks, &app.leases),
+        View::Jobs => jobs::draw(canvas, &scene, &mut app.jobs),
+        View::Ledger => ledger::draw(canvas, &scene, &mut app.ledger),
+        View::Activity => activity::draw(canvas, &scene, &mut app.log),
     }
 }
 
-/// Acts under way, marks, filter, and which part of the whole list a page is.
+/// Commands in progress, marks, filter, and the range of the page.
 fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) -> Line<'static> {
     let theme = scene.theme;
     let page = R::page(scene.snapshot);
     let mut spans = Vec::new();
     for line in &scene.snapshot.recoveries {
-        let told = text::recovery(text::act_name(&line.act), line.done, line.planned);
-        spans.push(Span::styled(format!("{told}   "), theme.key()));
+        let text = text::recovery(text::act_name(&line.act), line.done, line.planned);
+        spans.push(Span::styled(format!("{text}   "), theme.key()));
     }
     let marked = if state.all {
         Some(text::all_marked(page.total))
@@ -418,7 +418,7 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
         Some(before) if lines > 0 => {
             text::rows(before + 1, before + lines, page.total.max(before + lines))
         }
-        // Nothing read is no count of nothing.
+        // Not read is not zero.
         _ if scene.snapshot.stream.is_none() => String::new(),
         _ => figures::thousands(page.total),
     };
@@ -426,15 +426,15 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     Line::from(spans)
 }
 
-/// Where a window has no room for a table beside a detail, the detail takes its place; no row is on the screen then.
-fn alone<'p>(pen: &'p mut Pen<'_>, scroll: &mut Scroll) -> Pen<'p> {
+/// If a window has no room for a table beside a detail, the detail replaces it and no row is on the screen.
+fn alone<'p>(canvas: &'p mut Canvas<'_>, scroll: &mut Scroll) -> Canvas<'p> {
     scroll.top = None;
-    let (w, h) = (pen.width(), pen.height());
-    pen.part(0, 1, w, h.saturating_sub(1))
+    let (w, h) = (canvas.width(), canvas.height());
+    canvas.part(0, 1, w, h.saturating_sub(1))
 }
 
-/// Label and figure of a detail pane.
-fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
-    pen.text(1, y, label, theme.soft());
-    pen.line(16, y, value);
+/// Label and value of a detail pane.
+fn detail_line(canvas: &mut Canvas<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
+    canvas.text(1, y, label, theme.soft());
+    canvas.line(16, y, value);
 }

@@ -1,4 +1,4 @@
-//! Orders: what stands in SQL, a page at a time, and the way of one of them.
+//! Orders: rows of SQL, page by page, and the trace of one order.
 
 use ratatui::{
     style::Style,
@@ -18,73 +18,79 @@ use crate::{
         orders::{self as words, columns, labels},
     },
     theme::Theme,
-    widgets::{Cell, Column, Pen, Value, table, wrap},
+    widgets::{Canvas, Cell, Column, Value, table, wrap},
 };
 
-/// Rows that the table keeps beside an open detail, where there is room and where not.
+/// Rows reserved for the table beside an open detail, with and without space.
 const TABLE: [u16; 2] = [6, 4];
-/// Rows that a detail needs: a rule and what is told first.
+/// Rows that a detail needs: a rule and the first fields.
 const DETAIL: u16 = 5;
-/// From this width on, times have their date.
+/// From this width on, times include the date.
 const WIDE: u16 = 100;
-/// A page is read once a second; one that is older than this could not be read.
+/// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut OrdersState,
+    typing: bool,
+) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
-    head(pen, scene, state);
+    let (w, h) = (canvas.width(), canvas.height());
+    head(canvas, scene, state);
     if typing {
         let (said, style) = match state.fault() {
             Some(fault) => (fault.to_string(), theme.warn()),
             None => (words::query_hint(), theme.soft()),
         };
-        // Right above the line that is typed.
+        // Directly above the input.
         let lines = wrap(&said, usize::from(w.saturating_sub(2)));
         let top = h.saturating_sub(lines.len() as u16);
         for (row, line) in lines.iter().enumerate() {
-            pen.text(1, top + row as u16, line, style);
+            canvas.text(1, top + row as u16, line, style);
         }
-        body(&mut pen.part(0, 0, w, top.saturating_sub(1)), scene, state);
+        body(&mut canvas.part(0, 0, w, top.saturating_sub(1)), scene, state);
     } else {
-        body(pen, scene, state);
+        body(canvas, scene, state);
     }
 }
 
-fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
+fn body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let top = u16::from(!scene.compact) + 1;
     let rows = state.rows(scene.snapshot);
     let known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
-        let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
-        let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
-        if let Some(told) = told {
-            // It is not in SQL: where it is instead is the answer.
-            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told);
+    if rows.is_empty() && !(known && canvas.is_noting()) {
+        let shown = state.view().query.id.map(|id| detail_rows(scene, state, id, None, w));
+        let shown = shown.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
+        if let Some(shown) = shown {
+            // The order is not in SQL: its trace is the answer.
+            lines(&mut canvas.part(0, top, w, h.saturating_sub(top)), theme, shown);
             return;
         }
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
     let cursor = state.position(&rows);
     let kept = TABLE[usize::from(scene.compact)];
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row)).copied();
-    let told = match chosen.map(|order| told(scene, state, order.id, Some(order), w)) {
-        Some(told) if h < kept + DETAIL => {
-            return detail(&mut alone(pen, &mut state.scroll), theme, told);
+    let shown = match chosen.map(|order| detail_rows(scene, state, order.id, Some(order), w)) {
+        Some(shown) if h < kept + DETAIL => {
+            return detail(&mut alone(canvas, &mut state.scroll), theme, shown);
         }
-        told => told,
+        shown => shown,
     };
-    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
+    let below =
+        shown.as_ref().map_or(0, |shown| h.saturating_sub(kept).min(shown.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let mut scroll = std::mem::take(&mut state.scroll);
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &columns,
         (rows.len(), cursor),
@@ -95,19 +101,19 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         },
     );
     state.scroll = scroll;
-    if let Some(told) = told {
-        detail(&mut pen.part(0, h - below, w, below), theme, told);
+    if let Some(shown) = shown {
+        detail(&mut canvas.part(0, h - below, w, below), theme, shown);
     }
 }
 
-fn detail(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
-    let (w, h) = (pen.width(), pen.height());
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, told);
+fn detail(canvas: &mut Canvas<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
+    let (w, h) = (canvas.width(), canvas.height());
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    lines(&mut canvas.part(0, 1, w, h.saturating_sub(1)), theme, rows);
 }
 
-/// The heading, what was asked for, and which part of it is shown.
-fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
+/// The heading: query and range of the page.
+fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) {
     let theme = scene.theme;
     let page = &scene.snapshot.orders;
     let mut heading = scene.heading(words::HEADING.read(), &[Source::Sql]);
@@ -117,10 +123,10 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
     }
     let query = state.asked_for();
     if !query.is_empty() {
-        let room = pen.width() / 3;
+        let room = canvas.width() / 3;
         heading.push_span(Span::raw(format!("  {}", scene.fit(query, room))));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let mut spans = Vec::new();
     let rows = state.rows(scene.snapshot);
     if state.is_waiting() {
@@ -128,14 +134,14 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
         let said = if late { words::LATE.read() } else { words::READING.read() };
         spans.push(Span::styled(said, theme.warn()));
     } else if !rows.is_empty() {
-        let told = match rows.first() {
+        let text = match rows.first() {
             Some(first) if !state.shows_newest() => {
                 words::held(&brief(scene, decode(first.id).issued))
             }
             _ => words::NEWEST.read().to_owned(),
         };
         let held = if state.shows_newest() { theme.soft() } else { theme.warn() };
-        spans.push(Span::styled(told, held));
+        spans.push(Span::styled(text, held));
         if let Some(order) = &state.scroll.order {
             let sorted = conventions::sorted_page(&order.head, rows.len());
             spans.push(Span::styled(format!("   {sorted}"), theme.key()));
@@ -146,8 +152,8 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
             spans.push(Span::styled(format!("   {page}"), theme.soft()));
         }
     }
-    let width = pen.width().saturating_sub(2);
-    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+    let width = canvas.width().saturating_sub(2);
+    canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
 /// Why there is no row.
@@ -166,7 +172,7 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     }
 }
 
-/// What stands in a column.
+/// A cell of the table.
 #[derive(Clone, Copy)]
 enum Col {
     Order,
@@ -199,7 +205,7 @@ fn layout(width: u16) -> Vec<(Col, Column)> {
 
 fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     let theme = scene.theme;
-    // Where the date has no room, the time of today or the day.
+    // Without room for both: the time if it is today, else the date.
     let moment = |at: Millis| if wide { at.date_time(scene.zone) } else { brief(scene, at) };
     match col {
         Col::Order => Cell::plain(order.id.to_string()),
@@ -221,7 +227,7 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     }
 }
 
-/// `14:30:00`, or `11-20` of another day.
+/// `14:30:00`, or `11-20` on another day.
 fn brief(scene: &Scene<'_>, at: Millis) -> String {
     let (full, today) = (at.date_time(scene.zone), scene.now.date_time(scene.zone));
     let same_day = full.get(..10).is_some_and(|day| today.starts_with(day));
@@ -237,12 +243,12 @@ fn status(theme: Theme, status: OrderStatus) -> Style {
     }
 }
 
-/// An id may be dated ahead of the clock, and nothing is written before it was admitted.
+/// An ID may be dated ahead of the clock, but nothing is written before it is admitted.
 fn admitted(order: &Order) -> Millis {
     decode(order.id).issued.min(order.create_time)
 }
 
-/// To the millisecond, and how long after the step before, where that one's time is known.
+/// To the millisecond, and the time since the previous step, if that is known.
 fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
     match before {
@@ -251,10 +257,10 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     }
 }
 
-type Told = (Label, String, Style);
+type DetailRow = (Label, String, Style);
 
-/// All that is known of an order, a line each: who, and the way that it went.
-fn told(
+/// The detail of an order, one line each: user and trace.
+fn detail_rows(
     scene: &Scene<'_>,
     state: &OrdersState,
     id: OrderId,
@@ -267,7 +273,7 @@ fn told(
     let decoded = decode(id);
     let at = |at: Millis| at.date_time(scene.zone);
     let partition = trace.and_then(|trace| trace.partition);
-    let mut told: Vec<Told> = vec![
+    let mut rows: Vec<DetailRow> = vec![
         (labels::ORDER, id.to_string(), theme.strong()),
         (labels::ID, words::id_says(&at(decoded.issued), &decoded, partition), plain),
     ];
@@ -277,19 +283,19 @@ fn told(
             Some(sale) => text::sale_name(voucher, &sale.title),
             None => format!("#{voucher}"),
         };
-        told.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
+        rows.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
     }
     match trace {
-        None if state.is_untold(id) => {
-            told.push((labels::STANDING, words::UNTOLD.read().to_owned(), theme.warn()));
+        None if state.is_unanswered(id) => {
+            rows.push((labels::STANDING, words::NO_ANSWER.read().to_owned(), theme.warn()));
         }
-        None => told.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
-        Some(trace) => way(scene, trace, row, &mut told),
+        None => rows.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
+        Some(trace) => way(scene, trace, row, &mut rows),
     }
     if let Some(order) = row {
         let written = order.create_time;
         let before = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
-        told.push((labels::WRITTEN, exact(scene, written, before), plain));
+        rows.push((labels::WRITTEN, exact(scene, written, before), plain));
         let paid = |paid: Millis| exact(scene, paid, Some(written));
         let ended = match (order.status, order.pay_time) {
             (OrderStatus::Used, Some(at)) => {
@@ -299,18 +305,18 @@ fn told(
             (OrderStatus::Unpaid, None) => (words::NOT_YET.read().to_owned(), theme.accent()),
             (_, None) => (words::NEVER.read().to_owned(), soft),
         };
-        told.push((labels::PAID, ended.0, ended.1));
+        rows.push((labels::PAID, ended.0, ended.1));
         if !order.status.is_live() {
             let closed = order.close_time.map_or_else(
                 || text::UNKNOWN.read().to_owned(),
                 |at| exact(scene, at, Some(written)),
             );
             let word = words::status(order.status);
-            told.push((labels::CLOSED, words::and(&closed, word), theme.warn()));
+            rows.push((labels::CLOSED, words::and(&closed, word), theme.warn()));
         }
     }
     let room = usize::from(width.saturating_sub(18));
-    told.into_iter()
+    rows.into_iter()
         .flat_map(|(label, text, style)| {
             let parts = wrap(&text, room).into_iter().enumerate();
             parts.map(move |(row, part)| (if row == 0 { label.read() } else { "" }, part, style))
@@ -318,26 +324,26 @@ fn told(
         .collect()
 }
 
-/// Its buyer in Redis, its entry in the stream, and in whose hands that is.
-fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Told>) {
+/// Its buyer record in Redis, its stream entry, and the holder of that.
+fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<DetailRow>) {
     let theme = scene.theme;
     let (plain, soft) = (Style::new(), theme.soft());
     // The row is newer than the trace.
     if let Some(said) = words::standing(&trace.standing).filter(|_| row.is_none()) {
         let said = scene.users.within(&said, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
-        told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
+        rows.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
-    // The script that admits adds the entry: both happen at the time that its id tells.
+    // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
         let word = if held { words::HELD } else { words::NOT_HELD };
         let at = at.map(|at| exact(scene, at, None));
-        told.push((labels::ADMITTED, words::admitted(at.as_deref(), word), plain));
+        rows.push((labels::ADMITTED, words::admitted(at.as_deref(), word), plain));
     }
     match &trace.entry {
         Some((entry, holding)) => {
-            told.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
+            rows.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
             let (said, style) = match holding {
                 Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
                 Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
@@ -348,22 +354,22 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
                     (words::pending_with(&last, consumer, *deliveries), theme.warn())
                 }
             };
-            told.push((labels::DELIVERED, said, style));
+            rows.push((labels::DELIVERED, said, style));
         }
         None if matches!(&trace.standing, Standing::Persisted { order } if order.place.is_some()) =>
         {
             let said = if trace.more { words::MORE_ENTRIES } else { words::NO_ENTRY };
-            told.push((labels::STREAM, said.read().to_owned(), soft));
+            rows.push((labels::STREAM, said.read().to_owned(), soft));
         }
         None => {}
     }
 }
 
-/// Who bought what, and in which place of a sale; `None` for an ordinary voucher.
+/// User, voucher and slot of the order; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.standing {
         Standing::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
-        // Only SQL tells the place; others are shown as the first one.
+        // Only SQL has the slot; otherwise the first one is assumed.
         Standing::Undelivered { user_id, voucher_id, .. }
         | Standing::Pending { user_id, voucher_id, .. }
         | Standing::Dead { user_id, voucher_id, .. }
@@ -372,9 +378,9 @@ fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     }
 }
 
-fn lines(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
-    for (row, (label, value, style)) in told.into_iter().enumerate() {
-        pen.text(1, row as u16, label, theme.soft());
-        pen.line(16, row as u16, &Line::styled(value, style));
+fn lines(canvas: &mut Canvas<'_>, theme: Theme, rows: Vec<(&'static str, String, Style)>) {
+    for (row, (label, value, style)) in rows.into_iter().enumerate() {
+        canvas.text(1, row as u16, label, theme.soft());
+        canvas.line(16, row as u16, &Line::styled(value, style));
     }
 }

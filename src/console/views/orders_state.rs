@@ -1,4 +1,4 @@
-//! Where the person is in the orders of SQL: what was asked for, which page, which order.
+//! State of the Orders view: query, page and chosen order.
 
 use seckill_engine::{
     orders::decode,
@@ -10,14 +10,14 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, sort},
+    columns::{Facet, Rank, sort},
 };
 use crate::{
     text::{self, orders::columns},
     widgets::Scroll,
 };
 
-/// What a movement leads to.
+/// The effect of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walked {
     Here,
@@ -25,13 +25,13 @@ pub(crate) enum Walked {
     Edge {
         top: bool,
     },
-    /// Another page is to be read.
+    /// Another page has to be read.
     Page(OrdersTurn),
-    /// The page is to be held, for the person left its newest order.
+    /// The page has to be held, as the user left its newest order.
     Hold,
 }
 
-/// Which page.
+/// Direction of paging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrdersTurn {
     Older,
@@ -41,28 +41,28 @@ pub(crate) enum OrdersTurn {
 
 #[derive(Debug, Default)]
 pub(crate) struct OrdersState {
-    /// As it is typed.
+    /// The text being edited.
     pub(crate) input: Input,
-    /// As it was typed when it was asked for.
+    /// The text of the submitted query.
     text: String,
-    /// As it was asked for.
+    /// The submitted query.
     view: OrdersView,
-    /// Borders of the pages before this one; the last is the nearest.
+    /// Boundaries of the previous pages; the last is the nearest.
     newer: Vec<Option<OrderId>>,
-    /// A page that was asked for and has not come, and whether the cursor goes to its end.
+    /// A requested page that has not arrived, and whether the cursor moves to its end.
     awaited: Option<(OrdersView, bool)>,
     cursor: Option<OrderId>,
     row: usize,
     pub(crate) scroll: Scroll,
     pub(crate) detail: bool,
     trace: Option<Trace>,
-    /// The order whose way was asked for last.
+    /// The order whose trace was requested last.
     asked: Option<OrderId>,
-    /// The one for which nobody could tell.
-    untold: Option<OrderId>,
+    /// The order whose trace is unavailable.
+    unanswered: Option<OrderId>,
 }
 
-/// What an order tells; a copy not who bought, as long as nobody asks.
+/// Columns of an order, for filter and order.
 pub(crate) fn facets() -> Vec<Facet<Order>> {
     let nothing = |_: &Order| String::new();
     let admitted =
@@ -90,7 +90,7 @@ pub(crate) fn facets() -> Vec<Facet<Order>> {
     ]
 }
 
-/// When the order came into its state, as far as SQL tells.
+/// When the order reached its state, as far as SQL has it.
 pub(crate) fn since(order: &Order) -> Millis {
     let at = match order.status {
         OrderStatus::Unpaid => None,
@@ -101,12 +101,12 @@ pub(crate) fn since(order: &Order) -> Millis {
 }
 
 impl OrdersState {
-    /// What is to be read.
+    /// The query for the engine.
     pub(crate) fn view(&self) -> OrdersView {
         self.view
     }
 
-    /// What was asked for, in the person's own words.
+    /// The query as the user typed it.
     pub(crate) fn asked_for(&self) -> &str {
         &self.text
     }
@@ -115,17 +115,17 @@ impl OrdersState {
         self.awaited.is_some()
     }
 
-    /// New orders move the list as they come.
+    /// The list follows new orders.
     pub(crate) fn shows_newest(&self) -> bool {
         self.view.before.is_none()
     }
 
-    /// What is wrong with the line as it is typed.
+    /// The error in the edited text.
     pub(crate) fn fault(&self) -> Option<QueryFault> {
         self.input.value().parse::<OrderQuery>().err()
     }
 
-    /// Asks for what was typed; `false` where that is no query.
+    /// Submits the text; `false` if it is not a valid query.
     pub(crate) fn ask(&mut self) -> bool {
         let Ok(query) = self.input.value().parse::<OrderQuery>() else { return false };
         self.input.value().trim().clone_into(&mut self.text);
@@ -139,13 +139,13 @@ impl OrdersState {
         true
     }
 
-    /// Orders of the page as SQL gave them, as far as it is the one that was asked for.
+    /// Orders of the page as SQL returned them, if it is the requested page.
     fn page<'a>(&self, snapshot: &'a Snapshot) -> &'a [Order] {
         let page = &snapshot.orders;
         if page.view.query == self.view.query { &page.lines } else { &[] }
     }
 
-    /// The same in the order that was asked for.
+    /// The same in the requested order.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Order> {
         let mut rows: Vec<&Order> = self.page(snapshot).iter().collect();
         sort(&mut rows, &facets(), self.scroll.order.as_ref());
@@ -161,7 +161,7 @@ impl OrdersState {
         self.position(&rows).and_then(|row| rows.get(row).copied())
     }
 
-    /// Keeps the choice true against a new picture; `true` where another page is to be read.
+    /// Revalidates the choice against a new snapshot; `true` if another page has to be read.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
         let page = &snapshot.orders;
         if page.taken.is_none() {
@@ -203,7 +203,7 @@ impl OrdersState {
         self.beyond(snapshot, forward)
     }
 
-    /// The page after this one, or before it.
+    /// The next or previous page.
     pub(crate) fn beyond(&self, snapshot: &Snapshot, forward: bool) -> Walked {
         match forward {
             _ if self.is_waiting() => Walked::Waiting,
@@ -213,7 +213,7 @@ impl OrdersState {
         }
     }
 
-    /// Holds the page that is shown: orders that come from now on do not move it.
+    /// Holds the visible page: new orders no longer move it.
     pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
         let first = self.page(snapshot).first();
         let border = first.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
@@ -246,7 +246,7 @@ impl OrdersState {
         self.awaited = Some((self.view, at_end));
     }
 
-    /// The order whose way is to be looked for now, which is asked for once.
+    /// The order to trace now; each is requested once.
     pub(crate) fn wants_trace(&mut self) -> Option<OrderId> {
         let wanted = match self.view.query.id {
             Some(id) => id,
@@ -256,11 +256,11 @@ impl OrdersState {
             return None;
         }
         self.asked = Some(wanted);
-        self.untold = None;
+        self.unanswered = None;
         Some(wanted)
     }
 
-    /// It is asked for again when it is next looked at.
+    /// Requests the trace again when the order is next shown.
     pub(crate) fn forget_trace(&mut self) {
         self.asked = None;
     }
@@ -270,15 +270,15 @@ impl OrdersState {
     }
 
     pub(crate) fn miss_trace(&mut self, id: OrderId) {
-        self.untold = Some(id);
+        self.unanswered = Some(id);
     }
 
-    /// Its way was looked for, and nobody could tell.
-    pub(crate) fn is_untold(&self, id: OrderId) -> bool {
-        self.untold == Some(id)
+    /// The trace was requested and is unavailable.
+    pub(crate) fn is_unanswered(&self, id: OrderId) -> bool {
+        self.unanswered == Some(id)
     }
 
-    /// The way of that order, once it is known.
+    /// The trace of that order, once it is known.
     pub(crate) fn trace_of(&self, id: OrderId) -> Option<&Trace> {
         self.trace.as_ref().filter(|trace| trace.id == id)
     }

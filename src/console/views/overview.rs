@@ -1,4 +1,4 @@
-//! The Overview: stock, admission, rates, the way through the stream, and what needs a person.
+//! The Overview: stock, admission, rates, stream, and alarms.
 
 use ratatui::{
     style::Style,
@@ -10,21 +10,22 @@ use seckill_engine::telemetry::{
 };
 
 use super::{
-    OverviewState, Scene, Source, rates, stock_block,
-    stream_block::{self, NAMES},
+    OverviewState, Scene, Source, stock_panel,
+    stream_panel::{self, NAMES},
+    throughput_chart,
 };
 use crate::{
     text::{self, figures, overview as words},
-    widgets::{Pen, bar, left, right, width, wrap},
+    widgets::{Canvas, bar, left, right, width, wrap},
 };
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
-        return draw_compact(pen, scene);
+        return draw_compact(canvas, scene);
     }
-    // Every row follows from the window alone, so that nothing moves when a figure grows.
-    let (w, h) = (pen.width(), pen.height());
+    // Every row depends on the window alone, so that nothing moves when a figure grows.
+    let (w, h) = (canvas.width(), canvas.height());
     let alarms = alarm_rows(h);
     let above = u16::from(h >= ROOMY_BELOW);
     let main = h.saturating_sub(alarms + 1 + above);
@@ -32,38 +33,38 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     // One cell of margin at each side, three between the columns.
     let column_width = (w - 5) * 9 / 20;
     let gap = if w >= 110 { 5 } else { 3 };
-    let mut column = pen.part(1, margin, column_width, main.saturating_sub(margin));
+    let mut column = canvas.part(1, margin, column_width, main.saturating_sub(margin));
     let below_stock = 1 + ADMISSION + margin + 1;
     let for_stock = column.height().saturating_sub(below_stock).max(2);
-    let y = stock_block::draw(&mut column, scene, for_stock) + 1;
+    let y = stock_panel::draw(&mut column, scene, for_stock) + 1;
     admission(&mut column, scene, y);
     rush(&mut column, scene, y + ADMISSION + margin);
-    lately(&mut column, scene, y + ADMISSION + margin + 2);
-    let right = pen.part(
+    recent_events(&mut column, scene, y + ADMISSION + margin + 2);
+    let right = canvas.part(
         column_width + gap,
         margin,
         w.saturating_sub(column_width + gap + 2),
         main.saturating_sub(margin),
     );
     right_column(right, scene, state);
-    let mut below = pen.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
+    let mut below = canvas.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
     attention(&mut below, scene);
     if state.moment().is_some() {
-        // Nothing in here is of the moment that is looked at.
+        // These panels do not follow the selected moment.
         let dimmed = scene.theme.dimmed();
         below.dim(dimmed);
-        pen.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
+        canvas.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
     }
 }
 
-/// Rows of the view from which blocks have a blank between them.
+/// View height from which panels are separated by a blank row.
 const ROOMY: u16 = 22;
-/// Rows of the view from which alarms have a blank above them.
+/// View height from which alarms are preceded by a blank row.
 const ROOMY_BELOW: u16 = 26;
 /// Rows of the funnel with its heading.
 const ADMISSION: u16 = 7;
 
-/// Rows that are kept for alarms.
+/// Rows reserved for alarms.
 fn alarm_rows(height: u16) -> u16 {
     match height {
         ..ROOMY_BELOW => 3,
@@ -72,12 +73,12 @@ fn alarm_rows(height: u16) -> u16 {
     }
 }
 
-fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let (w, h) = (pen.width(), pen.height());
+fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
+    let (w, h) = (canvas.width(), canvas.height());
     let alarms = 3;
     let room = h.saturating_sub(alarms + 4);
-    let mut column = pen.part(1, 0, w.saturating_sub(2), h);
-    let y = stock_block::draw(&mut column, scene, room.clamp(2, 6)) + 1;
+    let mut column = canvas.part(1, 0, w.saturating_sub(2), h);
+    let y = stock_panel::draw(&mut column, scene, room.clamp(2, 6)) + 1;
     let mut x = 0;
     for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
         let figure = left(&figures::within(count.total, 7), 7, "");
@@ -89,9 +90,9 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         x = column.text(x, y, &figure, style) + 2;
     }
     if let Some(stream) = &scene.snapshot.stream {
-        stream_block::in_a_row(&mut column, scene, y + 1, stream);
+        stream_panel::in_a_row(&mut column, scene, y + 1, stream);
     }
-    let mut below = pen.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
+    let mut below = canvas.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
     let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
     let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
     if more > 0 {
@@ -102,18 +103,18 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
-/// What became of all requests.
-fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
-    pen.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
+/// The outcome of all requests.
+fn admission(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
+    canvas.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
     let funnel = &scene.snapshot.funnel;
     for (row, (label, _)) in text::funnel(funnel).iter().enumerate() {
-        funnel_line(pen, scene, top + 1 + row as u16, funnel, row, label);
+        funnel_line(canvas, scene, top + 1 + row as u16, funnel, row, label);
     }
 }
 
-/// A counter of the funnel: total, rate, and its share of all requests.
+/// A counter of the funnel: total, rate, and share of all requests.
 pub(super) fn funnel_line(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     scene: &Scene<'_>,
     y: u16,
     funnel: &Funnel,
@@ -123,65 +124,69 @@ pub(super) fn funnel_line(
     let theme = scene.theme;
     let count = text::funnel(funnel)[row].1;
     let (lead, blind) = (row == 1, scene.is_blind());
-    pen.text(2, y, label, if lead { Style::new() } else { theme.soft() });
+    canvas.text(2, y, label, if lead { Style::new() } else { theme.soft() });
     let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
     let style = if lead { theme.strong() } else { Style::new() };
-    let x = pen.text(11, y, &total, if blind { theme.dimmed() } else { style });
+    let x = canvas.text(11, y, &total, if blind { theme.dimmed() } else { style });
     let flowing = count.per_second >= 0.05 && !blind;
     let rate =
         if blind { text::UNKNOWN.to_owned() } else { figures::rate_within(count.per_second, 9) };
     let rate = right(&rate, 10, theme.glyphs.ellipsis);
-    let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
-    // The first line is the whole of which the others are shares.
-    if row > 0 && pen.width() > x + 3 {
+    let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
+    // The first row is the total.
+    if row > 0 && canvas.width() > x + 3 {
         let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
         let style = if lead && !blind { theme.accent() } else { theme.soft() };
-        let cells = (pen.width() - x).min(24);
-        pen.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
+        let cells = (canvas.width() - x).min(24);
+        canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
     }
 }
 
-/// How far the rushes are, all of them together; the row is there without one, too.
-fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
+/// The progress of all rushes together; the row is always reserved.
+fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
-    pen.text(0, y, &text::RUSH, theme.heading());
+    canvas.text(0, y, &text::RUSH, theme.heading());
     let rushes = &scene.snapshot.rushes;
     if rushes.is_empty() {
-        pen.text(NAMES, y, &words::NO_RUSH, theme.soft());
+        canvas.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
-    pen.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
+    canvas.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
-    let digits = if pen.width() >= 44 { 10 } else { 6 };
-    let told = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
-    let told = right(&told, 2 * digits + 3, theme.glyphs.ellipsis);
-    let x = pen.text(NAMES + RUSH_NAMES + 1, y, &told, Style::new()) + 2;
+    let digits = if canvas.width() >= 44 { 10 } else { 6 };
+    let text = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
+    let text = right(&text, 2 * digits + 3, theme.glyphs.ellipsis);
+    let x = canvas.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
     let share = sent as f64 / planned.max(1) as f64;
-    let cells = pen.width().saturating_sub(x).min(24);
-    pen.line(x, y, &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))));
+    let cells = canvas.width().saturating_sub(x).min(24);
+    canvas.line(
+        x,
+        y,
+        &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))),
+    );
 }
 
-/// Cells for the sales that are rushed.
+/// Cells for the sales with a rush.
 const RUSH_NAMES: u16 = 7;
 
-/// What was done and what befell last, where the column has room to spare.
-fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
+/// Recent commands and events, if the column has space left.
+fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
-    let mut free = pen.height().saturating_sub(top + 1).min(MOST_LATELY);
-    if free < LEAST_LATELY {
+    let mut free = canvas.height().saturating_sub(top + 1).min(MOST_RECENT_EVENTS);
+    if free < LEAST_RECENT_EVENTS {
         return;
     }
-    let cells = pen.width().saturating_sub(LATELY_WORDS + 1);
+    let cells = canvas.width().saturating_sub(RECENT_EVENTS_WORDS + 1);
     let mut blocks = Vec::new();
-    for (at, line) in rates::marks(scene.snapshot) {
+    for (at, line) in throughput_chart::marks(scene.snapshot) {
         let weight = Weight::of(&line.act);
         if weight <= Weight::Notice {
             continue;
         }
-        let told = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
-        let rows = in_rows(scene, &told, cells, 2);
+        let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
+        let rows = in_rows(scene, &shown, cells, 2);
         let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
         free = rest;
         blocks.push((at, weight, rows));
@@ -189,47 +194,47 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     if blocks.is_empty() {
         return;
     }
-    pen.text(0, top, &words::LATELY, theme.heading());
+    canvas.text(0, top, &words::RECENT_EVENTS, theme.heading());
     let mut y = top + 1;
     for (at, weight, rows) in blocks.iter().rev() {
-        let (glyph, style) = rates::sign(theme, *weight);
-        pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
-        pen.text(LATELY_WORDS - 3, y, glyph, style);
+        let (glyph, style) = throughput_chart::sign(theme, *weight);
+        canvas.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
+        canvas.text(RECENT_EVENTS_WORDS - 3, y, glyph, style);
         for row in rows {
-            pen.text(LATELY_WORDS, y, row, Style::new());
+            canvas.text(RECENT_EVENTS_WORDS, y, row, Style::new());
             y += 1;
         }
     }
 }
 
-/// Where the words begin of what befell: after its time and its sign.
-const LATELY_WORDS: u16 = 15;
+/// Column of the text of recent events, after time and symbol.
+const RECENT_EVENTS_WORDS: u16 = 15;
 
-/// Lines of what befell last: from so many on they are shown, and more is no story.
-const LEAST_LATELY: u16 = 3;
-const MOST_LATELY: u16 = 8;
+/// Lines of recent events: the minimum to show any, and the maximum.
+const LEAST_RECENT_EVENTS: u16 = 3;
+const MOST_RECENT_EVENTS: u16 = 8;
 
-fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
-    let (w, h) = (pen.width(), pen.height());
+fn right_column(mut canvas: Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+    let (w, h) = (canvas.width(), canvas.height());
     let consumers = match h {
         ..20 => 0,
         20..30 => 3,
         30.. => 5,
     };
-    // Heading, legend, the figures below the chart, and what befell.
-    let beside = 4 + stream_block::ROWS + consumers;
+    // Heading, legend, figures below the chart, and events.
+    let beside = 4 + stream_panel::ROWS + consumers;
     let rows = h.saturating_sub(beside).min((h * 2 / 3).max(12));
-    rates::draw(&mut pen, scene, state, rows);
-    let mut below = pen.part(0, rows + 4, w, h.saturating_sub(rows + 4));
-    stream_block::draw(&mut below, scene, usize::from(consumers));
+    throughput_chart::draw(&mut canvas, scene, state, rows);
+    let mut below = canvas.part(0, rows + 4, w, h.saturating_sub(rows + 4));
+    stream_panel::draw(&mut below, scene, usize::from(consumers));
     if state.moment().is_some() {
         below.dim(scene.theme.dimmed());
     }
 }
 
-/// At most so many rows of words: an error of another program may be a page long.
-fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String> {
-    let mut rows = wrap(told, usize::from(cells));
+/// Most rows of text: an error of another program may be a page long.
+fn in_rows(scene: &Scene<'_>, text: &str, cells: u16, most: usize) -> Vec<String> {
+    let mut rows = wrap(text, usize::from(cells));
     if rows.len() > most {
         let rest = rows.split_off(most.saturating_sub(1)).join(" ");
         rows.push(scene.fit(&rest, cells));
@@ -237,33 +242,33 @@ fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String
     rows
 }
 
-/// Alarms as lines in at most `most` rows, and how many have no room. Each has a row before one has two.
+/// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
 fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
     if alarms.is_empty() {
         return (vec![Line::styled(text::NOTHING_WRONG, theme.soft())], 0);
     }
-    let told: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
-    let column = told.iter().map(text::Told::indent).max().unwrap_or(0);
+    let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
+    let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
     let room = |indent: usize| cells.saturating_sub(5 + indent as u16);
     let mut rows = Vec::new();
     let shown = alarms.len().min(usize::from(most));
     let mut spare = usize::from(most) - shown;
-    for (alarm, told) in alarms.iter().zip(told).take(shown) {
+    for (alarm, line) in alarms.iter().zip(texts).take(shown) {
         let style = match alarm.urgency {
             Urgency::Critical => theme.bad(),
             Urgency::Warning => theme.warn(),
             Urgency::Notice => theme.good(),
         };
-        // All words begin in one column, but for those that would lose some of them by it.
-        // One that is alone has all the rows.
+        // Text is aligned in one column, unless that would truncate it.
+        // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
-        let fits = wrap(&told.words, usize::from(room(column))).len() <= most;
-        let indent = if fits { column } else { told.indent() };
-        let lines = in_rows(scene, &told.words, room(indent), most);
+        let fits = wrap(&line.words, usize::from(room(column))).len() <= most;
+        let indent = if fits { column } else { line.indent() };
+        let lines = in_rows(scene, &line.words, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
-        let figure = told.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
+        let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {
             let (sign, before) =
                 if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };
@@ -277,15 +282,15 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     (rows, alarms.len() - shown)
 }
 
-fn attention(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let most = pen.height().saturating_sub(1);
-    let (rows, more) = attention_rows(scene, pen.width() + 2, most);
-    let x = pen.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
+    let most = canvas.height().saturating_sub(1);
+    let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
+    let x = canvas.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
     if more > 0 {
-        pen.text(x, 0, &text::more_alarms(more), theme.warn());
+        canvas.text(x, 0, &text::more_alarms(more), theme.warn());
     }
     for (row, line) in rows.iter().enumerate() {
-        pen.line(0, row as u16 + 1, line);
+        canvas.line(0, row as u16 + 1, line);
     }
 }

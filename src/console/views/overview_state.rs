@@ -1,20 +1,20 @@
-//! Where the person is in the time of the Overview: how much of it is shown, and which moment is looked at.
+//! State of the Overview: the time span of the chart and the selected moment.
 
 use seckill_model::Millis;
 
 use crate::widgets::Axis;
 
-/// Milliseconds that the chart may show.
+/// Selectable spans in milliseconds.
 const WINDOWS: [u64; 6] = [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000];
 const USUAL_WINDOW: usize = 2;
 
-/// What of the Overview a person can change.
+/// What the user can change in the Overview.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverviewState {
     window: usize,
-    /// The moment that is looked at; none while the picture goes on.
+    /// The selected moment; `None` while the display is live.
     moment: Option<Millis>,
-    /// What was drawn last; none where there was no room for a chart.
+    /// The axis drawn last; `None` if the chart did not fit.
     pub(super) axis: Option<Axis>,
 }
 
@@ -25,7 +25,7 @@ impl Default for OverviewState {
 }
 
 impl OverviewState {
-    /// Another time window; `false` where there is none.
+    /// Changes the span; `false` at the last one.
     pub(crate) fn zoom(&mut self, by: isize) -> bool {
         let next = self.window.saturating_add_signed(by).min(WINDOWS.len() - 1);
         std::mem::replace(&mut self.window, next) != next
@@ -35,7 +35,7 @@ impl OverviewState {
         self.window = USUAL_WINDOW;
     }
 
-    /// Milliseconds from edge to edge.
+    /// The span in milliseconds.
     pub(super) fn window(&self) -> u64 {
         WINDOWS.get(self.window).copied().unwrap_or(120_000)
     }
@@ -44,17 +44,17 @@ impl OverviewState {
         self.moment
     }
 
-    /// There is a chart on which a moment can be looked at.
+    /// Whether there is a chart to select a moment on.
     pub(crate) fn has_chart(&self) -> bool {
         self.axis.is_some()
     }
 
-    /// Looks at no moment any more; says whether there was one.
+    /// Clears the selected moment; returns whether there was one.
     pub(crate) fn let_go(&mut self) -> bool {
         self.moment.take().is_some()
     }
 
-    /// Goes one cell of the chart on; `false` at its edge.
+    /// Moves by one cell of the chart; `false` at its edge.
     pub(crate) fn step(&mut self, later: bool, until: Millis) -> bool {
         let Some(axis) = self.axis else { return false };
         let here = axis.around(self.moment.unwrap_or(until)).0;
@@ -63,7 +63,7 @@ impl OverviewState {
         next != here
     }
 
-    /// Goes to the next of these times that the chart shows; `false` where none follows.
+    /// Moves to the next of these times within the chart; `false` if there is none.
     pub(crate) fn jump(&mut self, later: bool, until: Millis, times: &[Millis]) -> bool {
         let Some(axis) = self.axis else { return false };
         let here = self.moment.map_or(until.plus(axis.cell), |moment| axis.around(moment).0);
@@ -77,7 +77,7 @@ impl OverviewState {
         next.is_some()
     }
 
-    /// The chart that was drawn; a moment that fell off it goes to its edge.
+    /// Records the chart that was drawn; a moment that scrolled off moves to its edge.
     pub(super) fn settle(&mut self, axis: Option<Axis>) {
         self.axis = axis;
         if let (Some(axis), Some(moment)) = (axis, self.moment) {

@@ -1,6 +1,4 @@
-//! Lines of the lists that are read in pages: what both kinds tell alike, their columns, and the page that holds them.
-//!
-//! It does not know where the person is in them.
+//! Rows of paged lists: their common columns, and the page that contains them.
 
 use seckill_engine::telemetry::{
     Snapshot,
@@ -10,17 +8,17 @@ use seckill_model::{EntryId, OrderId, UserId, VoucherId, message::Label};
 
 use super::{
     Scene,
-    facets::{Facet, Rank, any_holds},
+    columns::{Facet, Rank, any_holds},
 };
 use crate::{
     text::{self, columns, figures},
     widgets::{Cell, Value},
 };
 
-/// What lines of every such list tell alike.
+/// Common fields of such rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Alike {
-    /// Milliseconds since the line came into being.
+    /// Milliseconds since the row was created.
     age_ms: u64,
     deliveries: u64,
     order: Option<OrderId>,
@@ -28,43 +26,43 @@ pub(crate) struct Alike {
     voucher: Option<VoucherId>,
 }
 
-/// A line of such a list.
+/// A row of a paged list.
 pub(crate) trait PagedRow: Sized {
-    /// What makes it the same line in the next picture.
+    /// The identity across snapshots.
     fn id(&self) -> EntryId;
 
-    /// What it tells as the others do.
+    /// Its common fields.
     fn alike(&self) -> Alike;
 
     /// Its columns, for filter and order.
     fn facets() -> Vec<Facet<Self>>;
 
-    /// Whether a word of a filter, in small letters, stands in it.
+    /// Whether a lowercase word of a filter occurs in it.
     fn holds(&self, wanted: &str) -> bool {
         any_holds(&Self::facets(), self, wanted)
     }
 
-    /// The page of this list that a picture holds.
+    /// The page of this list in a snapshot.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
 }
 
 /// One page of a list.
 pub(crate) struct Page<'a, R> {
-    /// Where it starts: lines with this id or later.
+    /// Its start: rows with this ID or later.
     pub(crate) from: EntryId,
     pub(crate) lines: &'a [R],
-    /// Lines of the whole list.
+    /// Rows of the whole list.
     pub(crate) total: u64,
-    /// Lines before this page; `None` if nobody counted.
+    /// Rows before this page; `None` if unknown.
     pub(crate) before: Option<u64>,
-    /// Others stand behind it.
+    /// There are rows after it.
     pub(super) more: bool,
-    /// It was read just now, so that what is not in it is gone.
+    /// It was read for this snapshot, so missing rows are gone.
     pub(super) fresh: bool,
 }
 
 impl<R: PagedRow> Page<'_, R> {
-    /// Ids that the page speaks for.
+    /// The range of IDs that the page covers.
     pub(super) fn span(&self) -> (EntryId, EntryId) {
         match self.lines.last() {
             Some(last) if self.more => (self.from, last.id()),
@@ -74,13 +72,13 @@ impl<R: PagedRow> Page<'_, R> {
 }
 
 impl<R> Page<'_, R> {
-    /// It is the whole list, so that it can stand in any order.
+    /// Whether it is the whole list, and can be sorted.
     pub(crate) fn is_whole(&self) -> bool {
         self.from == EntryId::MIN && !self.more
     }
 }
 
-/// A cell of a column that every such list has; `None` for one that is its own.
+/// A cell of a common column; `None` for others.
 pub(super) fn cell<R: PagedRow>(scene: &Scene<'_>, line: &R, title: Label) -> Option<Cell> {
     let Alike { age_ms, order, user, voucher, .. } = line.alike();
     let shown = |value: Option<String>| Cell::plain(value.unwrap_or_else(|| "-".to_owned()));
@@ -97,14 +95,14 @@ fn optional(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Ids stand by time, then number, then partition.
+/// IDs are ordered by time, number, then partition.
 fn id_rank(id: EntryId) -> Rank {
-    // No clock comes near 48 bits of milliseconds; more than that would not fit.
+    // Milliseconds never reach 48 bits; larger values would not fit.
     let millis = i128::from(id.millis.min((1 << 48) - 1));
     Rank::Number((millis << 70) + (i128::from(id.number) << 6) + i128::from(id.partition))
 }
 
-/// The line's own id, under the list's name for it, and its age.
+/// The row's ID, under the list's heading, and its age.
 fn who<R: PagedRow>(head: impl Into<String>) -> [Facet<R>; 2] {
     [
         Facet::new(head, |line: &R| line.id().to_string(), |line| id_rank(line.id())),
@@ -124,7 +122,7 @@ fn tries<R: PagedRow>() -> Facet<R> {
     )
 }
 
-/// The order that it asks to write.
+/// The order of the entry.
 fn asked<R: PagedRow>() -> [Facet<R>; 3] {
     [
         Facet::new(
@@ -145,7 +143,7 @@ fn asked<R: PagedRow>() -> [Facet<R>; 3] {
     ]
 }
 
-/// How many are pending: those of the whole list where it was read for this picture, a moment after they were counted.
+/// The number of pending entries: of the whole list if it was read for this snapshot, shortly after the count.
 pub(super) fn pending_in(snapshot: &Snapshot) -> u64 {
     let page = &snapshot.pending;
     if page.is_whole() && page.taken == Some(snapshot.taken) {

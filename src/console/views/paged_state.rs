@@ -1,4 +1,4 @@
-//! Where the person is in a list that is read in pages: page, cursor and marks, all by id.
+//! State of a paged list: page, cursor and marks, all by ID.
 
 use std::{collections::BTreeSet, marker::PhantomData};
 
@@ -8,28 +8,28 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Wanted, sort},
+    columns::{Wanted, sort},
     paged_rows::PagedRow,
 };
 use crate::widgets::Scroll;
 
-/// Where the person is in a list of such lines.
+/// The user's position in a paged list.
 #[derive(Debug)]
 pub(crate) struct PagedState<R> {
     pub(crate) cursor: Option<EntryId>,
-    /// Row of the cursor, for when its line is gone.
+    /// Row of the cursor, in case its line vanishes.
     row: usize,
     pub(crate) marks: BTreeSet<EntryId>,
-    /// All that there are is marked, beyond this page too.
+    /// The whole list is marked, including other pages.
     pub(crate) all: bool,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
     pub(crate) detail: bool,
-    /// Start of the page that was asked for last.
+    /// Start of the page requested last.
     from: EntryId,
     /// Starts of the pages before it.
     starts: Vec<EntryId>,
-    /// A page that was asked for and has not come.
+    /// A requested page that has not arrived.
     awaited: Option<(EntryId, bool)>,
     of: PhantomData<R>,
 }
@@ -52,23 +52,23 @@ impl<R> Default for PagedState<R> {
     }
 }
 
-/// How many lines are marked.
+/// Counts of marked rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
     pub(crate) count: usize,
-    /// Of them, those that the filter hides.
+    /// Marked rows that the filter hides.
     pub(crate) filtered: usize,
-    /// Of them, those on other pages.
+    /// Marked rows on other pages.
     pub(crate) elsewhere: usize,
 }
 
-/// What a movement leads to.
+/// The effect of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Moved,
-    /// A page was asked for already.
+    /// A page is outstanding.
     Waiting,
-    /// There is nothing beyond.
+    /// There is no further page.
     Edge {
         top: bool,
     },
@@ -76,7 +76,7 @@ pub(crate) enum Turn {
     Page(PageTurn),
 }
 
-/// Which page.
+/// Direction of paging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageTurn {
     Next(EntryId),
@@ -84,24 +84,24 @@ pub(crate) enum PageTurn {
     First,
 }
 
-/// What a new picture did to the list.
+/// The effect of a new snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     pub(crate) marks_gone: usize,
-    /// The page is used up, so another one is to be read.
+    /// The page is empty, so another one has to be read.
     pub(crate) turned: bool,
-    /// The list grew beyond one page, so it stands in the order of its ids again.
+    /// The list grew beyond one page, and is in ID order again.
     pub(crate) unordered: bool,
 }
 
 impl<R: PagedRow> PagedState<R> {
-    /// The lines of this page that the filter lets through.
+    /// The rows of this page that match the filter.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
         let wanted = Wanted::new(self.filter.value());
         let page = R::page(snapshot);
         let fits = |line: &&R| wanted.lets(|word| line.holds(word));
         let mut rows: Vec<&R> = page.lines.iter().filter(fits).collect();
-        // A page in another order would hide that the rest is not in it.
+        // Sorting one page would hide that the list is longer.
         sort(&mut rows, &R::facets(), self.scroll.order.as_ref().filter(|_| page.is_whole()));
         rows
     }
@@ -119,12 +119,12 @@ impl<R: PagedRow> PagedState<R> {
         self.awaited.is_some()
     }
 
-    /// Where the page starts that is to be read.
+    /// Start of the page to be read.
     pub(crate) fn from(&self) -> EntryId {
         self.from
     }
 
-    /// Keeps cursor and marks true against a new picture.
+    /// Revalidates cursor and marks against a new snapshot.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Settled {
         let page = R::page(snapshot);
         let mut settled = Settled::default();
@@ -142,7 +142,7 @@ impl<R: PagedRow> PagedState<R> {
             self.turn(PageTurn::First);
             settled.turned = true;
         }
-        // Only a page can tell that a line is gone; marks on other pages stay as they are.
+        // Only a page shows that a row is gone; marks on other pages are kept.
         let held = self.marks.len();
         let (first, last) = page.span();
         let there: BTreeSet<EntryId> = page.lines.iter().map(R::id).collect();
@@ -153,7 +153,7 @@ impl<R: PagedRow> PagedState<R> {
         settled
     }
 
-    /// The cursor stays on its line, or goes to the one that took its row.
+    /// The cursor stays on its row, or moves to the one that took its place.
     pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
         let rows = self.rows(snapshot);
         if let Some(row) = self.position(&rows) {
@@ -165,7 +165,7 @@ impl<R: PagedRow> PagedState<R> {
         self.cursor = rows.get(row).map(|line| line.id());
     }
 
-    /// Marks or unmarks the line under the cursor; `false` where there is none.
+    /// Toggles the mark of the row under the cursor; `false` if there is none.
     pub(crate) fn mark(&mut self, snapshot: &Snapshot) -> bool {
         let Some(id) = self.chosen_line(snapshot).map(R::id) else { return false };
         if !self.marks.remove(&id) {
@@ -179,8 +179,8 @@ impl<R: PagedRow> PagedState<R> {
         self.all = false;
     }
 
-    /// Marks all that there are, or with a filter the lines that it shows; where these are marked already, the
-    /// marks are taken back. `false` where there is no line.
+    /// Marks the whole list, or with a filter the rows that match; if they are already marked, unmarks them. `false` if
+    /// there is no row.
     pub(crate) fn mark_all(&mut self, snapshot: &Snapshot) -> bool {
         let shown: Vec<EntryId> = self.rows(snapshot).into_iter().map(R::id).collect();
         if std::mem::take(&mut self.all) {
@@ -197,7 +197,7 @@ impl<R: PagedRow> PagedState<R> {
         !shown.is_empty()
     }
 
-    /// How many are marked, and how many of them nobody sees.
+    /// Counts marked rows, and those not visible.
     pub(crate) fn hidden(&self, snapshot: &Snapshot) -> Marked {
         let shown: BTreeSet<EntryId> = self.rows(snapshot).into_iter().map(R::id).collect();
         let page: BTreeSet<EntryId> = R::page(snapshot).lines.iter().map(R::id).collect();
@@ -231,7 +231,7 @@ impl<R: PagedRow> PagedState<R> {
         }
     }
 
-    /// Goes to another page, which is to be read.
+    /// Moves to another page, which has to be read.
     pub(crate) fn turn(&mut self, turn: PageTurn) {
         self.from = match turn {
             PageTurn::Next(from) => {

@@ -1,4 +1,4 @@
-//! Pending: entries that were delivered and not acknowledged, a page at a time.
+//! Pending: delivered, unacknowledged entries, page by page.
 
 use ratatui::{
     style::Style,
@@ -7,27 +7,33 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::PendingLine;
 use seckill_model::Verdict;
 
-use super::{PagedState, Scene, Source, alone, census, detail_line, paged_rows, summary};
+use super::{
+    PagedState, Scene, Source, alone, detail_line, paged_rows, pending_histogram, summary,
+};
 use crate::{
     text::{self, columns, details, figures},
-    widgets::{self, Cell, Column, Pen, Value, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Value, table, wrap},
 };
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
 const DETAIL: u16 = 9;
-/// Rows that the table keeps below the count of all that is pending.
+/// Rows reserved for the table below the histograms.
 const TABLE: u16 = 6;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut PagedState<PendingLine>,
+) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let all = state.rows(scene.snapshot);
-    pen.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
+    canvas.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
     let said = summary(scene, state, all.len());
-    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     let none = all.is_empty().then(|| nothing(scene, state));
     let known = !state.is_waiting() && scene.snapshot.pending.taken.is_some();
-    if none.is_some() && !known && pen.is_noting() {
+    if none.is_some() && !known && canvas.is_noting() {
         return;
     }
     let cursor = state.position(&all);
@@ -35,17 +41,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let open = state.detail && h > DETAIL + 4;
     let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
     if let Some(line) = chosen.filter(|_| !open) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, line);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, line);
     }
     let below = if open { DETAIL } else { 0 };
     let mut top = u16::from(!scene.compact) + 1;
-    if !scene.compact && h >= top + census::ROWS + 1 + TABLE + below {
-        census::draw(&mut pen.part(0, top, w, census::ROWS), scene);
-        top += census::ROWS + 1;
+    if !scene.compact && h >= top + pending_histogram::ROWS + 1 + TABLE + below {
+        pending_histogram::draw(&mut canvas.part(0, top, w, pending_histogram::ROWS), scene);
+        top += pending_histogram::ROWS + 1;
     }
     let marks = &state.marks;
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout(w, rows.iter().any(|line| line.entry.partition > 0)),
         (rows.len(), cursor),
@@ -55,12 +61,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             scene.last_known(cells(scene, &rows[row], marked, columns))
         },
     );
-    if let Some(told) = none.filter(|_| !pen.is_noting()) {
-        // In the place of the rows: in a rush they come and go with each picture.
-        pen.text(1, top + 1, &scene.fit(&told, w.saturating_sub(2)), theme.soft());
+    if let Some(text) = none.filter(|_| !canvas.is_noting()) {
+        // In place of the rows: in a rush they come and go with each snapshot.
+        canvas.text(1, top + 1, &scene.fit(&text, w.saturating_sub(2)), theme.soft());
     }
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
+        detail(&mut canvas.part(0, h - DETAIL, w, DETAIL), scene, line);
     }
 }
 
@@ -82,7 +88,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
     }
 }
 
-/// Ids of several partitions name theirs, which takes room.
+/// IDs of several partitions include the partition, which takes space.
 fn layout(width: u16, partitioned: bool) -> Vec<Column> {
     let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
     let column = |title, width, numeric| Column { title, width, numeric };
@@ -135,7 +141,7 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
     layout.iter().map(cell).collect()
 }
 
-/// What is true of the entry, and what is wrong with it as long as nobody has judged it.
+/// The verdict on the entry, or its error until there is a verdict.
 fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
     let theme = scene.theme;
     let Some(verdict) = line.verdict else {
@@ -149,13 +155,13 @@ fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
     Cell::new(text::verdict_word(verdict), style).exactly(Value::word(&verdict))
 }
 
-/// What is wrong with it, which may name who bought.
+/// The error of the entry, which may name the user.
 fn fault(scene: &Scene<'_>, line: &PendingLine) -> Option<String> {
     let fault = line.fault.as_ref().map(text::order_fault);
     fault.map(|fault| scene.users.within(&fault, line.user))
 }
 
-/// The holder's name; that it is dead must never be cut off.
+/// The holder's name; a dead state is never truncated.
 fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     if line.holder_alive {
         return line.consumer.clone();
@@ -165,10 +171,10 @@ fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     format!("{} {state}", scene.fit(&line.consumer, room))
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &PendingLine) {
     let theme = scene.theme;
-    let w = pen.width();
-    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let w = canvas.width();
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
     let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
     let voucher = line.voucher.map(|id| match scene.snapshot.sale(id) {
         Some(sale) => text::sale_name(id, &sale.title),
@@ -193,19 +199,19 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
     ];
     let mut y = 1;
     for (label, value) in rows {
-        detail_line(pen, theme, y, &label, &value);
+        detail_line(canvas, theme, y, &label, &value);
         y += 1;
     }
-    let told = match line.verdict {
+    let text = match line.verdict {
         Some(verdict) => text::judged(verdict),
         None => text::UNKNOWN.to_owned(),
     };
-    detail_line(pen, theme, y, &details::VERDICT, &Line::raw(told));
+    detail_line(canvas, theme, y, &details::VERDICT, &Line::raw(text));
     y += 1;
     let fault = fault(scene, line).unwrap_or_else(|| details::NO_FAULT.to_owned());
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
-    pen.text(1, y, &details::FAULT, theme.soft());
+    canvas.text(1, y, &details::FAULT, theme.soft());
     for (row, part) in wrap(&fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
-        pen.text(16, y + row as u16, part, style);
+        canvas.text(16, y + row as u16, part, style);
     }
 }

@@ -1,6 +1,6 @@
-//! The presenter's layout: one sale in large figures and few words, for people at the back of a hall.
+//! The presenter layout: one sale in large figures and few words, for an audience.
 //!
-//! No ids and no users stand in it. It takes the whole screen, so it brings what it needs of the frame.
+//! It contains no IDs and no users. It takes the whole screen, and draws its own parts of the frame.
 
 use ratatui::{
     style::Style,
@@ -9,42 +9,42 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
 use seckill_model::{Millis, Phase, ledger::Balance};
 
-use super::{COMPLETE, Source, chrome, figure::Figure, is_stale, told_books};
+use super::{COMPLETE, Source, big_figure::Figure, is_stale, layout, steady_audit};
 use crate::{
     app::App,
-    director::Standing,
+    launch::LaunchSummary,
     text::{self, figures, presenter as words, sale::share},
     theme::Theme,
-    widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
+    widgets::{Canvas, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
 };
 
-/// Of the one large figure, the largest first.
+/// Scales of the main figure, the largest first.
 const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
-/// Of the figures below it; where neither has room they are words in bold.
+/// Scales of the figures below it; if neither fits they are bold text.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
-/// A rate of so many digits is usual in a rush.
+/// A usual rate in a rush.
 const USUAL_RATE: u64 = 10_000;
-/// As many orders are usual in flight.
+/// A usual number of in-flight orders.
 const USUAL_FLIGHT: u64 = 10_000;
-/// Cells of what stands beside the bar.
+/// Cells of the text beside the bar.
 const SHARE: u16 = 13;
-/// Rows that stay free for what an act brought about, so that nothing moves when it is told.
+/// Rows reserved for messages, so that nothing moves when one appears.
 const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
-/// How the figures below are drawn.
+/// How the secondary figures are drawn.
 #[derive(Clone, Copy)]
 enum Small {
     Signs(Pixel),
     Words,
-    /// With their labels in one row.
+    /// With their labels in the same row.
     Row,
     Nothing,
 }
 
 impl Small {
-    /// With the row of labels.
+    /// Including the row of labels.
     fn rows(self) -> u16 {
         match self {
             Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
@@ -55,31 +55,32 @@ impl Small {
     }
 }
 
-/// A whole page: a title, one figure, a bar, and three figures.
+/// The whole page: a title, the main figure, a bar, and the secondary figures.
 struct Page {
     title: String,
     phase: Option<(String, Style)>,
     large: Figure,
-    /// What share is left, as a gauge that empties.
+    /// The share that is left, as an emptying bar.
     left: Option<(f64, String)>,
     small: Vec<Figure>,
 }
 
-/// Draws all of it.
-pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
+/// Draws the page.
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     app.tabs.clear();
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let theme = app.theme;
-    let badges = chrome::badges(app);
+    let badges = layout::badges(app);
     let room = w.saturating_sub(badges.width() as u16 + 3);
-    if !chrome::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
-        pen.text(1, 0, text::PROGRAM, theme.soft());
+    if !layout::armed(app, &mut canvas.part(0, 0, room, 1), 1, false) {
+        canvas.text(1, 0, text::PROGRAM, theme.soft());
     }
-    pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
-    chrome::keys(app, &mut pen.part(0, h - 1, w, 1));
+    canvas.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
+    layout::keys(app, &mut canvas.part(0, h - 1, w, 1));
     let roomy = h >= COMPLETE.1;
-    let told = alarm(app, w);
-    // A small window has no row for the alarm alone. Beside a story rows are dear, and an answer may cover its end.
+    let text = alarm(app, w);
+    // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
+    // end.
     let kept = match (app.story.is_blank(), roomy) {
         (true, _) => ANSWER,
         (false, true) => ANSWER - 1,
@@ -87,36 +88,36 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     };
     let shared = !roomy && kept == ANSWER;
     let mut bottom = (h - 1).saturating_sub(kept);
-    let lines = chrome::story_lines(app, w);
+    let lines = layout::story_lines(app, w);
     bottom = bottom.saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(&lines) {
-        pen.line(1, bottom + row, line);
+        canvas.line(1, bottom + row, line);
     }
     if !app.story.is_blank() {
-        let key = chrome::story_key(app);
-        pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
+        let key = layout::story_key(app);
+        canvas.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
-    // Its row stays free, so that nothing jumps when one comes.
-    if roomy || (told.is_some() && !shared) {
+    // Its row is reserved, so that nothing moves when an alarm appears.
+    if roomy || (text.is_some() && !shared) {
         bottom = bottom.saturating_sub(1);
     }
-    let most = usize::from(ANSWER - u16::from(shared && told.is_some()));
-    pen.line(1, bottom, &told.unwrap_or_default());
-    let mut lines = chrome::answer_lines(app, w);
+    let most = usize::from(ANSWER - u16::from(shared && text.is_some()));
+    canvas.line(1, bottom, &text.unwrap_or_default());
+    let mut lines = layout::answer_lines(app, w);
     lines.truncate(most);
     let from = (h - 1).saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
-        // A longer one covers what a story tells, for as long as it stands.
-        pen.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
-        pen.line(1, from + row, line);
+        // A longer message covers the guide while it is shown.
+        canvas.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
+        canvas.line(1, from + row, line);
     }
-    let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
+    let mut area = canvas.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
     if let Some(page) = page(app) {
         draw_page(&mut area, theme, &page);
     } else {
-        let told = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
+        let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
         let y = area.height() / 2;
-        centred(&mut area, y, &told, theme.strong());
+        centred(&mut area, y, &text, theme.strong());
     }
 }
 
@@ -134,20 +135,20 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
         more => format!("  {}", words::more(more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let told = words::alarm(&first.kind);
-    let told = told.figure.map_or(told.words.clone(), |it| format!("{it}  {}", told.words));
-    let told = fit(&told, room, theme.glyphs.ellipsis);
+    let text = words::alarm(&first.kind);
+    let text = text.figure.map_or(text.words.clone(), |it| format!("{it}  {}", text.words));
+    let text = fit(&text, room, theme.glyphs.ellipsis);
     Some(Line::from(vec![
-        Span::styled(format!("! {told}"), style),
+        Span::styled(format!("! {text}"), style),
         Span::styled(more, theme.soft()),
     ]))
 }
 
 fn page(app: &App) -> Option<Page> {
     let (theme, now) = (app.theme, app.seen());
-    // The countdown is that of the launch itself: a frozen picture does not stop it.
+    // The countdown is live, also while the display is paused.
     match app.director.standing(app.now) {
-        Some(Standing::Counting(launch, left)) => {
+        Some(LaunchSummary::Counting(launch, left)) => {
             let pieces = figures::thousands(launch.pieces);
             let buyers = figures::thousands(launch.buyers);
             return Some(Page {
@@ -158,12 +159,12 @@ fn page(app: &App) -> Option<Page> {
                 small: vec![
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), words::WAITING),
-                    flight(theme, &told_books(&app.shown)),
-                    books(theme, &told_books(&app.shown)),
+                    flight(theme, &steady_audit(&app.shown)),
+                    audit(theme, &steady_audit(&app.shown)),
                 ],
             });
         }
-        Some(Standing::Opening(_)) | None => {}
+        Some(LaunchSummary::Opening(_)) | None => {}
     }
     let sale = app.shown.sale(app.presented()?)?;
     let large = match sale.phase {
@@ -177,14 +178,14 @@ fn page(app: &App) -> Option<Page> {
     });
     Some(Page {
         title: sale.title.clone(),
-        phase: Some(chrome::phase(theme, sale.phase)),
+        phase: Some(layout::phase(theme, sale.phase)),
         large,
         left: share_left,
         small: vec![
             second(app, sale),
             written(app, sale),
-            flight(theme, &told_books(&app.shown)),
-            books(theme, &told_books(&app.shown)),
+            flight(theme, &steady_audit(&app.shown)),
+            audit(theme, &steady_audit(&app.shown)),
         ],
     })
 }
@@ -193,7 +194,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
     let theme = app.theme;
     let Some(begin) = sale.begin else { return left(app, sale) };
     let left = begin.since(now);
-    // Days are no digits.
+    // Days are not drawn as large digits.
     if left / 3_600_000 >= 48 {
         let time = words::opens_at(&begin.date_time(&app.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
@@ -201,7 +202,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
     Figure::new(figures::clock(left), theme.key(), words::OPENS)
 }
 
-/// Pieces left in Redis, as large signs.
+/// The stock in Redis, in large digits.
 fn stock(sale: &SaleLine) -> String {
     sale.stock.map_or_else(|| "?".to_owned(), figures::signed)
 }
@@ -223,7 +224,7 @@ fn sold(app: &App, sale: &SaleLine) -> Figure {
     aged(app, Source::Redis, figure.up_to(sale.initial))
 }
 
-/// Buyers a second while it sells; afterwards how many too many got a piece.
+/// The admission rate while the sale is active; afterwards the number of oversold pieces.
 fn second(app: &App, sale: &SaleLine) -> Figure {
     let theme = app.theme;
     match sale.phase {
@@ -241,7 +242,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
             aged(app, Source::Redis, Figure::new(signs, style, words::OVERSOLD))
         }
-        // A rate of a while ago is none.
+        // An old rate is not a rate.
         Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
             Figure::new("?".to_owned(), theme.soft(), words::BUYERS)
                 .up_to(USUAL_RATE)
@@ -264,7 +265,7 @@ fn written(app: &App, sale: &SaleLine) -> Figure {
     aged(app, Source::Sql, figure)
 }
 
-/// What is old is faint, and says so.
+/// Outdated figures are faint and labelled.
 fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     let health = match source {
         Source::Redis => &app.shown.redis,
@@ -288,7 +289,7 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
     Figure::new(signs, style, words::IN_FLIGHT).up_to(USUAL_FLIGHT).in_brief(words::IN_FLIGHT_BRIEF)
 }
 
-fn books(theme: Theme, balance: &Balance) -> Figure {
+fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
         Balance::Balanced { .. } => ("✔", theme.good(), words::BALANCED),
         Balance::InFlight { .. } => ("≈", theme.accent(), words::OPEN),
@@ -301,11 +302,11 @@ fn books(theme: Theme, balance: &Balance) -> Figure {
     Figure { widest: "✔".to_owned(), room, ..figure }
 }
 
-/// The largest signs that have room, with rows of air where there are some left.
-fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
-    let (w, h) = (pen.width(), pen.height());
+/// The largest scale that fits, with blank rows if some are left.
+fn draw_page(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
+    let (w, h) = (canvas.width(), canvas.height());
     let columns = columns(w);
-    // By what is usual: one figure that is larger makes the others no smaller.
+    // Based on usual sizes: one larger figure does not shrink the others.
     let small = SMALL.into_iter().find(|pixel| {
         let mut figures = page.small.iter().zip(columns);
         figures.all(|(it, (_, cells))| big_width(&it.widest, *pixel) + 2 <= cells)
@@ -316,7 +317,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
         page.large.cells(large) <= w && rows(large, small, bar) + air <= h
     };
-    // Small signs are worth more than the largest of the large one, and air more than both.
+    // Secondary large figures matter more than the largest main figure, and spacing more than both.
     let signs = LARGE.into_iter().filter(|large| large.1 > 1);
     let signs = signs.filter_map(|large| Some((large, Small::Signs(small?))));
     let choice = signs
@@ -326,32 +327,32 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         .chain(LARGE.map(|large| (large, Small::Row, 1, 0)))
         .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
         .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
-    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
+    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(canvas, theme, page) };
     let mut spare = h.saturating_sub(rows(large, small, bar_rows));
     let mut air = |most: u16| {
         let rows = spare.min(most);
         spare -= rows;
         rows
     };
-    // Where air is short, it goes around the bar first.
+    // Scarce spacing goes around the bar first.
     let [around, below, title_gap, label_gap, more, most] =
         [air(1), air(1), air(1), air(1), air(1), air(1)];
     let mut y = spare / 2;
-    title(pen, theme, y, page);
+    title(canvas, theme, y, page);
     y += 1 + title_gap + more;
     let x = w.saturating_sub(big_width(&page.large.signs, large)) / 2;
-    big(pen, theme, (x, y), &page.large.signs, large, page.large.style);
+    big(canvas, theme, (x, y), &page.large.signs, large, page.large.style);
     y += SIGN_ROWS * large.1 + label_gap;
-    label(pen, theme, (0, w), y, &page.large);
+    label(canvas, theme, (0, w), y, &page.large);
     y += 1 + around;
-    if let Some((part, told)) = &page.left {
+    if let Some((part, text)) = &page.left {
         let cells = w.saturating_sub(SHARE);
         let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
         for row in 0..bar_rows {
-            pen.line(0, y + row, &line);
+            canvas.line(0, y + row, &line);
         }
-        let told = right(told, usize::from(SHARE), theme.glyphs.ellipsis);
-        pen.text(cells, y + bar_rows / 2, &told, theme.strong());
+        let text = right(text, usize::from(SHARE), theme.glyphs.ellipsis);
+        canvas.text(cells, y + bar_rows / 2, &text, theme.strong());
         y += bar_rows + below;
     }
     y += most;
@@ -366,108 +367,114 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
                 if signs + 2 <= cells {
                     let x = from + end.saturating_sub(signs);
                     let at = (x, y - SIGN_ROWS * pixel.1);
-                    big(pen, theme, at, &figure.signs, pixel, figure.style);
+                    big(canvas, theme, at, &figure.signs, pixel, figure.style);
                 } else {
-                    plain(pen, theme, (from, end), y - 1, figure);
+                    plain(canvas, theme, (from, end), y - 1, figure);
                 }
-                below_it(pen, theme, (from, cells), (y, end), figure);
+                below_it(canvas, theme, (from, cells), (y, end), figure);
             }
             Small::Words => {
                 let end = figure.end(width(&figure.widest) as u16, cells);
-                plain(pen, theme, (from, end), y, figure);
-                below_it(pen, theme, (from, cells), (y + 1, end), figure);
+                plain(canvas, theme, (from, end), y, figure);
+                below_it(canvas, theme, (from, cells), (y + 1, end), figure);
             }
             Small::Row => {
-                in_brief(&mut pen.part(from, y, cells, 1), theme, figure);
+                in_brief(&mut canvas.part(from, y, cells, 1), theme, figure);
             }
         }
     }
 }
 
-/// Three broad columns and one for the books.
+/// Three wide columns and one for the audit.
 fn columns(w: u16) -> [(u16, u16); 4] {
     let last = if w < 64 { w / 6 } else { w / 5 };
     let each = (w - last) / 3;
     [(0, each), (each, each), (2 * each, each), (3 * each, last)]
 }
 
-/// For a window in which no large sign has room.
-fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
-    title(pen, theme, 0, page);
-    let w = pen.width();
+/// For a window too small for large digits.
+fn draw_plain(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
+    title(canvas, theme, 0, page);
+    let w = canvas.width();
     for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
-        let told = format!("{}  {}", figure.in_a_row(theme), figure.label);
-        centred(&mut pen.part(0, 2 + row, w, 1), 0, &told, theme.strong());
+        let text = format!("{}  {}", figure.in_a_row(theme), figure.label);
+        centred(&mut canvas.part(0, 2 + row, w, 1), 0, &text, theme.strong());
     }
 }
 
-fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
+fn title(canvas: &mut Canvas<'_>, theme: Theme, y: u16, page: &Page) {
     let phase = page.phase.clone().unwrap_or_default();
-    let room = usize::from(pen.width()).saturating_sub(width(&phase.0) + 2);
+    let room = usize::from(canvas.width()).saturating_sub(width(&phase.0) + 2);
     let title = fit(&page.title, room, theme.glyphs.ellipsis);
     let mut line = vec![Span::styled(title, theme.strong())];
     if !phase.0.is_empty() {
         line.push(Span::styled(format!("  {}", phase.0), phase.1));
     }
     let line = Line::from(line);
-    let x = pen.width().saturating_sub(line.width() as u16) / 2;
-    pen.line(x, y, &line);
+    let x = canvas.width().saturating_sub(line.width() as u16) / 2;
+    canvas.line(x, y, &line);
 }
 
-/// The label, with the age of what is old, in so many cells.
+/// The label in the given width, with the age of outdated figures.
 fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Style) {
     let cells = usize::from(cells);
-    let (told, style) = match &figure.age {
+    let (text, style) = match &figure.age {
         None => (label.to_owned(), Style::new()),
         Some(age) => {
             let both = format!("{label}  {age}");
-            // That it is old matters more than what it is: it stands where it always does.
+            // The age matters more than the label, and keeps its position.
             (if width(&both) > cells { age.clone() } else { both }, theme.warn())
         }
     };
-    (fit(&told, cells, theme.glyphs.ellipsis), style)
+    (fit(&text, cells, theme.glyphs.ellipsis), style)
 }
 
-fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let (told, style) = named(theme, figure, &figure.label, cells);
-    centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
+fn label(
+    canvas: &mut Canvas<'_>,
+    theme: Theme,
+    (from, cells): (u16, u16),
+    y: u16,
+    figure: &Figure,
+) {
+    let (text, style) = named(theme, figure, &figure.label, cells);
+    centred(&mut canvas.part(from, y, cells, 1), 0, &text, style);
 }
 
-/// The label below its figure, where both end.
+/// The label, right-aligned below its figure.
 fn below_it(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     (from, cells): (u16, u16),
     (y, end): (u16, u16),
     figure: &Figure,
 ) {
-    let (told, style) = named(theme, figure, figure.called(cells).0, cells);
-    pen.text(from + end.saturating_sub(width(&told) as u16), y, &told, style);
+    let (text, style) = named(theme, figure, figure.called(cells).0, cells);
+    canvas.text(from + end.saturating_sub(width(&text) as u16), y, &text, style);
 }
 
-/// A figure and what it is, in one row and as few words as there are.
-fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
+/// A figure and its short label in one row.
+fn in_brief(canvas: &mut Canvas<'_>, theme: Theme, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let (label, style) = match (&figure.age, figure.brief) {
         (Some(age), _) => (age.as_str(), theme.warn()),
         (None, Some(brief)) => (brief.read(), Style::new()),
         (None, None) => (figure.label.as_str(), Style::new()),
     };
-    let room = usize::from(pen.width()).saturating_sub(width(&signs) + 1);
+    let room = usize::from(canvas.width()).saturating_sub(width(&signs) + 1);
     let label = fit(label, room, theme.glyphs.ellipsis);
-    let x = usize::from(pen.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
-    let x = pen.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
-    pen.text(x + 1, 0, &label, style);
+    let x = usize::from(canvas.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
+    let x = canvas.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
+    canvas.text(x + 1, 0, &label, style);
 }
 
-/// A figure in one row, where large signs have no room; it ends there.
-fn plain(pen: &mut Pen<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
+/// A right-aligned figure in one row, if large digits do not fit.
+fn plain(canvas: &mut Canvas<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
     let signs = figure.in_a_row(theme);
     let x = from + end.saturating_sub(width(&signs) as u16);
-    pen.text(x, y, &signs, figure.style.patch(theme.strong()));
+    canvas.text(x, y, &signs, figure.style.patch(theme.strong()));
 }
 
-fn centred(pen: &mut Pen<'_>, y: u16, told: &str, style: Style) {
-    let x = usize::from(pen.width()).saturating_sub(width(told)) / 2;
-    pen.text(x as u16, y, told, style);
+fn centred(canvas: &mut Canvas<'_>, y: u16, text: &str, style: Style) {
+    let x = usize::from(canvas.width()).saturating_sub(width(text)) / 2;
+    canvas.text(x as u16, y, text, style);
 }

@@ -1,4 +1,4 @@
-//! One sale in full: where it stands, what became of its buyers, and what was left over time.
+//! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
     style::Style,
@@ -10,59 +10,59 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::{Millis, UserId};
 
-use super::{Scene, chrome, overview::funnel_line, sales::window};
+use super::{Scene, layout, overview::funnel_line, sales::window};
 use crate::{
     text::{self, details, figures, sale as words},
-    widgets::{Curve, Pen, curve, right, width},
+    widgets::{Canvas, Curve, curve, right, width},
 };
 
-/// Rows of the figures: a rule, the name, the way of the orders, what became of them, six lines.
+/// Rows of the figures: a rule, the name, the funnel, order states, six lines.
 const FIGURES: u16 = 10;
-/// Below this width funnel and figures stand as close as they can; what each of them takes.
+/// Below this width funnel and figures are packed; the width of each.
 const NARROW: u16 = 72;
 const FUNNEL: u16 = 32;
 const FACT: u16 = 11;
-/// Who ordered more than once, where there is room.
+/// Users with several orders, if there is room.
 const AGAIN: u16 = 1;
-/// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
+/// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
 const CURVE: (u16, u16) = (5, 10);
-/// Rows of the list above: its heading, a blank, its head; and the sales below that it keeps before the curve.
+/// Rows of the list above: heading, blank, column headings; and the sales it keeps before the curve gets space.
 const LIST: u16 = 3;
 const SALES: u16 = 4;
 
-/// Rows that the detail takes of a view of `height` beside so many sales; `None` where there is no room for one.
+/// Rows of the detail in a view of `height` beside this many sales; `None` if it does not fit.
 pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
     let sales = (sales.min(usize::from(SALES)) as u16).max(1);
     let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
     let again = spare.min(AGAIN);
     let spare = spare - again;
-    // Beyond what each needs they share.
+    // Surplus rows are shared.
     let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
     Some(FIGURES + again + curve)
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let w = pen.width();
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    counted(pen, scene, sale);
+    let w = canvas.width();
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    counted(canvas, scene, sale);
     let name = text::sale_name(sale.voucher_id, &sale.title);
-    let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
-    let (word, style) = chrome::phase(theme, sale.phase);
-    pen.text(x + 2, 1, &word, style);
-    way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
-    became(&mut pen.part(1, 3, w.saturating_sub(2), 1), scene, sale);
+    let x = canvas.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
+    let (word, style) = layout::phase(theme, sale.phase);
+    canvas.text(x + 2, 1, &word, style);
+    way(&mut canvas.part(1, 2, w.saturating_sub(2), 1), scene, sale);
+    became(&mut canvas.part(1, 3, w.saturating_sub(2), 1), scene, sale);
     let half = match w {
         ..NARROW => FUNNEL,
         NARROW..100 => 38,
         100.. => 52,
     };
-    let (h, mut top) = (pen.height(), 3);
+    let (h, mut top) = (canvas.height(), 3);
     if h >= FIGURES + AGAIN {
-        again(&mut pen.part(1, 4, w.saturating_sub(2), 1), scene, sale);
+        again(&mut canvas.part(1, 4, w.saturating_sub(2), 1), scene, sale);
         top += AGAIN;
     }
-    let mut left = pen.part(0, top, half, FIGURES);
+    let mut left = canvas.part(0, top, half, FIGURES);
     for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
         funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
     }
@@ -76,12 +76,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (details::WINDOW, window(scene, sale)),
     ];
     let left_of = half + if w < NARROW { 1 } else { 2 };
-    let mut beside = pen.part(left_of, top, w.saturating_sub(left_of), FIGURES);
+    let mut beside = canvas.part(left_of, top, w.saturating_sub(left_of), FIGURES);
     let at = beside.width().saturating_sub(FACT + 1).min(16);
     let room = beside.width().saturating_sub(at);
     for (row, (label, fact)) in facts.iter().enumerate() {
         beside.text(1, row as u16 + 1, label, theme.soft());
-        // Below the figures where it is no wider than they are.
+        // Below the figures if it is no wider than they are.
         let cells = usize::from(FACT);
         let fact =
             if width(fact) <= cells { right(fact, cells, "") } else { scene.fit(fact, room) };
@@ -89,12 +89,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     }
     let under = FIGURES + AGAIN;
     if h > under {
-        stock(&mut pen.part(1, under, w.saturating_sub(2), h - under), scene, sale);
+        stock(&mut canvas.part(1, under, w.saturating_sub(2), h - under), scene, sale);
     }
 }
 
-/// From the request to the row in SQL, each step with its share of the one before, where all of these have room.
-fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+/// From the request to the row in SQL, each step with its share of the previous one, if all fit.
+fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
     let steps = [
@@ -103,91 +103,92 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (words::PERSISTED, Some(sale.persisted), sale.admitted),
     ];
     let line = |shares: bool| {
-        let mut told = Vec::new();
+        let mut spans = Vec::new();
         for (label, count, of) in steps {
-            let arrow = if told.is_empty() { "" } else { " → " };
-            told.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
+            let arrow = if spans.is_empty() { "" } else { " → " };
+            spans.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
             let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
-            told.push(Span::styled(figure, theme.strong()));
-            // Of nothing there is no share.
+            spans.push(Span::styled(figure, theme.strong()));
+            // No share of zero.
             if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
-                told.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
+                spans.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
             }
         }
-        Line::from(told)
+        Line::from(spans)
     };
     let whole = line(true);
-    let fits = whole.width() <= usize::from(pen.width());
-    pen.line(0, 0, &if fits { whole } else { line(false) });
+    let fits = whole.width() <= usize::from(canvas.width());
+    canvas.line(0, 0, &if fits { whole } else { line(false) });
 }
 
-/// What became of the orders in SQL, counted for this sale only, and the key that shows who bought.
-fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+/// Order states in SQL, counted for this sale only, and the key that opens its orders.
+fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let mut x = pen.text(0, 0, &words::ORDERS, theme.soft()) + 1;
+    let mut x = canvas.text(0, 0, &words::ORDERS, theme.soft()) + 1;
     match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
             for (label, figure) in words::became(&counts) {
-                x = pen.text(x + 1, 0, label, theme.soft()) + 1;
-                x = pen.text(x, 0, &figure, theme.strong()) + 1;
+                x = canvas.text(x + 1, 0, label, theme.soft()) + 1;
+                x = canvas.text(x, 0, &figure, theme.strong()) + 1;
             }
         }
-        None if scene.snapshot.sql.up => x = pen.text(x + 1, 0, &text::READING, theme.soft()),
-        Some(None) | None => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
+        None if scene.snapshot.sql.up => x = canvas.text(x + 1, 0, &text::READING, theme.soft()),
+        Some(None) | None => x = canvas.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
     }
     let hint = words::shows_orders();
-    if x + 2 + width(&hint) as u16 <= pen.width() {
-        pen.line_right(0, &Line::styled(hint, theme.soft()));
+    if x + 2 + width(&hint) as u16 <= canvas.width() {
+        canvas.line_right(0, &Line::styled(hint, theme.soft()));
     }
 }
 
-/// How old is what was counted, which what stands beside it is not. Always there, since it would come and go with each
-/// count; on the rule it takes the place of no word.
-fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+/// The age of the counts, which differs from the rest of the figures. Always shown, as it would flicker otherwise; on
+/// the rule it covers no text.
+fn counted(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
     if let Some(known) = known {
-        let told = format!(" {} ", words::counted(scene.now.since(known.taken)));
-        let x = pen.width().saturating_sub(width(&told) as u16 + 2);
-        pen.text(x, 0, &told, scene.theme.soft());
+        let text = format!(" {} ", words::counted(scene.now.since(known.taken)));
+        let x = canvas.width().saturating_sub(width(&text) as u16 + 2);
+        canvas.text(x, 0, &text, scene.theme.soft());
     }
 }
 
-/// What SQL said of the orders of that sale, if it was asked.
+/// The SQL counts of that sale, if they were read.
 fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
     scene.snapshot.sale_orders.as_ref().filter(|it| it.voucher == sale.voucher_id)
 }
 
-/// Who has the most orders, beyond one.
-fn again(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
-    let x = pen.text(0, 0, &words::REPEAT_BUYERS, scene.theme.soft()) + 2;
+/// Users with more than one order.
+fn again(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let x = canvas.text(0, 0, &words::REPEAT_BUYERS, scene.theme.soft()) + 2;
     let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_ref());
     let users = |known: &Vec<(UserId, u64)>| {
         words::repeat_buyers(known.iter().map(|(user, n)| (scene.users.number(*user), *n)))
     };
-    let told = known.map_or_else(|| text::UNKNOWN.to_string(), users);
+    let text = known.map_or_else(|| text::UNKNOWN.to_string(), users);
     let hint = words::shows_users();
-    let end = x + width(&told) as u16 + 2 + width(&hint) as u16;
-    if known.is_some_and(|known| !known.is_empty()) && end <= pen.width() {
-        pen.line_right(0, &Line::styled(hint, scene.theme.soft()));
+    let end = x + width(&text) as u16 + 2 + width(&hint) as u16;
+    if known.is_some_and(|known| !known.is_empty()) && end <= canvas.width() {
+        canvas.line_right(0, &Line::styled(hint, scene.theme.soft()));
     }
-    pen.text(x, 0, &scene.fit(&told, pen.width().saturating_sub(x)), Style::new());
+    canvas.text(x, 0, &scene.fit(&text, canvas.width().saturating_sub(x)), Style::new());
 }
 
-/// What was left since this node saw the sale first, up to the picture.
-fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+/// The stock since this node first saw the sale, up to the snapshot.
+fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
-    pen.text(0, 1, &words::STOCK, theme.heading());
+    let (w, h) = (canvas.width(), canvas.height());
+    canvas.text(0, 1, &words::STOCK, theme.heading());
     let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
-        pen.text(0, 2, &words::NO_CURVE, theme.soft());
+        canvas.text(0, 2, &words::NO_CURVE, theme.soft());
         return;
     };
     let until = scene.snapshot.taken;
     let first = points.first().map_or(until, |(at, _)| *at);
-    // A curve of no time at all would be a wall.
+    // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
-    pen.line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
+    canvas
+        .line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
     let scale = figures::compact(sale.initial as f64);
     let margin = 6;
     let rows = h.saturating_sub(3);
@@ -196,23 +197,23 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
             0 => (scale.as_str(), theme.glyphs.tick),
             _ => ("", theme.glyphs.axis),
         };
-        pen.text(0, 2 + row, &right(label, 4, ""), theme.soft());
-        pen.text(5, 2 + row, edge, theme.soft());
+        canvas.text(0, 2 + row, &right(label, 4, ""), theme.soft());
+        canvas.text(5, 2 + row, edge, theme.soft());
     }
     let shown = Curve { points, span: (from, until), top: sale.initial };
-    curve(&mut pen.part(margin, 2, w.saturating_sub(margin), rows), theme, &shown);
+    curve(&mut canvas.part(margin, 2, w.saturating_sub(margin), rows), theme, &shown);
     let at = |at: Millis| at.time_of_day(scene.zone);
     let [first, last] = [at(from), at(until)];
-    pen.text(0, 2 + rows, &right("0", 4, ""), theme.soft());
-    let x = pen.text(5, 2 + rows, theme.glyphs.corner, theme.soft());
-    let x = pen.text(x + 1, 2 + rows, &first, theme.soft()) + 1;
+    canvas.text(0, 2 + rows, &right("0", 4, ""), theme.soft());
+    let x = canvas.text(5, 2 + rows, theme.glyphs.corner, theme.soft());
+    let x = canvas.text(x + 1, 2 + rows, &first, theme.soft()) + 1;
     let end = w.saturating_sub(width(&last) as u16);
     let rule = theme.glyphs.rule.repeat(usize::from(end.saturating_sub(x + 1)));
-    pen.text(x, 2 + rows, &rule, theme.soft());
-    pen.text(end, 2 + rows, &last, theme.soft());
+    canvas.text(x, 2 + rows, &rule, theme.soft());
+    canvas.text(end, 2 + rows, &last, theme.soft());
 }
 
-/// Milliseconds that a curve spans at least.
+/// Minimum span of a curve in milliseconds.
 const LEAST_MS: i64 = 10_000;
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Sales: every sale in a row, the chosen one in detail.
+//! Sales: a table of all sales, and the detail of the chosen one.
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::telemetry::snapshot::SaleLine;
 
 use seckill_model::message::Label;
 
-use super::{SalesState, Scene, Source, alone, chrome, sale_detail};
+use super::{SalesState, Scene, Source, alone, layout, sale_detail};
 use crate::{
     text::{self, columns, figures},
-    widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Value, bar, table, wrap},
 };
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut SalesState) {
     let theme = scene.theme;
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let rows = state.rows(scene.snapshot);
     let filter = state.filter.value();
-    pen.line(
+    canvas.line(
         1,
         0,
         &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
@@ -27,32 +27,32 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
     };
-    let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
+    let mut head = canvas.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() && !pen.is_noting() {
+    if rows.is_empty() && !canvas.is_noting() {
         let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, 2 + row as u16, line, theme.soft());
+            canvas.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }
     let cursor = state.cursor(&rows);
-    // Also of a sale that was chosen on the Overview and that the filter hides.
+    // Also a sale that was chosen on the Overview and that the filter hides.
     let pointed = state.pointed().filter(|_| state.detail);
     let chosen = pointed.and_then(|voucher| scene.snapshot.sale(voucher));
     let beside = sale_detail::rows(h, rows.len());
     if let (Some(sale), None) = (chosen, beside) {
-        return sale_detail::draw(&mut alone(pen, &mut state.scroll), scene, sale);
+        return sale_detail::draw(&mut alone(canvas, &mut state.scroll), scene, sale);
     }
     let below = beside.filter(|_| chosen.is_some()).unwrap_or(0);
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);
-    if pen.is_noting() {
-        // A bar is drawn and not told: its figures stand beside it.
+    if canvas.is_noting() {
+        // The bar has no text: its figures are beside it.
         layout.retain(|column| column.title != columns::STOCK);
     }
     table(
-        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
         theme,
         &layout,
         (rows.len(), cursor),
@@ -60,11 +60,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         |row, columns| cells(scene, rows[row], columns),
     );
     if let Some(sale) = chosen {
-        sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
+        sale_detail::draw(&mut canvas.part(0, h - below, w, below), scene, sale);
     }
 }
 
-/// Columns for a width; the title takes what the others leave.
+/// Columns for a width; the title takes the rest.
 fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
     let widest = rows.iter().map(|sale| sale.voucher_id.0).max().unwrap_or(0);
@@ -77,12 +77,12 @@ fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     if width >= 100 {
         all.push(column(columns::STOCK, 12, false));
     }
-    // As wide as the largest sale needs: no figure grows beyond that.
+    // As wide as the largest sale needs, so that it stays constant.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
     let figure =
         |title: Label| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
-    let untold = rows.iter().filter(|sale| sale.stock.is_none());
-    let left = untold.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
+    let unknown = rows.iter().filter(|sale| sale.stock.is_none());
+    let left = unknown.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
     let left = figure(columns::LEFT).max(left.unwrap_or(0));
     all.push(column(columns::LEFT, left, true));
     all.push(column(columns::OF, figure(columns::OF), true));
@@ -101,7 +101,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     let cell = |column: &Column| match column.title {
         columns::ID => Cell::new(format!("#{}", sale.voucher_id), theme.soft()),
         columns::TITLE => Cell::plain(sale.title.clone()),
-        columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1)
+        columns::PHASE => Cell::new(text::phase(sale.phase), layout::phase(theme, sale.phase).1)
             .exactly(Value::word(&sale.phase)),
         columns::STOCK => {
             let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
@@ -125,7 +125,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     layout.iter().map(cell).collect()
 }
 
-/// The same as ISO 8601 has it; two dots where it is open.
+/// The same in ISO 8601; two dots for an open end.
 fn interval(sale: &SaleLine) -> Value {
     if (sale.begin, sale.end) == (None, None) {
         return Value::Nothing;

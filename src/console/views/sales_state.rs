@@ -1,5 +1,5 @@
-//! Where the person is among the sales: which one was chosen, and which row of the table has the cursor. Both follow
-//! the voucher, never the row. It draws nothing and sends nothing.
+//! State of the sales: the chosen sale, and the row of the table under the cursor. Both follow the voucher, not the
+//! row.
 
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
 use seckill_model::VoucherId;
@@ -7,7 +7,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted, any_holds, sort},
+    columns::{Facet, Rank, Wanted, any_holds, sort},
 };
 use crate::{
     text::{self, columns, figures},
@@ -58,13 +58,13 @@ pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
 
 #[derive(Debug, Default)]
 pub(crate) struct SalesState {
-    /// The sale that a person chose: header and Overview speak of it, and the stage where none sells.
+    /// The chosen sale: header and Overview show it, and so does the presenter layout if no sale is active.
     pub(crate) chosen: Option<VoucherId>,
-    /// The sale under the cursor of the table, which a filter or a lost row moves as well: that chooses nothing.
+    /// The sale under the cursor of the table. Filters and vanished rows move it as well, which chooses nothing.
     pointed: Option<VoucherId>,
-    /// A sale that was created just now and is not in a picture yet.
+    /// A sale created just now that is not in a snapshot yet.
     awaited: Option<VoucherId>,
-    /// Row of the cursor, for when its sale is gone.
+    /// Row of the cursor, in case its sale vanishes.
     row: usize,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
@@ -72,7 +72,7 @@ pub(crate) struct SalesState {
 }
 
 impl SalesState {
-    /// The sales that the filter lets through, in the order that was asked for.
+    /// The sales that match the filter, in the requested order.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a SaleLine> {
         let wanted = Wanted::new(self.filter.value());
         let facets = facets();
@@ -86,22 +86,22 @@ impl SalesState {
         rows.iter().position(|sale| Some(sale.voucher_id) == self.pointed)
     }
 
-    /// The sale under the cursor of the table; one that the filter hides may have it still.
+    /// The sale under the cursor of the table, even if the filter hides it.
     pub(crate) fn pointed(&self) -> Option<VoucherId> {
         self.pointed
     }
 
-    /// A person meant this one.
+    /// Chooses a sale on behalf of the user.
     pub(crate) fn choose(&mut self, voucher: VoucherId) {
         (self.chosen, self.pointed) = (Some(voucher), Some(voucher));
     }
 
-    /// The cursor goes to that sale.
+    /// Moves the cursor to that sale.
     pub(crate) fn point_at(&mut self, voucher: VoucherId) {
         self.pointed = Some(voucher);
     }
 
-    /// A person meant the sale in that row of the table.
+    /// Chooses the sale in that row of the table.
     pub(crate) fn choose_row(&mut self, snapshot: &Snapshot, row: usize) {
         if let Some(voucher) = self.rows(snapshot).get(row).map(|sale| sale.voucher_id) {
             self.choose(voucher);
@@ -109,7 +109,7 @@ impl SalesState {
         }
     }
 
-    /// All sales in the table, the cursor on this one; gives back what that takes the place of.
+    /// Clears the filter and moves the cursor to this sale; returns both previous values.
     pub(crate) fn set_aside(&mut self, sale: Option<VoucherId>) -> (Input, Option<VoucherId>) {
         (std::mem::take(&mut self.filter), std::mem::replace(&mut self.pointed, sale))
     }
@@ -118,18 +118,18 @@ impl SalesState {
         (self.filter, self.pointed) = kept;
     }
 
-    /// Nothing is chosen any more.
+    /// Clears the choice.
     pub(crate) fn let_go(&mut self) {
         (self.chosen, self.pointed) = (None, None);
     }
 
-    /// Chooses this sale as soon as a picture holds it.
+    /// Chooses this sale as soon as a snapshot contains it.
     pub(crate) fn await_sale(&mut self, voucher: VoucherId) {
         self.awaited = Some(voucher);
     }
 
-    /// Keeps choice and cursor true; names the sale that either had when it is gone. One that the filter hides keeps
-    /// both: the Overview shows it.
+    /// Revalidates choice and cursor; returns the sale that vanished from under either. A sale that the filter hides
+    /// keeps both: the Overview shows it.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Option<VoucherId> {
         if let Some(awaited) = self.awaited.take_if(|id| snapshot.sale(*id).is_some()) {
             self.choose(awaited);
@@ -145,7 +145,7 @@ impl SalesState {
         gone.or(lost)
     }
 
-    /// Under another filter the cursor stays on its sale, or goes to the one that took its row.
+    /// After a filter change the cursor stays on its sale, or moves to the one that took its row.
     pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
         let rows = self.rows(snapshot);
         let row = self.cursor(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
@@ -155,7 +155,7 @@ impl SalesState {
         }
     }
 
-    /// The table has a cursor, where it has rows.
+    /// Puts a cursor in the table, if it has rows.
     pub(crate) fn point_at_one(&mut self, snapshot: &Snapshot) {
         self.settle(snapshot);
         if self.pointed.is_none() {
@@ -164,8 +164,8 @@ impl SalesState {
         }
     }
 
-    /// Moves the cursor and chooses there; says whether it moved. In the Overview, where only the choice is seen, the
-    /// first step goes to the first one.
+    /// Moves the cursor and chooses its sale; returns whether it moved. In the Overview, which shows only the choice,
+    /// the first step chooses the first sale.
     pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step, overview: bool) -> bool {
         let (rows, from) = if overview {
             (snapshot.sales.iter().collect(), self.chosen)

@@ -1,4 +1,4 @@
-//! Stream: the group and who reads it, and the entries as they come.
+//! Stream: the consumer group, its consumers, and entries as they arrive.
 
 use std::cmp::Ordering;
 
@@ -14,8 +14,8 @@ use seckill_model::EntryId;
 
 use super::{
     Scene, Source, StreamState, alone, detail_line,
-    hands::Hands,
-    is_stale, stream_block,
+    entry_holder::EntryHolder,
+    is_stale, stream_panel,
     stream_state::{Pane, total},
 };
 use crate::{
@@ -23,44 +23,49 @@ use crate::{
         self, figures,
         stream::{self as words, columns, labels},
     },
-    widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
+    widgets::{self, Canvas, Cell, Column, Scroll, Value, table, wrap},
 };
 
 /// Rows of the detail: a rule and seven lines.
 const DETAIL: u16 = 8;
-/// Rows of the figures where there is room for all of them.
+/// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
-/// The window is read with every picture; one that is older than this could not be read.
+/// The window is read with every snapshot; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
-    let (w, h) = (pen.width(), pen.height());
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut StreamState,
+    frozen: bool,
+) {
+    let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.entries;
-    head(pen, scene, state, frozen);
+    head(canvas, scene, state, frozen);
     let Some(whole) = total(&page.partitions, state.view().partition) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
         let said = if read { text::READING } else { words::UNREAD };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
+        canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
     let open = state.detail && state.pane == Pane::Entries;
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
-        return detail(&mut alone(pen, &mut state.scroll), scene, line);
+        return detail(&mut alone(canvas, &mut state.scroll), scene, line);
     }
-    // A detail in a low window takes the place of what stands above.
+    // In a low window the detail replaces what is above it.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
     if brief {
         let line = brief_line(scene, state, &whole);
-        pen.line(1, y, &line);
+        canvas.line(1, y, &line);
         y += 1;
     } else {
-        figures(&mut pen.part(0, y, w, FIGURES), scene, state, &whole);
+        figures(&mut canvas.part(0, y, w, FIGURES), scene, state, &whole);
         y += FIGURES + 1;
     }
-    // Written down is the table that has the keys.
-    if state.pane == Pane::Consumers || !(brief || pen.is_noting()) {
+    // An export contains the table that has the focus.
+    if state.pane == Pane::Consumers || !(brief || canvas.is_noting()) {
         let whole_rest = brief || h < 14;
         let rest = h.saturating_sub(y);
         let wanted = page.consumers.len().max(1) as u16 + 1;
@@ -69,22 +74,22 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
             Pane::Consumers => wanted.min(rest * 2 / 3),
             Pane::Entries => wanted.min(if h >= 26 { 6 } else { 4 }),
         };
-        consumers(&mut pen.part(0, y, w, rows), scene, state);
+        consumers(&mut canvas.part(0, y, w, rows), scene, state);
         y += rows + 1;
     }
     if y + 2 > h {
         return;
     }
-    // The table keeps its head and a few rows.
+    // The table keeps its headings and a few rows.
     let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
-    entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
+    entries(&mut canvas.part(0, y, w, h.saturating_sub(y + below)), scene, state);
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - below, w, below), scene, line);
+        detail(&mut canvas.part(0, h - below, w, below), scene, line);
     }
 }
 
-/// The heading, which partition, and whether the list follows.
-fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
+/// The heading: partition, and whether the list follows.
+fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let mut heading = scene.heading(words::HEADING.read(), &[Source::Redis]);
@@ -93,13 +98,13 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
     if page.partitions.len() > 1 {
-        let told = match state.view().partition {
+        let text = match state.view().partition {
             Some(number) => words::partition(number, page.partitions.len()),
             None => words::ALL.read().to_owned(),
         };
-        heading.push_span(Span::raw(format!("  {told}")));
+        heading.push_span(Span::raw(format!("  {text}")));
     }
-    pen.line(1, 0, &heading);
+    canvas.line(1, 0, &heading);
     let mut spans = Vec::new();
     let filter = state.filter.value();
     if !filter.is_empty() {
@@ -109,7 +114,7 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
     if state.is_waiting() && !state.follows() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
     } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
-        // Nothing comes now that could be followed; the badge or the heading says why.
+        // Nothing arrives that could be followed; the badge or the heading says why.
     } else if state.follows() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
         spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
@@ -118,25 +123,25 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
         spans.push(Span::styled(words::held(&at), theme.warn()));
     }
-    let width = pen.width().saturating_sub(2);
-    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+    let width = canvas.width().saturating_sub(2);
+    canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
-/// The figures that matter most, in one line, each in a field of its own.
+/// The most important figures in one line, at constant positions.
 fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
-    let (lag, told) = lag(scene, state, whole, BRIEF);
+    let (lag, text) = lag(scene, state, whole, BRIEF);
     spans.extend(lag);
     spans.push(Span::styled(format!("  {} ", labels::PENDING.read()), soft));
     spans.push(Span::raw(field(whole.pending, BRIEF)));
     spans.push(Span::styled(format!("  {} ", labels::LENGTH.read()), soft));
     spans.push(Span::raw(field(whole.length, BRIEF)));
-    spans.extend(told);
+    spans.extend(text);
     Line::from(spans)
 }
 
-/// Cells of a figure that others stand behind; of one in a single line.
+/// Cells of a figure that others follow, in the full and the one-line layout.
 const FIELD: usize = 9;
 const BRIEF: usize = 7;
 
@@ -144,7 +149,7 @@ fn field(count: u64, cells: usize) -> String {
     widgets::left(&figures::within(count, cells), cells, "")
 }
 
-/// The lag and where it goes, and how soon it is worked off.
+/// The lag with its trend and drain time.
 fn lag(
     scene: &Scene<'_>,
     state: &StreamState,
@@ -161,20 +166,20 @@ fn lag(
         return in_field(text::UNKNOWN.read(), theme.warn());
     };
     let flow = state.flow().unwrap_or(scene.lag);
-    let (glyph, style) = stream_block::arrow(theme, flow, lag);
-    let told = match flow.trend().filter(|_| lag > 0) {
+    let (glyph, style) = stream_panel::arrow(theme, flow, lag);
+    let text = match flow.trend().filter(|_| lag > 0) {
         Some(Ordering::Greater) => Some(words::grows(flow.growth())),
         _ => flow.drains_in().map(text::drains_in),
     };
     let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
-    (spans, told.map(|told| Span::styled(format!("  {told}"), theme.soft())))
+    (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft())))
 }
 
-/// Cells of an entry's id, so that what stands behind stays there.
+/// Cells of an entry's ID, so that nothing behind it moves.
 const ID: usize = 16;
 
-/// Two columns: what stands in the stream, and how far its group is.
-fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
+/// Two columns: the content of the stream, and the progress of its group.
+fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
     let soft = |text: String| Span::styled(text, theme.soft());
@@ -203,39 +208,39 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     ];
     let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
     let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
-    pending.extend(oldest.map(|told| soft(format!("  {told}"))));
+    pending.extend(oldest.map(|shown| soft(format!("  {shown}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
-        // A group that was made at the start and read nothing.
+        // The group was created at the start and has read nothing.
         Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
         at => id(at),
     };
-    // Redis stops counting at a hole in the stream, and goes on once the group is at its end.
+    // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
     let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
     let read = match read {
         Some(read) => words::read_of(&figures::within(read, 9), whole.added),
         None => words::not_counted(whole.added),
     };
-    let (lag, told) = lag(scene, state, whole, FIELD);
+    let (lag, shown) = lag(scene, state, whole, FIELD);
     let right = [
-        (labels::LAG, lag.into_iter().chain(told).collect()),
+        (labels::LAG, lag.into_iter().chain(shown).collect()),
         (labels::PENDING, pending),
         (labels::DELIVERED, delivered),
         (labels::READ, vec![Span::raw(read)]),
     ];
-    let w = pen.width();
+    let w = canvas.width();
     let middle = if w >= 100 { w / 2 } else { 41 };
     for (x, room, label, rows) in
         [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
     {
         for (y, (name, value)) in rows.into_iter().enumerate() {
-            let mut line = pen.part(x, y as u16, room, 1);
+            let mut line = canvas.part(x, y as u16, room, 1);
             line.text(0, 0, name.read(), theme.soft());
             line.line(label, 0, &Line::from(value));
         }
     }
 }
 
-fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
@@ -251,27 +256,27 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
         column(columns::PENDING, 9, true),
         column(columns::IDLE, 8, true),
     ]);
-    if all.is_empty() && !pen.is_noting() {
-        pen.text(1, 0, columns::CONSUMER.read(), theme.heading());
-        pen.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
+    if all.is_empty() && !canvas.is_noting() {
+        canvas.text(1, 0, columns::CONSUMER.read(), theme.heading());
+        canvas.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
         return;
     }
     let focused = state.pane == Pane::Consumers;
     let cursor = state.consumer_position(all).filter(|_| focused);
-    let room = usize::from(pen.height().saturating_sub(1));
-    // What does not fit is told, and stands there in full once this list takes the keys.
+    let room = usize::from(canvas.height().saturating_sub(1));
+    // Abbreviated here; shown in full once this list has the focus.
     let more = (!focused && all.len() > room && room > 1).then(|| all.len() + 1 - room);
     let rows = all.len() - more.unwrap_or(0);
-    let (w, h) = (pen.width(), pen.height());
+    let (w, h) = (canvas.width(), canvas.height());
     let height = if more.is_some() { h - 1 } else { h };
     let mut at_rest = Scroll::default();
     let scroll = if focused { &mut state.consumers } else { &mut at_rest };
-    table(&mut pen.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
+    table(&mut canvas.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
         let cells = all.get(row).map(|it| consumer_cells(scene, it, partitioned));
         scene.last_known(cells.unwrap_or_default())
     });
     if let Some(more) = more {
-        pen.text(1, h - 1, &words::more_consumers(more), theme.soft());
+        canvas.text(1, h - 1, &words::more_consumers(more), theme.soft());
     }
 }
 
@@ -297,7 +302,7 @@ fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer, partitioned: bool) -> V
     cells
 }
 
-/// What stands in a column of the entries.
+/// A cell of the entries table.
 #[derive(Clone, Copy)]
 enum Col {
     Entry,
@@ -308,7 +313,7 @@ enum Col {
     State,
 }
 
-/// Ids of several partitions name theirs, which takes room.
+/// IDs of several partitions include the partition, which takes space.
 fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
     let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
     let time = if width >= 72 { 12 } else { 8 };
@@ -327,15 +332,15 @@ fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
         .collect()
 }
 
-fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
-    let w = pen.width();
+    let w = canvas.width();
     let rows = state.rows(scene.snapshot);
     let known = scene.snapshot.entries.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && pen.is_noting()) {
+    if rows.is_empty() && !(known && canvas.is_noting()) {
         let said = nothing(&scene.snapshot.entries, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            pen.text(1, row as u16, line, theme.soft());
+            canvas.text(1, row as u16, line, theme.soft());
         }
         return;
     }
@@ -344,9 +349,9 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
     let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.follows()));
     let mut scroll = std::mem::take(&mut state.scroll);
-    let visible = usize::from(pen.height().saturating_sub(1));
+    let visible = usize::from(canvas.height().saturating_sub(1));
     scroll.follow(at, rows.len(), visible);
-    table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
+    table(canvas, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
         let Some(line) = rows.get(row) else { return Vec::new() };
         let cell = |(col, column): (&Col, &Column)| cell(scene, line, *col, column.width);
         scene.last_known(cols.iter().zip(measured).map(cell).collect())
@@ -385,22 +390,22 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
     }
 }
 
-/// In whose hands it is; a fault of its fields matters more.
+/// Its holder; an invalid entry shows its error instead.
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
-    let hands = Hands::of(line);
+    let hands = EntryHolder::of(line);
     let word = hands.word();
     match (hands, &line.fault) {
-        (Hands::Letters | Hands::LettersOrNot, _) | (Hands::Unknown, None) => {
+        (EntryHolder::Letters | EntryHolder::LettersOrNot, _) | (EntryHolder::Unknown, None) => {
             Cell::new(word, theme.warn())
         }
-        (Hands::Done, _) => Cell::new(word, theme.soft()),
+        (EntryHolder::Done, _) => Cell::new(word, theme.soft()),
         (_, Some(fault)) => {
             let fault = text::order_fault(fault);
             Cell::new(scene.users.within(&fault, line.user), theme.warn())
         }
-        (Hands::Waiting, None) => Cell::new(word, theme.accent()),
-        (Hands::Held { consumer, .. }, None) => {
+        (EntryHolder::Waiting, None) => Cell::new(word, theme.accent()),
+        (EntryHolder::Held { consumer, .. }, None) => {
             let state = match line.holder {
                 Some(NodeState::Alive) => "",
                 Some(state) => words::state(state, true),
@@ -408,13 +413,13 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
             };
             let taken = widgets::width(word) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
-            let told = format!("{word} {} {state}", scene.fit(consumer, room));
+            let text = format!("{word} {} {state}", scene.fit(consumer, room));
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
                 Some(NodeState::Dead) => theme.broken(),
             };
-            Cell::new(told.trim_end(), style)
+            Cell::new(text.trim_end(), style)
         }
     }
 }
@@ -426,10 +431,10 @@ fn time(scene: &Scene<'_>, entry: EntryId) -> String {
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
+fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let theme = scene.theme;
-    let room = pen.width().saturating_sub(18);
-    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let room = canvas.width().saturating_sub(18);
+    canvas.rule(0, theme.glyphs.rule, theme.soft());
     let unknown = || text::UNKNOWN.read().to_owned();
     let added = line.entry.added();
     let added = format!(
@@ -447,15 +452,15 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
-    let hands = Hands::of(line);
+    let hands = EntryHolder::of(line);
     let word = || hands.word().to_owned();
     let (held, style) = match hands {
-        Hands::Letters => (words::in_letters(), theme.warn()),
-        Hands::LettersOrNot => (words::dead_or_not(), theme.warn()),
-        Hands::Done => (word(), theme.good()),
-        Hands::Waiting => (word(), theme.accent()),
-        Hands::Unknown => (word(), theme.warn()),
-        Hands::Held { consumer, idle_ms, deliveries } => {
+        EntryHolder::Letters => (words::in_letters(), theme.warn()),
+        EntryHolder::LettersOrNot => (words::dead_or_not(), theme.warn()),
+        EntryHolder::Done => (word(), theme.good()),
+        EntryHolder::Waiting => (word(), theme.accent()),
+        EntryHolder::Unknown => (word(), theme.warn()),
+        EntryHolder::Held { consumer, idle_ms, deliveries } => {
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
@@ -478,10 +483,10 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         (labels::STATE, held, style),
         (labels::FAULT, fault, faulty),
     ];
-    // In a low window the table tells the first ones.
-    let told = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
-    for (row, (label, value, style)) in rows.into_iter().skip(told).enumerate() {
+    // In a low window the table shows the first ones.
+    let top = rows.len().saturating_sub(usize::from(canvas.height().saturating_sub(1))).min(2);
+    for (row, (label, value, style)) in rows.into_iter().skip(top).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);
-        detail_line(pen, theme, row as u16 + 1, label.read(), &value);
+        detail_line(canvas, theme, row as u16 + 1, label.read(), &value);
     }
 }

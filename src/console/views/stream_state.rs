@@ -1,4 +1,4 @@
-//! Where the person is in the order stream: at its end as entries come, or held somewhere before it.
+//! State of the order stream: following its end, or held at an earlier window.
 
 use seckill_engine::telemetry::{
     Snapshot, StreamView,
@@ -7,10 +7,10 @@ use seckill_engine::telemetry::{
 use seckill_model::EntryId;
 use tui_input::Input;
 
-use super::{Step, facets::Wanted, hands::Hands};
-use crate::{flow::Flow, text::order_fault, widgets::Scroll};
+use super::{Step, columns::Wanted, entry_holder::EntryHolder};
+use crate::{lag_trend::LagTrend, text::order_fault, widgets::Scroll};
 
-/// Which list takes the keys.
+/// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pane {
     #[default]
@@ -18,24 +18,24 @@ pub(crate) enum Pane {
     Consumers,
 }
 
-/// What a movement leads to.
+/// The effect of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     Here,
-    /// A page was asked for already.
+    /// A page is outstanding.
     Waiting,
     Edge {
         top: bool,
     },
-    /// Older entries are to be read, with the cursor on the last of them or on the first.
+    /// Older entries have to be read, with the cursor on the last or first of them.
     Older {
         at_end: bool,
     },
-    /// Those after this window are to be read.
+    /// Entries after this window have to be read.
     Newer,
-    /// The window is to be held, for the person left its end.
+    /// The window has to be held, as the user left its end.
     Hold,
-    /// The newest ones are to be read as they come.
+    /// The newest entries have to be read as they arrive.
     Follow,
 }
 
@@ -43,30 +43,30 @@ pub(crate) enum Moved {
 pub(crate) struct StreamState {
     pub(crate) pane: Pane,
     view: StreamView,
-    /// Borders of the windows after this one; the last is the nearest.
+    /// Boundaries of the windows after this one; the last is the nearest.
     after: Vec<Option<EntryId>>,
-    /// A window that was asked for and has not come, and whether the cursor goes to its end.
+    /// A requested window that has not arrived, and whether the cursor moves to its end.
     awaited: Option<(StreamView, bool)>,
     cursor: Option<EntryId>,
     row: usize,
-    /// Of one name there is one in each partition.
+    /// Names are unique within a partition only.
     consumer: Option<(u16, String)>,
     consumer_row: usize,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
     pub(crate) consumers: Scroll,
     pub(crate) detail: bool,
-    /// That of the partition that is shown alone.
-    flow: Flow,
+    /// The trend of the single partition on the screen.
+    flow: LagTrend,
 }
 
 impl StreamState {
-    /// What is to be read.
+    /// The query for the engine.
     pub(crate) fn view(&self) -> StreamView {
         self.view
     }
 
-    /// New entries move the list as they come.
+    /// The list follows new entries.
     pub(crate) fn follows(&self) -> bool {
         self.view.before.is_none()
     }
@@ -75,12 +75,12 @@ impl StreamState {
         self.awaited.is_some()
     }
 
-    /// The flow of the partition that is shown alone; `None` while all are shown.
-    pub(crate) fn flow(&self) -> Option<&Flow> {
+    /// The trend of the single partition on the screen; `None` while all are shown.
+    pub(crate) fn flow(&self) -> Option<&LagTrend> {
         self.view.partition.map(|_| &self.flow)
     }
 
-    /// The entries that the filter lets through.
+    /// The entries that match the filter.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a EntryLine> {
         let page = &snapshot.entries;
         if page.view.partition != self.view.partition {
@@ -109,7 +109,7 @@ impl StreamState {
         self.consumer_position(all).and_then(|row| all.get(row))
     }
 
-    /// The other list takes the keys.
+    /// Moves the focus to the other list.
     pub(crate) fn switch(&mut self) {
         self.pane = match self.pane {
             Pane::Entries => Pane::Consumers,
@@ -118,7 +118,7 @@ impl StreamState {
         self.detail = false;
     }
 
-    /// Goes to the next partition, or to all of them; `false` where there is only one.
+    /// Selects the next partition, or all of them; `false` if there is only one.
     pub(crate) fn next_partition(&mut self, snapshot: &Snapshot) -> bool {
         let count = snapshot.entries.partitions.len() as u16;
         if count < 2 {
@@ -130,11 +130,11 @@ impl StreamState {
         };
         self.view.partition = partition;
         self.follow();
-        self.flow = Flow::default();
+        self.flow = LagTrend::default();
         true
     }
 
-    /// Keeps choice and window true against a new picture; `true` where another window is to be read.
+    /// Revalidates choice and window against a new snapshot; `true` if another window has to be read.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
         let page = &snapshot.entries;
         let Some(taken) = page.taken else { return false };
@@ -146,7 +146,7 @@ impl StreamState {
             let edge = if at_end { page.lines.last() } else { page.lines.first() };
             self.cursor = edge.map(|line| line.entry);
         }
-        // All of a held window was trimmed meanwhile.
+        // The whole held window was trimmed.
         let empty = page.lines.is_empty() && page.view == self.view;
         let turned = empty && !self.follows() && self.awaited.is_none();
         if turned {
@@ -156,7 +156,7 @@ impl StreamState {
         turned
     }
 
-    /// The cursor stays at the end, or on its entry, or goes to the one that took its row.
+    /// The cursor stays at the end, or on its entry, or moves to the one that took its row.
     pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
         let rows = self.rows(snapshot);
         let last = rows.len().saturating_sub(1);
@@ -214,7 +214,7 @@ impl StreamState {
         }
     }
 
-    /// Holds the window that is shown: what comes from now on does not move it.
+    /// Holds the visible window: new entries no longer move it.
     pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
         let Some(last) = snapshot.entries.lines.last() else { return };
         self.after.push(self.view.before);
@@ -256,12 +256,12 @@ fn holds(line: &EntryLine, wanted: &str) -> bool {
         line.voucher.map(|voucher| format!("#{voucher}")),
         line.fault.as_ref().map(order_fault),
         consumer,
-        Some(Hands::of(line).word().to_owned()),
+        Some(EntryHolder::of(line).word().to_owned()),
     ];
     texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
 }
 
-/// The figures of one partition, or of all together; `None` where nothing is known.
+/// The figures of one partition, or the sum of all; `None` if unknown.
 pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<PartitionLine> {
     let mut shown =
         all.iter().copied().filter(|it| only.is_none_or(|number| number == it.partition));

@@ -1,7 +1,7 @@
-//! Names of the views in one line, with counts of what stands in some of them.
+//! The tab line: names of the views, with counts.
 //!
-//! Where a tab stands follows from the width of the window and from the language: each count has cells of its own,
-//! whether there is something to count or not. Where the line has no room for them they stand on the rule below it.
+//! The position of a tab depends only on the window width and the language: each count has reserved cells. If the line
+//! has no room for counts, they are on the rule below it.
 
 use ratatui::style::Style;
 
@@ -12,7 +12,7 @@ use crate::{
     app::App,
     keymap,
     text::{self, figures},
-    widgets::{Pen, width},
+    widgets::{Canvas, width},
 };
 
 /// How the tabs share a line.
@@ -24,15 +24,15 @@ struct Fit {
     space: u16,
     /// Cells of a count.
     count: usize,
-    /// Sales and locks have theirs as well: they need nobody, what is stuck does.
+    /// Sales and locks have counts as well; they need no attention, unlike stuck entries.
     all: bool,
-    /// Counts stand on the rule below.
+    /// Counts are on the rule below.
     below: bool,
-    /// All views are named; else the one that is shown, and those that tell what is stuck.
+    /// All views are named; otherwise only the current one and those that count stuck entries.
     named: bool,
 }
 
-/// From the widest to what any window takes.
+/// From the widest layout to one that fits any window.
 const FITS: [Fit; 8] = [
     Fit { gap: 3, space: 1, count: 9, all: true, below: false, named: true },
     Fit { gap: 2, space: 1, count: 5, all: true, below: false, named: true },
@@ -48,12 +48,12 @@ struct Tab {
     view: View,
     key: String,
     name: Label,
-    /// Whether there is something to count in it, and how much.
+    /// The count of a view, if it has one.
     count: Option<u64>,
 }
 
 impl Fit {
-    /// What is stuck needs a person.
+    /// Stuck entries need attention.
     fn counts(self, tab: &Tab) -> bool {
         tab.count.is_some() && (self.all || matches!(tab.view, View::Pending | View::Letters))
     }
@@ -69,13 +69,13 @@ impl Fit {
         width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
     }
 
-    fn told(self, count: u64) -> String {
+    fn count_text(self, count: u64) -> String {
         if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) }
     }
 }
 
-/// Draws the line, over a rule where there is one; says which cells lead to which view.
-pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+/// Draws the line, over a rule if there is one; returns the cells of each view.
+pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
     let tabs = View::ALL.map(|view| {
@@ -94,11 +94,11 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
         Tab { view, key: keymap::key_of(view.action()), name, count }
     });
     // One blank before the first tab.
-    let room = usize::from(pen.width()).saturating_sub(1);
+    let room = usize::from(canvas.width()).saturating_sub(1);
     let fits = |fit: &Fit| {
         let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
         let line = cells + usize::from(fit.gap) * (tabs.len() - 1) <= room;
-        line && (!fit.below || pen.height() > 1)
+        line && (!fit.below || canvas.height() > 1)
     };
     let [.., narrowest] = FITS;
     let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
@@ -107,12 +107,12 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
     for tab in tabs {
         let (start, end) = (x, x + fit.cells(&tab, app.view) as u16);
         places.push((start..end, tab.view));
-        x = pen.text(x, 0, &tab.key, theme.key());
+        x = canvas.text(x, 0, &tab.key, theme.key());
         if fit.names(&tab, app.view) {
             let current = app.view == tab.view;
             let style =
                 if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
-            x = pen.text(x + fit.space, 0, &tab.name, style);
+            x = canvas.text(x + fit.space, 0, &tab.name, style);
         }
         if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
             let loud = match tab.view {
@@ -120,11 +120,11 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
                 view => view == View::Letters,
             };
             let style = if loud { theme.warn() } else { theme.soft() };
-            let told = fit.told(count);
+            let text = fit.count_text(count);
             if fit.below {
-                pen.text(start, 1, &format!(" {told} "), style);
+                canvas.text(start, 1, &format!(" {text} "), style);
             } else {
-                pen.text(x + 1, 0, &told, style);
+                canvas.text(x + 1, 0, &text, style);
             }
         }
         x = end + fit.gap;

@@ -1,10 +1,10 @@
-//! A picture for terminals that show ASCII only, or draw other narrow signs too wide. Each sign keeps its cells,
-//! so that nothing moves; what a sign stands for is not known here.
+//! Converts the screen to ASCII, or for terminals that draw some narrow characters too wide. Each character keeps its
+//! cells, so that nothing moves.
 
 use ratatui::buffer::Buffer;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Signs of sentences and names of keys that have a likeness.
+/// Symbols and key names with an ASCII equivalent.
 const ALIKE: [(&str, &str); 13] = [
     ("←", "<"),
     ("→", ">"),
@@ -21,8 +21,8 @@ const ALIKE: [(&str, &str); 13] = [
     ("×", "x"),
 ];
 
-/// Leaves nothing beyond ASCII in a picture. With `wide` letters and wide characters stay, and those signs go that
-/// terminals for them draw in two cells.
+/// Replaces non-ASCII characters. With `wide`, letters and wide characters are kept, and only characters that East
+/// Asian terminals draw in two cells are replaced.
 pub(crate) fn to_ascii(buffer: &mut Buffer, wide: bool) {
     let mut covered = 0;
     for cell in &mut buffer.content {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn wide_characters_stay_where_they_are_spoken() {
-        // The cell behind a wide character is blank, and hidden.
+        // The cell after a wide character is blank and hidden.
         assert_eq!(shown("火①锅—ñ", true), "火 ?锅 -ñ");
     }
 }

@@ -4,8 +4,7 @@ use ratatui::text::Span;
 
 use crate::theme::Theme;
 
-/// A bar of `cells` cells of which `share` (0 to 1) is full; what is left is drawn faintly with
-/// `rest`, or not at all.
+/// A bar of `cells` cells filled to `share` (0 to 1); the rest is drawn faintly with `rest`, if given.
 pub(crate) fn bar(
     theme: Theme,
     share: f64,
@@ -18,7 +17,7 @@ pub(crate) fn bar(
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let steps = glyphs.eighths.len() + 1;
     let mut filled = (share * (cells * steps) as f64).round() as usize;
-    // A little is not nothing, and nearly all is not all.
+    // A small share is not drawn as empty, nor a nearly full one as full.
     if share > 0.0 && filled == 0 && cells > 0 {
         filled = 1;
     }

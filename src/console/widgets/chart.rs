@@ -1,33 +1,33 @@
-//! Rates over time as a braille picture: an area for what was written, a line for what was
-//! admitted, signs on the time axis for what befell. Where nothing could be read there is a gap.
+//! Rates over time as a braille chart: an area for written orders, a line for admitted ones, and event symbols on the
+//! time axis. Unreadable spans are gaps.
 
 use ratatui::style::Style;
 use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
 use super::{
-    Pen,
+    Canvas,
     grid::{Grid, braille},
     right, width,
 };
 use crate::{text::figures, theme::Theme};
 
-/// What a chart shows.
+/// The data of a chart.
 pub(crate) struct Chart<'a> {
     pub(crate) series: &'a Series,
     /// The right edge.
     pub(crate) until: Millis,
     /// Milliseconds from edge to edge.
     pub(crate) window: u64,
-    /// What stands on the time axis; where two share a cell the later one in here is seen.
+    /// Events on the time axis; the last one in a cell is visible.
     pub(crate) signs: Vec<Sign>,
-    /// The moment that is looked at.
+    /// The selected moment.
     pub(crate) cursor: Option<Millis>,
-    /// A time as it stands below the axis, where there is room for a row of them.
+    /// Formats a time below the axis, if there is room.
     pub(crate) clock: &'a dyn Fn(Millis) -> String,
 }
 
-/// A sign on the time axis.
+/// An event symbol on the time axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sign {
     pub(crate) at: Millis,
@@ -35,7 +35,7 @@ pub(crate) struct Sign {
     pub(crate) style: Style,
 }
 
-/// Which times a chart covers, cell by cell.
+/// The time range of each cell of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     /// Milliseconds of a cell.
@@ -45,15 +45,15 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The axis of a chart of that many cells. Cells stand on a grid of fixed times, so a picture that moves on does
-    /// not change its shape.
+    /// The axis of a chart of that many cells. Cells are aligned to fixed times, so that a scrolling chart keeps its
+    /// shape.
     pub(crate) fn new(until: Millis, window: u64, cells: u16, across: u16) -> Self {
         let cell = column_ms(window, usize::from(cells * across)) as i64 * i64::from(across);
         let first = until.0.div_euclid(cell) - i64::from(cells) + 1;
         Self { cell, first, cells }
     }
 
-    /// When a cell begins.
+    /// The start of a cell.
     fn begin(&self, cell: u16) -> Millis {
         Millis((self.first + i64::from(cell)).saturating_mul(self.cell))
     }
@@ -64,7 +64,7 @@ impl Axis {
         (cell < self.cells).then_some(cell)
     }
 
-    /// Begin and end of the cell of a time; of the nearest one where it lies outside.
+    /// Start and end of the cell at a time, or of the nearest cell.
     pub(crate) fn around(&self, at: Millis) -> (Millis, Millis) {
         let cell = (at.0.div_euclid(self.cell) - self.first).clamp(0, i64::from(self.cells) - 1);
         let begin = self.begin(cell as u16);
@@ -74,31 +74,32 @@ impl Axis {
 
 /// Cells of the scale: four for a figure, one blank, one for the axis.
 const SCALE: u16 = 6;
-/// Ticks farther apart than this are not joined: somebody was not looking.
+/// Ticks farther apart than this are not joined: the interval was not sampled.
 const LONGEST_TICK_MS: u64 = 3_000;
 
 /// One column of dots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Dot {
-    /// No tick fell in here.
+    /// No tick in this column.
     Nothing,
-    /// A tick fell in here, and it could not be read.
+    /// A tick that could not be read.
     Outage,
     Value(f64),
 }
 
-/// From this height on times stand below the axis.
+/// From this height on, times are shown below the axis.
 const ROOM_FOR_CLOCK: u16 = 12;
 
-/// Draws scale, axis and both rates; tells which times were drawn where, if there was room.
-pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
-    let clock = pen.height() >= ROOM_FOR_CLOCK;
+/// Draws scale, axis and both rates; returns the axis, if there was room.
+pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
+    let clock = canvas.height() >= ROOM_FOR_CLOCK;
     let below = 1 + u16::from(clock);
-    let (width, height) = (pen.width().saturating_sub(SCALE), pen.height().saturating_sub(below));
+    let (width, height) =
+        (canvas.width().saturating_sub(SCALE), canvas.height().saturating_sub(below));
     if width < 4 || height < 2 {
         return None;
     }
-    // A cell holds two by four dots of braille; in ASCII it is one dot itself.
+    // A cell has two by four braille dots; in ASCII it is a single dot.
     let (across, down) = if theme.glyphs.ascii { (1, 1) } else { (2, 4) };
     let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
@@ -114,7 +115,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
     let wide = column_ms(shown.window, columns);
     let mut written = vec![false; columns];
     join(&persisted, wide, |x, value| {
-        // However little it is beside the scale, it is not nothing.
+        // A small value is not drawn as zero.
         let least = usize::from(value > 0.0);
         area.fill(x, level(value).max(least));
         if let Some(column) = written.get_mut(x) {
@@ -122,14 +123,14 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         }
     });
     let mut line = Grid::new(columns, rows);
-    // Where it stands, without its strokes up and down and without its foot.
+    // The current level, without vertical strokes and without the base.
     let mut level_at = Grid::new(columns, rows);
     let mut last: Option<(usize, usize)> = None;
     join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
-        // A steep rise is one stroke and not two lonely dots.
+        // A steep rise is drawn as one stroke.
         let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
-        // Where nothing is admitted the line would hide the foot of the area.
+        // If nothing is admitted, the line would hide the base of the area.
         let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
         let strokes = (from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y));
         strokes.for_each(|y| line.set(x, y));
@@ -148,12 +149,12 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
             _ => String::new(),
         };
         let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
-        pen.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
-        pen.text(5, row, edge, theme.soft());
+        canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
+        canvas.text(5, row, edge, theme.soft());
         for column in 0..width {
             let below = area.cell(column, height - 1 - row, across, down);
             let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
-            // A stroke hides nothing: what was written in a short burst stands in its cells alone.
+            // A stroke hides nothing: a short burst of writes has these cells to itself.
             let above = match below {
                 1.. if !stands => 0,
                 _ => line.cell(column, height - 1 - row, across, down),
@@ -162,49 +163,49 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
             let style = if cursor == Some(column) { theme.key() } else { style };
             let glyph = match (above, below) {
                 (0, 0) if cursor == Some(column) => {
-                    pen.text(SCALE + column, row, glyphs.axis, theme.key());
+                    canvas.text(SCALE + column, row, glyphs.axis, theme.key());
                     continue;
                 }
                 (0, 0) => continue,
                 (0, _) if glyphs.ascii => '.',
                 _ if glyphs.ascii => '*',
-                // The line stays alone in its cell: mixed with the area it would be a smear.
+                // The line has its cell to itself: mixed with the area it would be unreadable.
                 (0, dots) | (dots, _) => braille(dots),
             };
-            pen.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
+            canvas.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
         }
     }
-    pen.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
-    pen.text(5, height, glyphs.corner, theme.soft());
-    pen.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
+    canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
+    canvas.text(5, height, glyphs.corner, theme.soft());
+    canvas.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
     if let Some(column) = cursor {
-        pen.text(SCALE + column, height, glyphs.foot, theme.key());
+        canvas.text(SCALE + column, height, glyphs.foot, theme.key());
     }
     for sign in &shown.signs {
         if let Some(column) = axis.of(sign.at) {
-            pen.text(SCALE + column, height, sign.glyph, sign.style);
+            canvas.text(SCALE + column, height, sign.glyph, sign.style);
         }
     }
     if clock {
-        clocks(&mut pen.part(SCALE, height + 1, width, 1), theme, shown, axis);
+        clocks(&mut canvas.part(SCALE, height + 1, width, 1), theme, shown, axis);
     }
     Some(axis)
 }
 
 /// Times at the left, in the middle and at the right.
-fn clocks(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
-    let w = pen.width();
+fn clocks(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
+    let w = canvas.width();
     let first = (shown.clock)(axis.begin(0));
     let room = width(&first) as u16;
-    pen.text(0, 0, &first, theme.soft());
+    canvas.text(0, 0, &first, theme.soft());
     if w >= 3 * room + 4 {
         let middle = w / 2;
-        let told = (shown.clock)(axis.begin(middle));
-        pen.text(middle.saturating_sub(room / 2), 0, &told, theme.soft());
+        let text = (shown.clock)(axis.begin(middle));
+        canvas.text(middle.saturating_sub(room / 2), 0, &text, theme.soft());
     }
     if w >= 2 * room + 2 {
-        let told = (shown.clock)(shown.until);
-        pen.text(w.saturating_sub(room), 0, &told, theme.soft());
+        let text = (shown.clock)(shown.until);
+        canvas.text(w.saturating_sub(room), 0, &text, theme.soft());
     }
 }
 
@@ -212,7 +213,7 @@ fn column_ms(window: u64, columns: usize) -> u64 {
     (window / columns.max(1) as u64).max(1)
 }
 
-/// Means per column. Columns stand on the grid of [`Axis`]. One that was not read for half of its ticks is an outage.
+/// Means per column, aligned to [`Axis`]. A column without readings for half of its ticks is an outage.
 fn dots(
     shown: &Chart<'_>,
     axis: Axis,
@@ -239,7 +240,7 @@ fn dots(
         .collect()
 }
 
-/// Hands out a value for each column, also between ticks, but never across an outage.
+/// Interpolates a value for each column between ticks, but never across an outage.
 fn join(dots: &[Dot], column_ms: u64, mut draw: impl FnMut(usize, f64)) {
     let mut before: Option<(usize, f64)> = None;
     for (x, dot) in dots.iter().enumerate() {
@@ -262,7 +263,7 @@ fn join(dots: &[Dot], column_ms: u64, mut draw: impl FnMut(usize, f64)) {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20 … above everything shown: it seldom changes, so the picture rests.
+/// The next of 1, 2, 5, 10, 20 … above the maximum: it seldom changes, so the chart is stable.
 fn scale<'a>(dots: impl Iterator<Item = &'a Dot>) -> f64 {
     let most = dots.fold(0.0_f64, |most, dot| match dot {
         Dot::Value(value) => most.max(*value),
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!(values, [10.0, 15.0, 20.0, 40.0]);
     }
 
-    /// Nobody could read in the middle third; before and behind nothing was sold, which is a zero.
+    /// The middle third is unreadable; before and after it nothing sells, which is zero.
     #[test]
     fn an_outage_is_a_gap_in_every_window_in_braille_and_in_ascii() {
         use ratatui::{buffer::Buffer, layout::Rect};
@@ -355,7 +356,7 @@ mod tests {
             for ascii in [false, true] {
                 let area = Rect::new(0, 0, 66, 12);
                 let mut buffer = Buffer::empty(area);
-                let mut pen = Pen::new(&mut buffer, area);
+                let mut canvas = Canvas::new(&mut buffer, area);
                 let shown = Chart {
                     series: &series,
                     until,
@@ -364,8 +365,8 @@ mod tests {
                     cursor: None,
                     clock,
                 };
-                let axis = chart(&mut pen, Theme::new(Depth::None, ascii), &shown).unwrap();
-                // Right above the axis, where a zero stands.
+                let axis = chart(&mut canvas, Theme::new(Depth::None, ascii), &shown).unwrap();
+                // Directly above the axis, where zero is.
                 let drawn = |at: i64| {
                     let column = SCALE + axis.of(Millis(at)).unwrap();
                     buffer[(column, 12 - 3)].symbol() != " "
@@ -377,7 +378,7 @@ mod tests {
         }
     }
 
-    /// 15,000 a second below a scale of 200k, while nothing is admitted any more.
+    /// 15,000 per second on a scale of 200k, while nothing is admitted any more.
     #[test]
     fn what_is_written_is_seen_where_nothing_is_admitted() {
         use ratatui::{buffer::Buffer, layout::Rect};
@@ -394,19 +395,19 @@ mod tests {
         for (ascii, sign) in [(false, "⣀"), (true, ".")] {
             let area = Rect::new(0, 0, 66, 12);
             let mut buffer = Buffer::empty(area);
-            let mut pen = Pen::new(&mut buffer, area);
+            let mut canvas = Canvas::new(&mut buffer, area);
             let (until, window) = (Millis(59_000), 60_000);
             let shown =
                 Chart { series: &series, until, window, signs: Vec::new(), cursor: None, clock };
             let theme = Theme::new(Depth::True, ascii);
-            let axis = chart(&mut pen, theme, &shown).unwrap();
+            let axis = chart(&mut canvas, theme, &shown).unwrap();
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
             assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2().fg), "{ascii}");
         }
     }
 
-    /// All was admitted and written within one tick.
+    /// Everything is admitted and written within one tick.
     #[test]
     fn a_burst_is_seen_at_every_size() {
         use ratatui::{buffer::Buffer, layout::Rect};
@@ -425,12 +426,12 @@ mod tests {
                 for (width, height) in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
                     let area = Rect::new(0, 0, width, height);
                     let mut buffer = Buffer::empty(area);
-                    let mut pen = Pen::new(&mut buffer, area);
+                    let mut canvas = Canvas::new(&mut buffer, area);
                     let (until, signs) = (Millis(119_000), Vec::new());
                     let shown =
                         Chart { series: &series, until, window, signs, cursor: None, clock };
                     let theme = Theme::new(Depth::True, ascii);
-                    chart(&mut pen, theme, &shown).unwrap();
+                    chart(&mut canvas, theme, &shown).unwrap();
                     let drawn = |style: Style| {
                         let mut cells = buffer.content.iter();
                         cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)

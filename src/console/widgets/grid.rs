@@ -1,4 +1,4 @@
-//! Dots of which braille cells are made.
+//! A grid of dots drawn as braille cells.
 
 /// Dots, counted from the lower left.
 pub(super) struct Grid {
@@ -42,7 +42,7 @@ impl Grid {
     }
 }
 
-/// The character of such bits.
+/// The character of a bit pattern.
 pub(super) fn braille(bits: u8) -> char {
     char::from_u32(0x2800 + u32::from(bits)).unwrap_or(' ')
 }

@@ -1,12 +1,11 @@
-//! The right halves of wide characters. When a narrow character takes the place of a wide one,
-//! some terminals keep its right half; the picture's diff does not see that, since the cell there
-//! was blank before and is blank now.
+//! The right halves of wide characters. When a narrow character replaces a wide one, some terminals keep its right
+//! half; the frame diff does not notice, as that cell was blank before and after.
 
 use ratatui::buffer::{Buffer, CellDiffOption};
 
 use super::width;
 
-/// Cells that were covered by a wide character in the last picture.
+/// Cells covered by a wide character in the last frame.
 #[derive(Debug, Default)]
 pub(crate) struct Halves {
     columns: u16,
@@ -14,7 +13,7 @@ pub(crate) struct Halves {
 }
 
 impl Halves {
-    /// Has each cell written anew that is covered no longer.
+    /// Forces cells that are no longer covered to be rewritten.
     pub(crate) fn settle(&mut self, buffer: &mut Buffer) {
         let covered: Vec<usize> = buffer
             .content
@@ -23,7 +22,7 @@ impl Halves {
             .filter(|(_, cell)| !cell.symbol().is_ascii() && width(cell.symbol()) > 1)
             .map(|(at, _)| at + 1)
             .collect();
-        // After a resize everything is drawn anyway, and places mean something else.
+        // A resize redraws everything, and positions change.
         if self.columns == buffer.area.width {
             for at in self.cells.iter().filter(|at| covered.binary_search(at).is_err()) {
                 if let Some(cell) = buffer.content.get_mut(*at) {

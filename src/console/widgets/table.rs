@@ -1,13 +1,13 @@
-//! Tables whose columns are measured in cells, with a cursor and a scrollbar.
+//! Tables with columns measured in cells, a cursor and a scrollbar.
 
 use ratatui::style::Style;
 use seckill_model::{Millis, locale::in_english, message::Label};
 use serde::Serialize;
 
-use super::{Pen, bar, left, right, width};
+use super::{Canvas, bar, left, right, width};
 use crate::theme::Theme;
 
-/// A column. A width of 0 takes what the others leave.
+/// A column. A width of 0 takes the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: Label,
@@ -15,18 +15,18 @@ pub(crate) struct Column {
     pub(crate) numeric: bool,
 }
 
-/// What stands in one place of a table.
+/// The content of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) style: Style,
-    /// A bar before a figure, of that share, in what the figure leaves of the column.
+    /// A bar of that share before a figure, in the rest of the column.
     bar: Option<f64>,
-    /// What it is, where the text rounds it or names a unit.
+    /// The exact value, if the text rounds it or includes a unit.
     exact: Option<Value>,
 }
 
-/// A cell as it is meant.
+/// The value of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
@@ -36,12 +36,12 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// A count; nothing where nobody knows it.
+    /// A count; empty if unknown.
     pub(crate) fn count(count: Option<u64>) -> Self {
         count.and_then(|it| i64::try_from(it).ok()).map_or(Self::Nothing, Self::Number)
     }
 
-    /// A word of the model, as every JSON document has it.
+    /// A name of the model, as in JSON output.
     pub(crate) fn word(word: &impl Serialize) -> Self {
         match serde_json::to_value(word) {
             Ok(serde_json::Value::String(word)) => Self::Text(word),
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// A time in UTC, whatever the zone of the screen.
+    /// A time in UTC, whatever the time zone of the screen.
     pub(crate) fn time(at: Option<Millis>) -> Self {
         at.map_or(Self::Nothing, |at| Self::Text(at.to_string()))
     }
@@ -65,7 +65,7 @@ impl Cell {
         Self { bar: Some(share), ..self }
     }
 
-    /// Says what is meant, for a table that is written down.
+    /// Sets the exact value for an export.
     pub(crate) fn exactly(self, value: Value) -> Self {
         Self { exact: Some(value), ..self }
     }
@@ -78,51 +78,51 @@ impl Cell {
 /// How much of a list is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Rows of the whole list, where somebody counted them.
+    /// Rows of the whole list, if known.
     pub(crate) total: Option<u64>,
     /// Some of them are not loaded.
     pub(crate) more: bool,
 }
 
-/// A table in full, as far as it is loaded.
+/// A whole table, as far as it is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sheet {
-    /// Title of each column in English, and whether it holds figures.
+    /// Heading of each column in English, and whether it is numeric.
     pub(crate) columns: Vec<(String, bool)>,
-    /// Cells as text, and what they are where that says less.
+    /// Cells as text, with their exact values if these differ.
     pub(crate) rows: Vec<Vec<(String, Option<Value>)>>,
-    /// Of how many rows these are.
+    /// Rows of the whole list.
     pub(crate) extent: Extent,
     /// The row under the cursor.
     pub(crate) cursor: Option<usize>,
 }
 
-/// The order that a person asked for.
+/// The requested order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// Head of the column.
+    /// Heading of the column.
     pub(crate) head: String,
-    /// The largest first.
+    /// Descending.
     pub(crate) falling: bool,
 }
 
-/// How far a table is scrolled, in which order it stands, and what of it was on the screen last.
+/// Scroll position and order of a table, and what was visible last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scroll {
     pub(crate) offset: usize,
     pub(crate) visible: usize,
     pub(crate) order: Option<Order>,
-    /// Heads of the columns that were shown.
+    /// Headings of the visible columns.
     pub(crate) heads: Vec<String>,
-    /// Rows in all, and the row under the cursor.
+    /// The number of rows, and the row under the cursor.
     pub(crate) total: usize,
     pub(crate) cursor: Option<usize>,
-    /// Line of the screen on which the first row stood.
+    /// Screen line of the first row.
     pub(crate) top: Option<u16>,
 }
 
 impl Scroll {
-    /// The row that stands on a line of the screen.
+    /// The row at a screen line.
     pub(crate) fn row_at(&self, line: u16) -> Option<usize> {
         let row = usize::from(line.checked_sub(self.top?)?);
         (row < self.visible).then_some(self.offset + row).filter(|row| *row < self.total)
@@ -142,23 +142,23 @@ impl Scroll {
 const GAP: u16 = 2;
 /// Cells of a figure beside a bar.
 const BESIDE_BAR: u16 = 8;
-/// Cells of each column of a table that is written down: nothing in it is cut.
+/// Column width of an exported table: nothing in it is truncated.
 const NOTED: u16 = 400;
 
-/// Draws head and rows; `cells` is asked only for the rows that are seen.
+/// Draws headings and rows; `cells` is called only for visible rows.
 pub(crate) fn table(
-    pen: &mut Pen<'_>,
+    canvas: &mut Canvas<'_>,
     theme: Theme,
     columns: &[Column],
     (total, cursor): (usize, Option<usize>),
     scroll: &mut Scroll,
     mut cells: impl FnMut(usize, &[Column]) -> Vec<Cell>,
 ) {
-    if let Some(sheets) = pen.sheets() {
+    if let Some(sheets) = canvas.sheets() {
         let wide: Vec<Column> = columns.iter().map(|it| Column { width: NOTED, ..*it }).collect();
         let texts =
             |row| cells(row, &wide).into_iter().map(|cell| (cell.text, cell.exact)).collect();
-        // A program that reads it does not know which language the console spoke.
+        // Exports are in English: their reader does not know the display language.
         let titles = columns.iter().map(|it| (it.title.english().to_owned(), it.numeric));
         sheets.push(Sheet {
             columns: titles.collect(),
@@ -168,19 +168,19 @@ pub(crate) fn table(
         });
         return;
     }
-    let visible = usize::from(pen.height().saturating_sub(1));
+    let visible = usize::from(canvas.height().saturating_sub(1));
     scroll.follow(cursor, total, visible);
-    let columns = measured(columns, pen.width().saturating_sub(3));
+    let columns = measured(columns, canvas.width().saturating_sub(3));
     let mut x = 1;
     scroll.heads = columns.iter().map(|column| column.title.to_string()).collect();
-    scroll.top = pen.on_screen(0, 1).map(|(_, y)| y);
+    scroll.top = canvas.on_screen(0, 1).map(|(_, y)| y);
     for (column, head) in columns.iter().zip(&scroll.heads) {
-        pen.text(x, 0, &placed(&column.title, column, theme), theme.heading());
+        canvas.text(x, 0, &placed(&column.title, column, theme), theme.heading());
         if let Some(order) = scroll.order.as_ref().filter(|order| order.head == *head) {
             let sign = if order.falling { theme.glyphs.falling } else { theme.glyphs.rising };
-            // In the gap behind the column, so that no head is cut for it.
+            // In the gap after the column, so that the heading is not truncated.
             let end = if column.numeric { column.width } else { width(head) as u16 };
-            pen.text(x + end.min(column.width), 0, sign, theme.key());
+            canvas.text(x + end.min(column.width), 0, sign, theme.key());
         }
         x += column.width + GAP;
     }
@@ -189,17 +189,17 @@ pub(crate) fn table(
         let y = row as u16 + 1;
         let mut x = 1;
         for (column, cell) in columns.iter().zip(cells(index, &columns)) {
-            pen.text(x, y, &placed(&cell.text, column, theme), cell.style);
+            canvas.text(x, y, &placed(&cell.text, column, theme), cell.style);
             if let Some(share) = cell.bar {
                 let cells = column.width.saturating_sub(BESIDE_BAR);
-                pen.line(x, y, &bar(theme, share, cells, cell.style, None).into());
+                canvas.line(x, y, &bar(theme, share, cells, cell.style, None).into());
             }
             x += column.width + GAP;
         }
         if cursor == Some(index) {
-            // One plain reversed row: state colours in reverse would shout.
-            let width = pen.width();
-            let mut line = pen.part(0, y, width.saturating_sub(1), 1);
+            // Reversed without colours: reversed state colours would be glaring.
+            let width = canvas.width();
+            let mut line = canvas.part(0, y, width.saturating_sub(1), 1);
             line.tint(0, Style::reset());
             line.tint(0, theme.selected());
         }
@@ -208,7 +208,12 @@ pub(crate) fn table(
         let long = (visible * visible / total).max(1);
         let top = scroll.offset * (visible - long) / (total - visible).max(1);
         for y in top..top + long {
-            pen.text(pen.width().saturating_sub(1), y as u16 + 1, theme.glyphs.thumb, theme.soft());
+            canvas.text(
+                canvas.width().saturating_sub(1),
+                y as u16 + 1,
+                theme.glyphs.thumb,
+                theme.soft(),
+            );
         }
     }
 }

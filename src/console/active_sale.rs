@@ -1,0 +1,71 @@
+//! Determines which sale is active: the one that the presenter layout, and the header while no sale is chosen, refer
+//! to, whichever process its buyers reach.
+//!
+//! The choice is sticky: rates fluctuate, and are unknown while Redis is unreachable.
+
+use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_model::{Millis, Phase, VoucherId};
+
+use super::app::App;
+
+/// How long a sale without a rate stays active before another one replaces it: a slow sale pauses between orders.
+const HOLD_MS: u64 = 5_000;
+/// How long a sale stays active while no other one sells.
+const LAST_MS: u64 = 60_000;
+
+/// The active sale, and when it last sold.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveSale(Option<(VoucherId, Millis)>);
+
+impl ActiveSale {
+    pub(crate) fn sale(&self) -> Option<VoucherId> {
+        self.0.map(|(sale, _)| sale)
+    }
+
+    /// Applies a snapshot. Among several selling sales, `chosen` comes first, then the active one, then the newest.
+    /// Returns whether the active sale changed.
+    pub(crate) fn look(&mut self, snapshot: &Snapshot, chosen: Option<VoucherId>) -> bool {
+        if !snapshot.redis.up {
+            // Time while Redis is unreachable does not count.
+            self.0 = self.0.map(|(sale, _)| (sale, snapshot.taken));
+            return false;
+        }
+        let before = self.sale();
+        let sells = |id: &VoucherId| snapshot.sale(*id).is_some_and(is_selling);
+        let since = self
+            .0
+            .filter(|(sale, _)| is_open(snapshot, *sale))
+            .map(|(_, seen)| snapshot.taken.since(seen));
+        let newest = || snapshot.sales.iter().find(|sale| is_selling(sale));
+        if let Some(sale) = chosen.filter(sells).or(before.filter(sells)) {
+            self.0 = Some((sale, snapshot.taken));
+        } else if since.is_none_or(|since| since >= HOLD_MS) {
+            match newest() {
+                Some(sale) => self.0 = Some((sale.voucher_id, snapshot.taken)),
+                None if since.is_none_or(|since| since >= LAST_MS) => self.0 = None,
+                None => {}
+            }
+        }
+        self.0.is_some() && self.sale() != before
+    }
+}
+
+impl App {
+    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a rush from
+    /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
+    pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
+        let rushed = self.shown.rushed();
+        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
+        let mut candidates = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
+        candidates.find_map(|voucher| self.shown.sale(voucher))
+    }
+}
+
+fn is_selling(sale: &SaleLine) -> bool {
+    sale.phase == Phase::Running && sale.funnel.admitted.per_second > 0.0
+}
+
+/// A finished sale does not stay active.
+fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
+    snapshot.sale(sale).is_some_and(|sale| sale.phase == Phase::Running)
+}

@@ -1,0 +1,123 @@
+//! Which actions can be run by name, and why one is unavailable.
+
+use seckill_engine::telemetry::snapshot::PendingLine;
+use seckill_model::ledger::SaleAudit;
+
+use super::{
+    app::App,
+    dialogs::{Offer, Palette},
+    keymap::{self, Action, Context},
+    keymap_config,
+    text::{self, commands, conventions as words, launch, ledger, letters},
+    views::{PagedRow, View},
+};
+
+/// Recent actions that the palette remembers.
+const REMEMBERED: usize = 20;
+
+impl App {
+    /// The palette with every named action: those of this view first.
+    pub(super) fn palette(&self) -> Palette {
+        let here = keymap::actions(self.place());
+        let mut offers: Vec<Offer> =
+            here.iter().filter_map(|action| offer(*action, self.why_not(*action))).collect();
+        for view in View::ALL.map(View::context) {
+            for action in keymap::actions(view) {
+                let homes = homes(action);
+                // Bindings of all views apply here.
+                let elsewhere = !here.contains(&action) && !homes.is_empty();
+                if elsewhere && !offers.iter().any(|it| it.action == action) {
+                    // A repair opens the Ledger by itself.
+                    let why = match action {
+                        Action::Repair => self.why_not(action),
+                        _ => Some(words::only_in(&homes)),
+                    };
+                    offers.extend(offer(action, why));
+                }
+            }
+        }
+        Palette::new(offers, &self.asked)
+    }
+
+    /// Remembers an action run by name.
+    pub(super) fn remember(&mut self, action: Action) {
+        self.asked.retain(|it| *it != action);
+        self.asked.insert(0, action);
+        self.asked.truncate(REMEMBERED);
+    }
+
+    /// The unreachable server that a sale command would have to wait for.
+    pub(super) fn away(&self) -> Option<String> {
+        let away = launch::away(&self.newest.redis, &self.newest.sql);
+        away.map(|server| commands::not_now(&server))
+    }
+
+    /// Why an action of this view would have no effect.
+    pub(super) fn why_not(&self, action: Action) -> Option<String> {
+        if action.is_act() && self.newest.read_only {
+            return Some(text::READ_ONLY.to_lowercase());
+        }
+        let stream = self.newest.stream.as_ref();
+        let reason = |why: bool, word: String| why.then_some(word);
+        match action {
+            Action::Replay => {
+                let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
+                reason(none, commands::NOTHING_PENDING.to_string())
+            }
+            Action::Repair => {
+                let audited = self.newest.ledger.taken.is_some();
+                let found = |line: &SaleAudit| !line.findings.is_empty();
+                let page = &self.newest.ledger;
+                let none = !page.lines.iter().any(found) && page.partitions.is_empty();
+                reason(audited && none, ledger::NOTHING_TO_REPAIR.to_string())
+            }
+            Action::ReplayLetters | Action::Discard | Action::Compensate => {
+                reason(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
+            }
+            Action::BreakOff => reason(
+                !self.newest.recoveries.iter().any(|line| line.changes),
+                commands::NOTHING_UNDER_WAY.to_string(),
+            ),
+            Action::Start | Action::Pause | Action::End | Action::Rush => {
+                reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string())
+                    .or_else(|| self.away())
+            }
+            Action::Fire => reason(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
+            Action::Abort => reason(
+                self.director.launch.is_none() && self.newest.rushes.is_empty(),
+                launch::NOTHING_TO_STOP.to_string(),
+            ),
+            Action::Filter => reason(self.view == View::Overview, commands::NO_FILTER.to_string()),
+            Action::SortNext | Action::SortTurn => match self.paged_total() {
+                Some(total) => Some(words::in_pages(total)),
+                None => reason(self.view == View::Overview, words::NO_TABLE.to_string()),
+            },
+            Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
+                reason(!self.has_choice(), self.no_choice())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn offer(action: Action, why: Option<String>) -> Option<Offer> {
+    let name = text::action(action).2?;
+    // The English name and the settings name, in every language.
+    let english = text::english_name(action).unwrap_or_default();
+    let alias = format!("{english} {}", keymap_config::name(action).replace('-', " "));
+    Some(Offer { action, name, alias, why })
+}
+
+/// The views in which an action is available.
+fn homes(action: Action) -> String {
+    let of = |context: &Context| {
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
+    };
+    let views: Vec<String> = View::ALL
+        .map(View::context)
+        .iter()
+        .filter(|it| of(it))
+        .map(|it| text::context(*it).to_string())
+        .collect();
+    views.join(", ")
+}

@@ -1,0 +1,445 @@
+//! Commands: from a key to a question, from its confirmation to the engine, from there to the outcome.
+//!
+//! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
+//! paused.
+
+use futures::future::FutureExt;
+use seckill_engine::{
+    command::{
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
+        ReplayReport, Reply, RushPlan, Scope,
+    },
+    plan::Plan,
+    repair::SaleRepair,
+    telemetry::snapshot::{PendingLine, SaleLine},
+};
+use seckill_model::{EntryId, Millis, NewSale, Phase, filter::Filter};
+
+use super::{
+    app::{Answer, App, Course},
+    dialogs::{Confirm, Dialog, Intent, SaleForm},
+    keymap::Action,
+    presenter::is_gone,
+    status::Tone,
+    text::{
+        self, commands, conventions, launch, ledger,
+        letters::{self, Settling},
+    },
+    views::{PagedRow, View},
+};
+
+/// Maximum age of an audit that can be acted on, in milliseconds.
+const FRESH_MS: u64 = 15_000;
+
+impl App {
+    /// Opens the question or form of a command, or says why there is none.
+    pub(super) fn ask(&mut self, action: Action) {
+        if self.newest.read_only {
+            self.note(conventions::read_only());
+            return;
+        }
+        match action {
+            Action::Arm => self.ask_arm(),
+            Action::Fire => self.ask_fire(),
+            Action::Abort => self.abort(),
+            Action::NewSale => self.ask_new_sale(),
+            Action::Replay => self.plan_replay(),
+            Action::Repair => self.ask_repair(),
+            Action::ReplayLetters => self.count_letters(Settling::Replay),
+            Action::Discard => self.count_letters(Settling::Discard),
+            Action::Compensate => self.count_letters(Settling::Compensate),
+            Action::BreakOff => self.ask_cancel(),
+            Action::Rewind => self.ask_rewind(),
+            Action::Claim => self.ask_claim(),
+            Action::RemoveConsumer => self.ask_remove(),
+            Action::Pay => self.ask_pay(),
+            Action::Release => self.ask_release(),
+            Action::RunJob => self.ask_job(true),
+            Action::Pause if self.view == View::Jobs => self.ask_job(false),
+            _ => {
+                if let Some(sale) = self.meant_sale(action) {
+                    self.ask_sale(action, &sale);
+                }
+            }
+        }
+    }
+
+    /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
+    fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
+        let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
+            if self.shown.sales.is_empty() {
+                self.note(commands::NO_SALE);
+            } else {
+                // The cursor starts at the sale in the header.
+                if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
+                    self.sales.point_at(named);
+                }
+                self.go(View::Sales);
+                self.note(conventions::choose_sale(action));
+            }
+            return None;
+        };
+        let sale = self.newest.sale(meant).cloned();
+        if sale.is_none() {
+            self.note(commands::SALE_GONE);
+        }
+        sale
+    }
+
+    fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
+        let id = sale.voucher_id;
+        if matches!(sale.phase, Phase::Ended | Phase::Archived) {
+            return self.note(commands::no_use(sale));
+        }
+        if let Some(away) = self.away() {
+            return self.note(away);
+        }
+        let asked = match (action, sale.phase) {
+            (Action::Rush, _) => {
+                self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
+                return;
+            }
+            (Action::Start, Phase::Planned) => {
+                Some((commands::start(sale), Command::StartSale(id)))
+            }
+            (Action::Pause, Phase::Paused) => {
+                Some((commands::resume(sale), Command::ResumeSale(id)))
+            }
+            (Action::Pause, _) => Some((commands::pause(sale), Command::PauseSale(id))),
+            (Action::End, _) => Some((commands::end(sale), Command::EndSale(id))),
+            _ => None,
+        };
+        match asked {
+            Some((question, command)) => {
+                let confirm = Confirm::act(question, command);
+                self.dialog = Some(Dialog::Confirm(confirm));
+            }
+            None => self.note(commands::no_use(sale)),
+        }
+    }
+
+    fn ask_new_sale(&mut self) {
+        if let Some((sale, _)) = &self.creating {
+            let text = commands::creating(&sale.title);
+            return self.note(text);
+        }
+        let form = self.draft.take().unwrap_or_else(SaleForm::new);
+        self.dialog = Some(Dialog::Sale(form));
+    }
+
+    /// Asks for confirmation of a filled-in sale form.
+    pub(super) fn confirm_sale(&self, sale: NewSale) -> Dialog {
+        let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
+        let question = commands::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
+        Dialog::Confirm(Confirm::act(question, Command::CreateSale(sale)))
+    }
+
+    /// Handles the reply to a sale creation; on failure the form is restored.
+    fn settle_creating(&mut self, command: &Command, created: bool) {
+        let Command::CreateSale(sale) = command else { return };
+        if let Some((_, form)) = self.creating.take_if(|(sent, _)| sent == sale)
+            && !created
+        {
+            self.draft = Some(form);
+        }
+    }
+
+    /// Asks for confirmation of a filled-in rush form.
+    pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
+        let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
+        let Some(sale) = sale else {
+            self.note(commands::NO_SALE);
+            return None;
+        };
+        let question = commands::rush(sale, &plan);
+        Some(Dialog::Confirm(Confirm::act(question, Command::Rush(plan))))
+    }
+
+    /// Requests a plan; the question follows when it arrives.
+    fn plan_replay(&mut self) {
+        self.planning.begin(&self.newest);
+        let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
+        if !marks.is_empty() {
+            self.send(Command::Plan(Scope::Entries(marks)));
+            return;
+        }
+        if self.newest.redis.up && PendingLine::page(&self.newest).total == 0 {
+            return self.note(commands::NOTHING_PENDING);
+        }
+        self.send(Command::Plan(Scope::All(Filter::default())));
+    }
+
+    /// Asks about a plan, with its exact counts; confirming executes this very plan.
+    fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
+        if self.planning.take_again() {
+            return self.renew_plan(plan);
+        }
+        if plan.totals.to_do() == 0 {
+            return self.note(commands::nothing_to_do(&plan));
+        }
+        if self.dialog.is_some() || self.filtering {
+            let text = conventions::behind(commands::PLAN_READY, self.context(), Action::Replay);
+            return self.note(text);
+        }
+        let question = self.plan_question(&plan);
+        self.planning.asked(scope);
+        if let Scope::Entries(marks) = scope {
+            self.planned = Some((plan.clone(), marks.clone()));
+        }
+        let confirm =
+            Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
+        self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// Asks about the repair of the marked sales, or of all, as the newest audit found them.
+    fn ask_repair(&mut self) {
+        if self.view != View::Ledger {
+            self.go(View::Ledger);
+            if self.view != View::Ledger {
+                return;
+            }
+        }
+        if let Some(away) = self.away() {
+            return self.note(away);
+        }
+        let page = &self.newest.ledger;
+        let fresh = page.taken.is_some_and(|at| self.newest.taken.since(at) <= FRESH_MS);
+        if !fresh {
+            let why = page.limit.map_or_else(ledger::awaited, ledger::limit);
+            return self.note(why);
+        }
+        let marks = &self.ledger.marks;
+        let meant = page.lines.iter().filter(|line| {
+            !line.findings.is_empty() && (marks.is_empty() || marks.contains(&line.voucher_id))
+        });
+        let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
+        let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
+        if plan.is_empty() && page.partitions.is_empty() {
+            let none = left.is_empty();
+            return self.note(if none { ledger::NOTHING_TO_REPAIR } else { ledger::BY_HAND });
+        }
+        let question = ledger::question(&plan, !marks.is_empty(), page.partitions.len());
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Repair(plan))));
+    }
+
+    /// Requests a count of dead letters by verdict; the question follows when it arrives.
+    fn count_letters(&mut self, act: Settling) {
+        if self.counting.is_some() {
+            return self.note(letters::COUNTING);
+        }
+        let (scope, about) = match self.meant_letters() {
+            Ok(meant) => meant,
+            Err(why) => return self.note(why),
+        };
+        if self.send(Command::CountLetters(scope.clone())) {
+            self.counting = Some((act, scope, about));
+        }
+    }
+
+    /// Asks about those letters, with exact counts; confirming applies to these very letters.
+    fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
+        // A cancelled count may still arrive.
+        let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
+        let Some((act, scope, about)) = awaited else { return };
+        if self.dialog.is_some() || self.filtering {
+            let text = conventions::behind(letters::COUNTED, self.context(), act.action());
+            return self.note(text);
+        }
+        let done = act.done(&found.counts);
+        match letters::question(act, found, &about) {
+            Ok(question) => {
+                // Letters added after the count are excluded.
+                let scope = scope.as_counted(found);
+                let command = match act {
+                    Settling::Replay => Command::ReplayLetters { scope, force: false },
+                    Settling::Discard => Command::DiscardLetters { scope, compensate: false },
+                    Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
+                };
+                let confirm = Confirm::act(question, command).about(done).unbidden(self.now);
+                self.dialog = Some(Dialog::Confirm(confirm));
+            }
+            Err(why) => self.note(why),
+        }
+    }
+
+    fn ask_cancel(&mut self) {
+        let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else {
+            return self.note(commands::NOTHING_UNDER_WAY);
+        };
+        let question = commands::break_off(line);
+        let confirm = Confirm::act(question, Command::Cancel);
+        self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// Releases the lock of the exact holder that the question names.
+    fn ask_release(&mut self) {
+        let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
+        let gone = self.locks.chosen(seen).is_some();
+        let Some(lock) = self.locks.chosen(now).cloned() else {
+            return self.note(if gone { commands::LOCK_GONE } else { commands::NOTHING_CHOSEN });
+        };
+        let question = commands::release(&lock);
+        let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
+    }
+
+    fn ask_job(&mut self, run: bool) {
+        let gone = self.jobs.chosen(&self.shown.jobs).is_some();
+        let Some(job) = self.jobs.chosen(&self.newest.jobs).cloned() else {
+            return self.note(if gone { commands::JOB_GONE } else { commands::NOTHING_CHOSEN });
+        };
+        let question = if run { commands::run_job(&job) } else { commands::switch_job(&job) };
+        let command = if run {
+            Command::RunJob(job.name)
+        } else {
+            Command::SwitchJob { job: job.name, paused: !job.paused }
+        };
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
+    }
+
+    /// Asks before quitting with something unfinished.
+    pub(super) fn quit(&mut self) {
+        if let Some(launch) = self.director.armed() {
+            let question = launch::ask_quit(launch);
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+            return;
+        }
+        let rushes = &self.newest.rushes;
+        if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
+            let question = commands::quit_act(&act.act, act.done, act.planned);
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+            return;
+        }
+        if rushes.is_empty() {
+            self.course = Course::Quit;
+            return;
+        }
+        let sent = rushes.iter().map(|rush| rush.sent).sum();
+        let planned = rushes.iter().map(|rush| rush.planned).sum();
+        let question = commands::quit(sent, planned);
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+    }
+
+    /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
+    pub(super) fn send(&mut self, command: Command) -> bool {
+        self.send_because(command, None)
+    }
+
+    /// As [`App::send`], with a reason for the audit log.
+    pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
+        match self.remote.send_because(command.clone(), reason) {
+            Ok(reply) => {
+                let text = match &command {
+                    Command::CreateSale(sale) => commands::asked::create(sale),
+                    Command::StartSale(id)
+                    | Command::PauseSale(id)
+                    | Command::ResumeSale(id)
+                    | Command::EndSale(id)
+                    | Command::Restock { voucher: id, .. } => commands::asked::change(*id),
+                    Command::Rush(plan) => commands::asked::rush(plan),
+                    Command::StopRush(id) => launch::stopping(*id),
+                    Command::Plan(_) => commands::asked::PLAN.to_string(),
+                    Command::Apply(..) => commands::asked::APPLY.to_string(),
+                    Command::CountLetters(_) => commands::asked::LETTERS.to_string(),
+                    Command::RunJob(job) => commands::asked::job(job),
+                    Command::Preview(_) => text::stream::LOOKING.read().to_owned(),
+                    Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
+                    Command::Pay(_)
+                    | Command::CreateVoucher(_)
+                    | Command::BuyVoucher(..)
+                    | Command::Repair(_)
+                    | Command::Cancel
+                    | Command::ReplayLetters { .. }
+                    | Command::DiscardLetters { .. }
+                    | Command::Rewind(_)
+                    | Command::Claim(_)
+                    | Command::RemoveConsumer(_)
+                    | Command::ReleaseLock { .. }
+                    | Command::SwitchJob { .. } => commands::asked::ACT.to_string(),
+                };
+                let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
+                match &command {
+                    Command::Rush(plan) if sells(plan.voucher) => {
+                        self.status.note_rush(text, plan.voucher, self.now);
+                    }
+                    _ => self.note(text),
+                }
+                self.answers.push(async move { (command, reply.await) }.boxed());
+                true
+            }
+            Err(error) => {
+                self.status.failure(error.to_string());
+                false
+            }
+        }
+    }
+
+    pub(crate) fn on_answer(&mut self, answer: Answer) {
+        self.dirty = true;
+        if self.launch_goes_on(&answer) {
+            return;
+        }
+        let (command, answer) = answer;
+        if let (Command::CountLetters(scope), Ok(Ok(Reply::LettersCounted(found)))) =
+            (&command, &answer)
+        {
+            self.status.key_pressed();
+            return self.ask_letters(found, scope);
+        }
+        if matches!(command, Command::Plan(_)) && !matches!(answer, Ok(Ok(_))) {
+            self.planning.take_again();
+        }
+        if let Command::CountLetters(failed) = &command {
+            self.counting.take_if(|(_, scope, _)| scope == failed);
+        }
+        self.settle_creating(&command, matches!(answer, Ok(Ok(_))));
+        let answer = match answer {
+            Ok(Ok(Reply::Previewed(preview))) => return self.ask_previewed(&preview),
+            Ok(Ok(Reply::Traced(trace))) => return self.take_trace(*trace),
+            other => other,
+        };
+        if let Command::Trace(id) = command {
+            self.tracing.take_if(|awaited| *awaited == id);
+            self.orders.miss_trace(id);
+        }
+        match answer {
+            Ok(Ok(reply)) => {
+                match (&reply, command) {
+                    (Reply::JobSwitched { job, paused }, _) => {
+                        self.job_switched(job.clone(), *paused);
+                    }
+                    (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
+                    (Reply::Planned(plan), Command::Plan(scope)) => {
+                        self.status.key_pressed();
+                        return self.ask_plan(plan.clone(), &scope);
+                    }
+                    (
+                        Reply::Replayed(ReplayReport { cut_short: false, .. }),
+                        Command::Apply(plan, _),
+                    ) => {
+                        let done = self.planned.take_if(|(planned, _)| *planned == plan);
+                        for mark in done.iter().flat_map(|(_, marks)| marks) {
+                            self.pending.marks.remove(mark);
+                        }
+                    }
+                    (
+                        Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
+                        | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
+                        Command::ReplayLetters { scope, .. }
+                        | Command::DiscardLetters { scope, .. },
+                    ) => match scope {
+                        LetterScope::Letters(done) => {
+                            self.letters.marks.retain(|mark| !done.contains(mark));
+                        }
+                        LetterScope::Matching { .. } => self.letters.unmark(),
+                    },
+                    _ => {}
+                }
+                let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
+                self.status.note(tone, reply.to_string(), self.now);
+            }
+            Ok(Err(error)) => self.status.failure(error.to_string()),
+            Err(_) => self.status.failure(commands::unanswered()),
+        }
+    }
+}

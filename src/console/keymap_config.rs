@@ -1,0 +1,276 @@
+//! Custom key bindings: `[keys]` of the settings, applied to the keymap.
+//!
+//! A configuration is applied as a whole or rejected as a whole.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use seckill_model::message::text;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{
+    keymap::{Action, Binding, Context, Key, TABLE},
+    text,
+};
+
+/// `[keys]`: action names and their keys.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Keys(BTreeMap<Spanned<String>, Chosen>);
+
+/// One key or several.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "a key such as \"ctrl-n\", or a list of keys")]
+enum Chosen {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Chosen {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+/// Why a key configuration is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct KeyFault {
+    /// Byte offset in the settings text.
+    pub at: usize,
+    /// What is wrong, and how to fix it.
+    why: String,
+}
+
+/// One action with its keys, for the list of actions.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct KeyLine {
+    /// Its name in `[keys]`.
+    pub action: String,
+    /// Its keys as the settings name them.
+    pub keys: Vec<String>,
+    /// What the action does.
+    pub does: &'static str,
+}
+
+/// The name of an action in the settings: `NewSale` is `new-sale`.
+pub(super) fn name(action: Action) -> &'static str {
+    action.into()
+}
+
+/// Contexts with text input, where letters are text: Esc, Enter, Tab and the arrows cannot be rebound there.
+fn takes_text(context: Context) -> bool {
+    matches!(context, Context::Form | Context::Filter | Context::Palette)
+}
+
+/// Actions that can be rebound, in table order.
+fn actions() -> Vec<Action> {
+    let mut all = Vec::new();
+    for binding in TABLE.iter().filter(|it| !takes_text(it.context)) {
+        if !all.contains(&binding.action) {
+            all.push(binding.action);
+        }
+    }
+    all
+}
+
+impl Keys {
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first fault in the order of the text.
+    pub fn check(&self) -> Result<(), KeyFault> {
+        self.table().map(|_| ())
+    }
+
+    /// Returns the keymap with these keys applied.
+    pub(super) fn table(&self) -> Result<Vec<Binding>, KeyFault> {
+        let mut lines: Vec<_> = self.0.iter().collect();
+        lines.sort_by_key(|(name, _)| name.span().start);
+        let mut table = TABLE.to_vec();
+        let mut chosen = Vec::new();
+        for (written, keys) in lines {
+            let at = written.span().start;
+            let fault = |why| KeyFault { at, why };
+            let action = known(written.get_ref()).map_err(fault)?;
+            let keys = keys_of(action, keys).map_err(fault)?;
+            for binding in
+                table.iter_mut().filter(|it| it.action == action && !takes_text(it.context))
+            {
+                binding.keys = Cow::Owned(keys.clone());
+            }
+            chosen.push((action, at));
+        }
+        // Checked last: two actions may have swapped keys.
+        for (action, at) in &chosen {
+            if let Some(why) = clash(&table, *action) {
+                return Err(KeyFault { at: *at, why });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Lists every action that `[keys]` accepts, with its effective keys.
+    ///
+    /// # Errors
+    /// As [`Keys::check`].
+    pub fn lines(&self) -> Result<Vec<KeyLine>, KeyFault> {
+        let table = self.table()?;
+        let line = |action| {
+            // The additional keys that close Help are not listed.
+            let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
+            let keys =
+                first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
+            KeyLine { action: name(action).to_owned(), keys, does: text::action(action).1 }
+        };
+        Ok(actions().into_iter().map(line).collect())
+    }
+}
+
+fn known(written: &str) -> Result<Action, String> {
+    let all = actions();
+    all.iter()
+        .find(|action| name(**action) == written)
+        .copied()
+        .ok_or_else(|| text!("settings-there-is-no-action-in-keys", written))
+}
+
+/// Parses the keys of one line, as far as they can be checked without the others.
+fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
+    let named = name(action);
+    let mut keys = Vec::new();
+    for written in chosen.names() {
+        let key = parse(written).map_err(|why| text!("settings-value-2", action = named, why))?;
+        let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
+        let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
+        if action.is_act() && !(capital && plain) {
+            return Err(text!(
+                "settings-changes-something-so-it-stands-on",
+                action = named,
+                written
+            ));
+        }
+        if action == Action::Accept && capital {
+            return Err(text!("settings-cant-be-a-capital-opens-a", action = named, written));
+        }
+        if matches!(action, Action::QuitNow | Action::Suspend) && plain {
+            return Err(text!("settings-holds-also-where-text-is-typed", action = named, written));
+        }
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
+        .contains(&action);
+    if keys.is_empty() && needed {
+        return Err(text!("settings-has-no-key-left", action = named));
+    }
+    Ok(keys)
+}
+
+/// Finds another action bound to the same key in an overlapping context.
+fn clash(table: &[Binding], action: Action) -> Option<String> {
+    for context in Context::ALL {
+        let here: Vec<&Binding> =
+            table.iter().filter(|it| context.chain().contains(&it.context)).collect();
+        for mine in here.iter().filter(|it| it.action == action) {
+            for other in here.iter().filter(|it| it.action != action) {
+                if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
+                    let (key, other) = (spelled(*key), name(other.action));
+                    return Some(text!(
+                        "settings-and-would-both-be-where-both",
+                        action = name(action),
+                        other,
+                        key
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
+
+const NAMED: [(&str, KeyCode); 16] = [
+    ("enter", KeyCode::Enter),
+    ("esc", KeyCode::Esc),
+    ("tab", KeyCode::Tab),
+    ("shift-tab", KeyCode::BackTab),
+    ("space", KeyCode::Char(' ')),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("pageup", KeyCode::PageUp),
+    ("pagedown", KeyCode::PageDown),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("insert", KeyCode::Insert),
+    ("delete", KeyCode::Delete),
+    ("backspace", KeyCode::Backspace),
+];
+
+/// Parses a key name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crokey crate reads `A` as `a`, but capital
+/// letters are commands here.
+fn parse(written: &str) -> Result<Key, String> {
+    let unknown = || {
+        let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
+        let names = NAMED.map(|(name, _)| name).join(", ");
+        text!("settings-is-no-key-write-a-character", shown, names)
+    };
+    let mut modifiers = KeyModifiers::NONE;
+    let mut rest = written;
+    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
+        if let Some(after) = rest.strip_prefix(prefix) {
+            modifiers |= modifier;
+            rest = after;
+        }
+    }
+    let mut chars = rest.chars();
+    let code = match (chars.next(), chars.next()) {
+        (Some(c), None) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
+        _ => match NAMED.iter().find(|(name, _)| *name == rest) {
+            Some((_, code)) => *code,
+            None => match rest.strip_prefix('f').and_then(|number| number.parse().ok()) {
+                Some(number @ 1..=12) => KeyCode::F(number),
+                _ => return Err(unknown()),
+            },
+        },
+    };
+    if modifiers.contains(KeyModifiers::CONTROL) {
+        let same = |other: &str| text!("settings-cant-be-told-from-by-a", written, other);
+        return match code {
+            // A terminal sends the same byte for both.
+            KeyCode::Char('i' | 'I') => Err(same("tab")),
+            KeyCode::Char('m' | 'M') => Err(same("enter")),
+            KeyCode::Char('[') => Err(same("esc")),
+            KeyCode::Char(c) if c.is_ascii_alphabetic() => {
+                Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
+            }
+            _ => Err(text!("settings-ctrl-goes-with-a-letter-only", written)),
+        };
+    }
+    if code == KeyCode::BackTab && !modifiers.is_empty() {
+        return Err(unknown());
+    }
+    Ok(Key { code, modifiers })
+}
+
+/// Formats a key as the settings name it.
+fn spelled(key: Key) -> String {
+    let mut text = String::new();
+    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
+        if key.modifiers.contains(modifier) {
+            text.push_str(prefix);
+        }
+    }
+    match (NAMED.iter().find(|(_, code)| *code == key.code), key.code) {
+        (Some((name, _)), _) => text.push_str(name),
+        (None, KeyCode::Char(c)) => text.push(c),
+        (None, other) => text.push_str(&other.to_string().to_lowercase()),
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! Navigation between views: what opens, what closes, what Esc dismisses.
+
+use super::{
+    app::App,
+    text::{commands, conventions},
+    views::View,
+};
+
+impl App {
+    pub(super) fn go(&mut self, view: View) {
+        if self.frozen && !self.was_read(view) {
+            return self.note(conventions::frozen());
+        }
+        self.view = view;
+        self.filtering = false;
+        self.presenter.on = false;
+        self.look();
+        if view == View::Sales {
+            self.sales.point_at_one(&self.shown);
+        }
+        match view {
+            View::Pending => self.pending.settle_cursor(&self.shown),
+            View::Letters => self.letters.settle_cursor(&self.shown),
+            _ => {}
+        }
+    }
+
+    /// Whether the snapshot holds what the view shows; some data is read only while a view shows it.
+    fn was_read(&self, view: View) -> bool {
+        let snapshot = &self.shown;
+        match view {
+            View::Pending => snapshot.pending.taken.is_some(),
+            View::Stream => snapshot.entries.taken.is_some(),
+            View::Letters => snapshot.letters.taken.is_some(),
+            View::Orders => snapshot.orders.taken.is_some(),
+            View::Ledger => snapshot.ledger.taken.is_some(),
+            _ => true,
+        }
+    }
+
+    pub(super) fn close(&mut self) -> bool {
+        match self.view {
+            View::Overview => false,
+            View::Sales => std::mem::take(&mut self.sales.detail),
+            View::Pending => std::mem::take(&mut self.pending.detail),
+            View::Letters => std::mem::take(&mut self.letters.detail),
+            View::Stream => std::mem::take(&mut self.stream.detail),
+            View::Orders => std::mem::take(&mut self.orders.detail),
+            View::Locks => std::mem::take(&mut self.locks.detail),
+            View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Ledger => std::mem::take(&mut self.ledger.list.detail),
+            View::Activity => std::mem::take(&mut self.log.detail),
+        }
+    }
+
+    /// Dismisses one thing at a time, the most urgent first.
+    pub(super) fn back(&mut self) {
+        if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
+            return;
+        }
+        // Gives up on a pending page.
+        if self.counting.take().is_some() {
+            return self.note(commands::COUNT_GIVEN_UP);
+        }
+        self.tracing = None;
+        if self.overview.let_go() || self.close() {
+            return;
+        }
+        let keeps_query = self.keeps_query();
+        if let Some(filter) = self.filter()
+            && !filter.value().is_empty()
+        {
+            if keeps_query {
+                return self.note(conventions::frozen());
+            }
+            filter.reset();
+            self.filter_changed();
+        } else if self.view == View::Overview {
+            self.sales.let_go();
+        } else if !self.status.took_note() {
+            // Otherwise the key dismissed the message, not the view behind it.
+            self.go(View::Overview);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Marks in paged lists, and which dead letters a command applies to.
+
+use seckill_engine::command::LetterScope;
+use seckill_model::{EntryId, filter::Filter};
+
+use super::{
+    app::App,
+    text::{
+        commands, ledger,
+        letters::{self, About},
+    },
+    views::{Step, View},
+};
+
+impl App {
+    /// Toggles the mark of the row under the cursor, and moves on.
+    pub(super) fn mark(&mut self) {
+        if self.view == View::Letters && self.letters.all {
+            return self.note(letters::all_marked());
+        }
+        if self.view == View::Ledger {
+            if !self.ledger.mark(&self.shown.ledger.lines) {
+                self.note(ledger::NOT_MARKED);
+            }
+            return;
+        }
+        let marked = match self.view {
+            View::Letters => self.letters.mark(&self.shown),
+            _ => self.pending.mark(&self.shown),
+        };
+        if marked {
+            self.step_in_pages(Step::By(1), true);
+        } else {
+            self.note(commands::NOTHING_MARKED);
+        }
+    }
+
+    /// Marks all dead letters, or those that match the filter; unmarks them if they are marked.
+    pub(super) fn mark_all(&mut self) {
+        if !self.letters.mark_all(&self.shown) {
+            self.note(commands::NOTHING_MARKED);
+        }
+    }
+
+    /// The letters that a command applies to: the marked ones, else the one under the cursor.
+    pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
+        let state = &self.letters;
+        if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
+            return Err(letters::NOTHING_DEAD.to_string());
+        }
+        let filtered = !state.filter.value().is_empty();
+        if state.all {
+            // The engine reports up to which ID it counted.
+            let last = EntryId::MAX;
+            let shown = filtered.then(|| state.rows(&self.shown).len());
+            let scope = LetterScope::Matching { filter: Filter::default(), last };
+            return Ok((scope, About::All { shown }));
+        }
+        if !state.marks.is_empty() {
+            let about = About::Marked(state.hidden(&self.shown));
+            return Ok((LetterScope::Letters(state.marks.iter().copied().collect()), about));
+        }
+        match state.chosen_line(&self.shown) {
+            Some(line) => {
+                Ok((LetterScope::Letters(vec![line.letter]), About::One(line.letter.to_string())))
+            }
+            None => Err(commands::NOTHING_CHOSEN.to_string()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The terminal: taken over, and restored however the program ends.
+
+use std::{
+    io::{self, Write, stdout},
+    mem::ManuallyDrop,
+    panic,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        clipboard::CopyToClipboard,
+        cursor::Show,
+        event::{
+            DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+        },
+        execute,
+        terminal::{
+            Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+            enable_raw_mode,
+        },
+    },
+};
+use rustix::process::Signal;
+
+use super::{app::App, frame_writer::FrameWriter, views, widgets::Halves};
+
+/// The console owns the terminal.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// A panic on another thread restored the terminal while the console keeps running.
+static LOST: AtomicBool = AtomicBool::new(false);
+/// That panic is still being printed: a backtrace takes time.
+static PRINTING: AtomicBool = AtomicBool::new(false);
+/// The longest wait for it.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The drawing target.
+pub(super) trait DrawTarget {
+    fn draw(&mut self, app: &mut App) -> io::Result<()>;
+
+    /// Restores the terminal for the shell, stops the process until it is continued, and takes the terminal over again.
+    fn suspend(&mut self) -> io::Result<()>;
+
+    /// Takes the terminal over again if a panic on another thread restored it; returns whether it did.
+    fn recover(&mut self) -> io::Result<bool>;
+
+    /// Whether the terminal still exists.
+    fn is_there(&self) -> bool;
+}
+
+/// The real terminal. It is restored on drop.
+pub(super) struct Screen {
+    /// Never dropped: its drop prints to standard error when the terminal is gone, and panics if that is the same
+    /// terminal. [`leave`] does all that is needed.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<FrameWriter>>>,
+    writer: FrameWriter,
+    halves: Halves,
+    /// Mouse capture is on.
+    mouse: bool,
+}
+
+impl Screen {
+    /// Takes over the terminal.
+    pub(super) fn take() -> io::Result<Self> {
+        restore_on_panic();
+        LOST.store(false, Ordering::SeqCst);
+        let writer = FrameWriter::default();
+        let terminal = Terminal::new(CrosstermBackend::new(writer.clone()))?;
+        enter()?;
+        Ok(Self {
+            terminal: ManuallyDrop::new(terminal),
+            writer,
+            halves: Halves::default(),
+            mouse: false,
+        })
+    }
+
+    /// Applies the mouse capture, and sends copied text to the clipboard.
+    fn serve(&mut self, app: &mut App) -> io::Result<()> {
+        let mut out = stdout();
+        if app.mouse != self.mouse {
+            if app.mouse {
+                // Clicks and the wheel only: motion events would flood the input.
+                out.write_all(b"\x1b[?1000h\x1b[?1006h")?;
+            } else {
+                execute!(out, DisableMouseCapture)?;
+            }
+            self.mouse = app.mouse;
+        }
+        if let Some(text) = app.clipboard.take() {
+            execute!(out, CopyToClipboard::to_clipboard_from(text))?;
+        }
+        out.flush()
+    }
+
+    /// Invalidates the screen, so that all of it is redrawn. `Terminal::clear` would query the cursor position and race
+    /// the event stream for the reply.
+    fn forget(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+}
+
+impl DrawTarget for Screen {
+    fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        self.serve(app)?;
+        let halves = &mut self.halves;
+        self.terminal
+            .draw(|frame| {
+                views::draw(app, frame);
+                halves.settle(frame.buffer_mut());
+            })
+            .map(|_| ())?;
+        self.writer.send(&mut stdout().lock(), &mut app.drawn)
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        leave();
+        self.mouse = false;
+        // Stops the whole process group, as the terminal itself does: a shell waits for the wrapper that started the
+        // program, which must stop too. TSTP would only wake this process again.
+        rustix::process::kill_current_process_group(Signal::STOP)?;
+        // The stop may arrive a moment after the call returned.
+        thread::sleep(Duration::from_millis(50));
+        enter()?;
+        self.forget()
+    }
+
+    fn recover(&mut self) -> io::Result<bool> {
+        let lost = LOST.swap(false, Ordering::SeqCst);
+        if lost {
+            let since = Instant::now();
+            while PRINTING.load(Ordering::SeqCst) && since.elapsed() < PRINT_TIMEOUT {
+                thread::sleep(Duration::from_millis(10));
+            }
+            self.mouse = false;
+            enter()?;
+            self.forget()?;
+        }
+        Ok(lost)
+    }
+
+    fn is_there(&self) -> bool {
+        rustix::termios::isatty(rustix::stdio::stdin())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    TAKEN.store(true, Ordering::SeqCst);
+    // Cleared explicitly for terminals without an alternate screen, without querying the cursor.
+    let taken = enable_raw_mode().and_then(|()| {
+        execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
+    });
+    if taken.is_err() {
+        leave();
+    }
+    taken
+}
+
+/// Restores the terminal, once; every step is tried, whether or not the previous one failed.
+fn leave() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let mut out = stdout();
+        // Focus reports are not used here; disabling them is harmless.
+        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange, DisableMouseCapture);
+        let _ = execute!(out, LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+        let _ = out.flush();
+    }
+}
+
+/// Makes a panic in any thread print on a restored terminal. If the console survives it, it takes the terminal over
+/// again.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !TAKEN.load(Ordering::SeqCst) {
+                return previous(info);
+            }
+            PRINTING.store(true, Ordering::SeqCst);
+            leave();
+            LOST.store(true, Ordering::SeqCst);
+            previous(info);
+            PRINTING.store(false, Ordering::SeqCst);
+        }));
+    });
+}

@@ -1,0 +1,259 @@
+//! Texts of the sale launcher: what is armed, what will happen and when, and why it was aborted.
+
+use seckill_engine::telemetry::snapshot::Health;
+use seckill_model::{
+    VoucherId,
+    message::{Label, text},
+};
+
+use super::{
+    actions::ActionText,
+    commands::Question,
+    figures::{clock, counted, span, thousands},
+};
+use crate::{
+    keymap::{Action, key_of},
+    launch::{Launch, Target},
+};
+
+pub(crate) const FORM: Label = Label("director-arm-a-launch");
+pub(crate) const SALE: Label = Label("director-sale");
+pub(crate) const SALE_HINT: Label = Label("director-number-of-a-planned-sale-or");
+pub(crate) const STOCK: Label = Label("common-stock");
+pub(crate) const STOCK_HINT: Label = Label("director-pieces-of-a-new-sale-else");
+pub(crate) const BUYERS: Label = Label("common-buyers");
+pub(crate) const WITHIN: Label = Label("director-within");
+pub(crate) const WITHIN_HINT: Label = Label("director-seconds-over-which-they-come-0");
+pub(crate) const COUNTDOWN: Label = Label("director-start-in");
+pub(crate) const COUNTDOWN_HINT: Label = Label("director-seconds-1-to-3-600-nothing");
+
+pub(crate) const NONE_ARMED: Label = Label("director-no-launch-is-armed");
+pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-armed-and-no");
+pub(crate) const OPENING: Label = Label("director-the-sale-is-being-opened-its");
+pub(crate) const WITHDRAWN: Label = Label("director-no-buyers-will-come-the-sale");
+pub(crate) const OWN_STOCK: Label = Label("director-a-planned-sale-has-its-own");
+
+pub(super) fn action(action: Action) -> ActionText {
+    match action {
+        Action::Arm => (
+            Label("director-launch"),
+            Label("director-arm-a-sale-with-its-rush"),
+            Some(Label("director-arm-a-launch-2")),
+        ),
+        Action::Fire => (
+            Label("director-fire"),
+            Label("director-start-what-is-armed-at-once"),
+            Some(Label("director-fire-the-launch")),
+        ),
+        Action::Abort => (
+            Label("director-halt"),
+            Label("director-disarm-or-stop-the-rush-and"),
+            Some(Label("director-abort-the-launch")),
+        ),
+        _ => super::presenter::action(),
+    }
+}
+
+pub(crate) fn several_rushes() -> String {
+    let [up, down, again] = [Action::Up, Action::Down, Action::Abort].map(key_of);
+    text!("director-several-sales-are-rushed-choose-one", up, down, again)
+}
+
+pub(crate) fn armed_already() -> String {
+    let abort = key_of(Action::Abort);
+    text!("director-a-launch-is-armed-calls-it", abort)
+}
+
+pub(crate) fn fire_hint() -> String {
+    let arm = key_of(Action::Arm);
+    text!("director-arms-one", NONE_ARMED, arm)
+}
+
+/// Below the sale field: the sale with the typed number.
+pub(crate) fn planned(title: &str, initial: u64) -> String {
+    let (pieces, count) = (counted(initial, "piece", "pieces"), thousands(initial));
+    text!("director-value", title, pieces, count)
+}
+
+/// The same if there is none.
+pub(crate) fn not_planned(id: VoucherId) -> String {
+    text!("director-is-no-planned-sale-a-title", id)
+}
+
+/// Below the countdown.
+pub(crate) fn opens_before(left_ms: u64) -> String {
+    let left = clock(left_ms);
+    text!("director-it-opens-by-itself-in-give", left)
+}
+
+/// What is sold, in short.
+fn subject(launch: &Launch) -> String {
+    let title = &launch.title;
+    match launch.target {
+        Target::Planned(id) => super::sale_name(id, title),
+        Target::New => text!("director-new-sale", title),
+    }
+}
+
+fn buyers(count: u64) -> String {
+    let (plain, buyers) = (thousands(count), counted(count, "buyer", "buyers"));
+    text!("director-value-2", buyers, plain)
+}
+
+/// The top line of every view: what is armed.
+pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
+    let subject = if ids { subject(launch) } else { launch.title.clone() };
+    let buyers = buyers(launch.buyers);
+    text!("director-value-3", subject, buyers)
+}
+
+pub(crate) fn armed_in(left_ms: u64) -> String {
+    let left = clock(left_ms);
+    text!("director-armed", left)
+}
+
+pub(crate) const OPENS: Label = Label("director-opening");
+
+/// What happens at the end of the countdown, one sentence each.
+fn what_happens(launch: &Launch) -> Vec<String> {
+    let (count, title) = (thousands(launch.pieces), &launch.title);
+    let pieces = counted(launch.pieces, "piece", "pieces");
+    let first = match launch.target {
+        Target::Planned(id) => {
+            text!("director-opens-with-before-its-planned-time", id, pieces, count)
+        }
+        Target::New => text!("director-the-sale-is-created-with-open", title, pieces, count),
+    };
+    let (buyers, seconds) = (buyers(launch.buyers), thousands(launch.within));
+    let come = match launch.buyers {
+        1 => "comes",
+        _ => "come",
+    };
+    let twice = match launch.twice() {
+        0 => String::new(),
+        twice => {
+            let twice = thousands(twice);
+            text!("director-of-them-twice", twice)
+        }
+    };
+    let second = match launch.within {
+        0 => text!("director-then-as-fast-as-it-goes", buyers, come, twice),
+        _ => text!("director-then-within-s", buyers, come, seconds, twice),
+    };
+    let real = text!("director-orders-are-real-they-take-stock");
+    vec![first, second, real]
+}
+
+pub(crate) fn ask_arm(launch: &Launch) -> Question {
+    let (seconds, abort) = (thousands(launch.countdown), key_of(Action::Abort));
+    let mut lines = vec![text!("director-s-after-your-yes-by-the", seconds)];
+    lines.extend(what_happens(launch));
+    lines.push(text!("director-until-then-nothing-is-done-and", abort));
+    let (title, yes) = (Label("director-arm-this-launch"), Label("director-arm"));
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
+}
+
+pub(crate) fn ask_fire(launch: &Launch) -> Question {
+    let mut lines = vec![text!("director-at-once-without-waiting-for-the")];
+    lines.extend(what_happens(launch));
+    let (title, yes) = (Label("director-fire-the-launch-now"), Label("director-fire-2"));
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
+}
+
+pub(crate) fn ask_disarm(launch: &Launch) -> Question {
+    let lines = vec![badge(launch, true), text!("director-no-sale-is-opened-by-it")];
+    let (title, yes) = (Label("director-call-the-launch-off"), Label("director-call-off"));
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
+}
+
+/// The question while buyers arrive: progress, and whether the sale is paused as well.
+pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
+    let requests = counted(planned, "request", "requests");
+    let (sent, planned) = (thousands(sent), thousands(planned));
+    let mut lines =
+        vec![name.to_owned(), text!("director-of-sent-no-more-will-be", sent, requests, planned)];
+    if pauses {
+        lines.push(text!("director-the-sale-is-paused-buyers-are"));
+    }
+    lines.push(text!("director-orders-that-were-admitted-are-still"));
+    let title = Label("director-stop-the-rush");
+    let paused = Label("director-stop-the-rush-and-pause-the");
+    let title = if pauses { paused } else { title };
+    Question { title: title.to_string(), lines, yes: Label("director-stop").to_string() }
+}
+
+pub(crate) fn ask_quit(launch: &Launch) -> Question {
+    let armed = badge(launch, true);
+    let lines = vec![armed, text!("director-it-is-called-off-nothing-is")];
+    let (title, yes) = (Label("director-quit-while-a-launch-is-armed"), Label("common-quit"));
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
+}
+
+pub(crate) fn armed(launch: &Launch) -> String {
+    let (subject, seconds) = (subject(launch), thousands(launch.countdown));
+    let abort = key_of(Action::Abort);
+    text!("director-armed-starts-in-s-calls-it", subject, seconds, abort)
+}
+
+pub(crate) fn disarmed(launch: &Launch) -> String {
+    let subject = subject(launch);
+    text!("director-called-off-was-not-started-and", subject)
+}
+
+const REDIS_AWAY: Label = Label("director-redis-does-not-answer");
+const REDIS_UNWRITABLE: Label = Label("director-redis-takes-no-writes");
+const SQL_AWAY: Label = Label("director-the-database-does-not-answer");
+const SQL_UNWRITABLE: Label = Label("director-the-database-takes-no-writes");
+
+/// The unreachable server that a sale command waits for.
+pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
+    if !redis.up {
+        return Some(REDIS_AWAY);
+    }
+    if !redis.takes_writes() {
+        return Some(REDIS_UNWRITABLE);
+    }
+    match sql {
+        sql if !sql.up => Some(SQL_AWAY),
+        sql if !sql.takes_writes() => Some(SQL_UNWRITABLE),
+        _ => None,
+    }
+}
+
+/// Why a launch was aborted.
+pub(crate) enum Off {
+    Gone,
+    Changed,
+    /// Its stock is now this.
+    Stock(u64),
+    Early,
+    Late(u64),
+    Away(Label),
+}
+
+/// Reports an aborted launch: the reason and the next step.
+pub(crate) fn off(launch: &Launch, why: &Off) -> String {
+    let subject = subject(launch);
+    let arm = key_of(Action::Arm);
+    let why = match why {
+        Off::Gone => text!("director-it-is-no-longer-listed"),
+        Off::Changed => text!("director-it-is-not-planned-any-more"),
+        Off::Stock(pieces) => {
+            let (now, asked) = (thousands(*pieces), thousands(launch.pieces));
+            text!("director-its-stock-is-and-not-any", now, asked)
+        }
+        Off::Early => {
+            text!("director-it-opens-by-itself-before-the")
+        }
+        Off::Late(ms) => {
+            let late = span(*ms);
+            text!("director-the-console-stood-still-and-is", late)
+        }
+        Off::Away(server) => server.to_string(),
+    };
+    text!("director-launch-of-called-off-nothing-was", subject, why, arm)
+}
+
+pub(crate) fn stopping(voucher: VoucherId) -> String {
+    text!("director-stopping-the-rush-on", voucher)
+}

@@ -1,0 +1,69 @@
+//! Going back in time: along the chart of the Overview, and through the log.
+
+use seckill_engine::telemetry::log::Weight;
+
+use super::{
+    app::App,
+    keymap::Action,
+    text::{commands, conventions, time},
+    views::{LogTurn, Step, View, marks, until},
+};
+
+impl App {
+    /// Pauses or resumes the display; snapshots are collected meanwhile.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = !self.frozen;
+        if self.frozen {
+            if self.view == View::Overview && self.overview.has_chart() {
+                self.note(time::held());
+            }
+        } else {
+            self.overview.let_go();
+            self.show_newest();
+        }
+    }
+
+    /// Moves to another moment; a running display is paused first.
+    pub(super) fn scrub(&mut self, action: Action) {
+        if !self.overview.has_chart() {
+            return self.note(time::NO_CHART);
+        }
+        if !self.frozen {
+            self.freeze();
+        }
+        let until = until(&self.shown);
+        let later = matches!(action, Action::Later | Action::MarkAfter);
+        if matches!(action, Action::Earlier | Action::Later) {
+            if !self.overview.step(later, until) {
+                self.note(if later { time::NOTHING_LATER.into() } else { time::nothing_earlier() });
+            }
+            return;
+        }
+        // Skips what is not worth stopping at.
+        let times: Vec<_> = marks(&self.shown)
+            .filter(|(_, line)| Weight::of(&line.act) > Weight::Notice)
+            .map(|(at, _)| at)
+            .collect();
+        if !self.overview.jump(later, until, &times) {
+            self.note(time::no_mark(later));
+        }
+    }
+
+    pub(super) fn turn_level(&mut self) {
+        self.log.turn_level();
+        self.log.settle(&self.shown);
+        self.look();
+    }
+
+    pub(super) fn step_in_log(&mut self, step: Step) {
+        match self.log.step(&self.shown, step) {
+            LogTurn::Moved | LogTurn::Waiting => {}
+            LogTurn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
+            LogTurn::Page(_) if self.frozen => self.note(conventions::frozen()),
+            LogTurn::Page(toward) => {
+                self.log.turn(toward);
+                self.look();
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The holder of a stream entry and its label; combines the answers of both servers.
+
+use seckill_engine::telemetry::snapshot::{EntryLine, Holding};
+
+use crate::text::{
+    UNKNOWN,
+    stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
+};
+
+/// The holder of an entry. Row, detail, filter and copy all use it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EntryHolder<'a> {
+    Letters,
+    /// It is unknown whether a dead letter refers to it.
+    LettersOrNot,
+    Done,
+    Waiting,
+    Held {
+        consumer: &'a str,
+        idle_ms: u64,
+        deliveries: u64,
+    },
+    Unknown,
+}
+
+impl<'a> EntryHolder<'a> {
+    pub(super) fn of(line: &'a EntryLine) -> Self {
+        match (line.dead, &line.holding) {
+            (Some(true), _) => Self::Letters,
+            (None, _) => Self::LettersOrNot,
+            (Some(false), Holding::Acknowledged) => Self::Done,
+            (Some(false), Holding::Undelivered) => Self::Waiting,
+            (Some(false), Holding::Pending { consumer, idle_ms, deliveries }) => {
+                Self::Held { consumer, idle_ms: *idle_ms, deliveries: *deliveries }
+            }
+            (Some(false), Holding::Unknown) => Self::Unknown,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        let word = match self {
+            Self::Letters => IN_LETTERS,
+            Self::LettersOrNot => DEAD_OR_NOT,
+            Self::Done => ACKNOWLEDGED,
+            Self::Waiting => UNDELIVERED,
+            Self::Held { .. } => labels::PENDING,
+            Self::Unknown => UNKNOWN,
+        };
+        word.read()
+    }
+}

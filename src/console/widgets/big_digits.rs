@@ -1,0 +1,82 @@
+//! Large digits built from blocks, for countdowns and the presenter layout.
+
+use ratatui::style::Style;
+
+use super::Canvas;
+use crate::theme::Theme;
+
+/// Pixel rows of a character.
+pub(crate) const SIGN_ROWS: u16 = 5;
+
+/// Cells of one pixel, horizontally and vertically.
+pub(crate) type Pixel = (u16, u16);
+
+/// A character: its width in pixels, and its rows from the top, the leftmost pixel in the highest bit.
+type Sign = (u16, [u8; 5]);
+
+/// Digits, separators and a few symbols; other characters are blank.
+fn sign(c: char) -> Sign {
+    match c {
+        '0' => (3, [0b111, 0b101, 0b101, 0b101, 0b111]),
+        '1' => (3, [0b010, 0b110, 0b010, 0b010, 0b111]),
+        '2' => (3, [0b111, 0b001, 0b111, 0b100, 0b111]),
+        '3' => (3, [0b111, 0b001, 0b111, 0b001, 0b111]),
+        '4' => (3, [0b101, 0b101, 0b111, 0b001, 0b001]),
+        '5' => (3, [0b111, 0b100, 0b111, 0b001, 0b111]),
+        '6' => (3, [0b111, 0b100, 0b111, 0b101, 0b111]),
+        '7' => (3, [0b111, 0b001, 0b010, 0b010, 0b010]),
+        '8' => (3, [0b111, 0b101, 0b111, 0b101, 0b111]),
+        '9' => (3, [0b111, 0b101, 0b111, 0b001, 0b111]),
+        ',' => (1, [0, 0, 0, 1, 1]),
+        ':' => (1, [0, 1, 0, 1, 0]),
+        '-' => (3, [0, 0, 0b111, 0, 0]),
+        '?' => (3, [0b110, 0b001, 0b010, 0b000, 0b010]),
+        '✔' => (5, [0b00001, 0b00011, 0b10110, 0b11100, 0b01000]),
+        '≈' => (5, [0b01001, 0b10110, 0, 0b01001, 0b10110]),
+        '✖' => (5, [0b10001, 0b01010, 0b00100, 0b01010, 0b10001]),
+        _ => (1, [0; 5]),
+    }
+}
+
+/// Cells of a text in large digits.
+pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
+    let pixels: u16 = text.chars().map(|c| sign(c).0 + 1).sum();
+    pixels.saturating_sub(1) * pixel.0
+}
+
+/// Draws a text in large digits from a position; the background is kept.
+pub(crate) fn big(
+    canvas: &mut Canvas<'_>,
+    theme: Theme,
+    (mut x, y): (u16, u16),
+    text: &str,
+    pixel: Pixel,
+    style: Style,
+) {
+    let block = theme.glyphs.full.repeat(usize::from(pixel.0));
+    for c in text.chars() {
+        let (width, rows) = sign(c);
+        for (row, pixels) in (0_u16..).zip(rows) {
+            for column in (0..width).filter(|column| pixels >> (width - 1 - column) & 1 == 1) {
+                for line in 0..pixel.1 {
+                    canvas.text(x + column * pixel.0, y + row * pixel.1 + line, &block, style);
+                }
+            }
+        }
+        x += (width + 1) * pixel.0;
+    }
+}
+
+/// Draws a number in the middle of the area, over existing content.
+pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
+    const PIXEL: Pixel = (2, 1);
+    let digits = number.to_string();
+    let width = big_width(&digits, PIXEL) + 8;
+    let height = SIGN_ROWS + 4;
+    let x = canvas.width().saturating_sub(width) / 2;
+    let y = canvas.height().saturating_sub(height) / 2;
+    let mut panel = canvas.part(x, y, width, height);
+    panel.clear();
+    panel.frame("", theme.glyphs.ascii, theme.soft(), theme.soft());
+    big(&mut panel, theme, (4, 2), &digits, PIXEL, theme.key());
+}

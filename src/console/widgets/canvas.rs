@@ -1,0 +1,153 @@
+//! A drawing surface clipped to one rectangle of the screen.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{Sheet, plain, width};
+
+/// Draws into an area; coordinates are relative to its corner.
+pub(crate) struct Canvas<'a> {
+    buffer: &'a mut Buffer,
+    area: Rect,
+    /// Set to record a table instead of drawing it.
+    sheets: Option<&'a mut Vec<Sheet>>,
+}
+
+impl<'a> Canvas<'a> {
+    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
+        let area = area.intersection(buffer.area);
+        Self { buffer, area, sheets: None }
+    }
+
+    /// A canvas that records tables in full, including invisible rows.
+    pub(crate) fn noting(self, sheets: &'a mut Vec<Sheet>) -> Self {
+        Self { sheets: Some(sheets), ..self }
+    }
+
+    /// Whether tables are recorded: also empty ones, with their headings.
+    pub(crate) fn is_noting(&self) -> bool {
+        self.sheets.is_some()
+    }
+
+    pub(super) fn sheets(&mut self) -> Option<&mut Vec<Sheet>> {
+        self.sheets.as_deref_mut()
+    }
+
+    /// A canvas for a part of this area.
+    pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Canvas<'_> {
+        let part = Rect {
+            x: self.area.x.saturating_add(x),
+            y: self.area.y.saturating_add(y),
+            width,
+            height,
+        };
+        let area = part.intersection(self.area);
+        Canvas { buffer: self.buffer, area, sheets: self.sheets.as_deref_mut() }
+    }
+
+    pub(crate) fn width(&self) -> u16 {
+        self.area.width
+    }
+
+    pub(crate) fn height(&self) -> u16 {
+        self.area.height
+    }
+
+    /// The screen position of a coordinate; `None` outside the area.
+    pub(crate) fn on_screen(&self, x: u16, y: u16) -> Option<(u16, u16)> {
+        (x < self.area.width && y < self.area.height).then(|| (self.area.x + x, self.area.y + y))
+    }
+
+    /// Draws styled text and returns the column after it.
+    pub(crate) fn line(&mut self, x: u16, y: u16, line: &Line<'_>) -> u16 {
+        match self.on_screen(x, y) {
+            Some((column, row)) => {
+                let (mut at, end) = (column, self.area.right());
+                for span in &line.spans {
+                    let style = line.style.patch(span.style);
+                    let room = usize::from(end - at);
+                    at = self.buffer.set_stringn(at, row, plain(&span.content), room, style).0;
+                }
+                at - self.area.x
+            }
+            None => x,
+        }
+    }
+
+    pub(crate) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
+        self.line(x, y, &Line::from(Span::styled(text, style)))
+    }
+
+    /// Draws styled text aligned to the right edge.
+    pub(crate) fn line_right(&mut self, y: u16, line: &Line<'_>) {
+        let cells: usize = line.spans.iter().map(|span| width(&span.content)).sum();
+        let cells = u16::try_from(cells).unwrap_or(u16::MAX);
+        self.line(self.area.width.saturating_sub(cells), y, line);
+    }
+
+    /// Applies a style to a row.
+    pub(crate) fn tint(&mut self, y: u16, style: Style) {
+        if y < self.area.height {
+            let row = Rect { y: self.area.y + y, height: 1, ..self.area };
+            self.buffer.set_style(row, style);
+        }
+    }
+
+    /// Resets every other style in the area.
+    pub(crate) fn dim(&mut self, style: Style) {
+        for y in 0..self.area.height {
+            self.tint(y, Style::reset());
+            self.tint(y, style);
+        }
+    }
+
+    /// Clears the area.
+    pub(crate) fn clear(&mut self) {
+        for position in self.area.positions() {
+            self.buffer[position].reset();
+        }
+        // A wide character overlapping the left edge would be cut in half.
+        if let Some(x) = self.area.x.checked_sub(1) {
+            for y in self.area.y..self.area.bottom() {
+                let cell = &mut self.buffer[(x, y)];
+                if width(cell.symbol()) > 1 {
+                    cell.set_symbol(" ");
+                }
+            }
+        }
+    }
+
+    /// A rule over the full width.
+    pub(crate) fn rule(&mut self, y: u16, glyph: &str, style: Style) {
+        let line = glyph.repeat(usize::from(self.area.width));
+        self.text(0, y, &line, style);
+    }
+
+    /// A frame around the area with a title in its upper edge.
+    pub(crate) fn frame(&mut self, title: &str, ascii: bool, edge: Style, head: Style) {
+        let (w, h) = (self.area.width, self.area.height);
+        if w < 2 || h < 2 {
+            return;
+        }
+        let [tl, tr, bl, br, across, down] = if ascii {
+            ["+", "+", "+", "+", "-", "|"]
+        } else {
+            ["╭", "╮", "╰", "╯", "─", "│"]
+        };
+        let middle = across.repeat(usize::from(w - 2));
+        self.text(0, 0, &format!("{tl}{middle}{tr}"), edge);
+        self.text(0, h - 1, &format!("{bl}{middle}{br}"), edge);
+        for y in 1..h - 1 {
+            self.text(0, y, down, edge);
+            self.text(w - 1, y, down, edge);
+        }
+        let title = super::fit(title, usize::from(w.saturating_sub(6)), "…");
+        if !title.is_empty() {
+            self.text(2, 0, &format!(" {title} "), head);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Text measured in terminal cells after [`plain`]. Widths are those of whole graphemes.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use super::plain;
+
+/// The graphemes of a sanitized text with their widths.
+fn visible(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    text.graphemes(true).map(|part| (part, part.width())).filter(|(_, width)| *width > 0)
+}
+
+/// The width of a text in cells.
+pub(crate) fn width(text: &str) -> usize {
+    visible(&plain(text)).map(|(_, width)| width).sum()
+}
+
+/// Truncates a text to at most `limit` cells, including a one-cell ellipsis.
+pub(crate) fn fit(text: &str, limit: usize, ellipsis: &str) -> String {
+    let text = plain(text);
+    if visible(&text).map(|(_, width)| width).sum::<usize>() <= limit {
+        return text.into_owned();
+    }
+    let room = limit.saturating_sub(width(ellipsis));
+    let mut used = 0;
+    let mut cut: String = visible(&text)
+        .take_while(|(_, width)| {
+            used += width;
+            used <= room
+        })
+        .map(|(part, _)| part)
+        .collect();
+    if limit > 0 {
+        cut.push_str(ellipsis);
+    }
+    cut
+}
+
+/// Truncates or pads to exactly `limit` cells, left-aligned.
+pub(crate) fn left(text: &str, limit: usize, ellipsis: &str) -> String {
+    let mut text = fit(text, limit, ellipsis);
+    text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
+    text
+}
+
+/// Truncates or pads to exactly `limit` cells, right-aligned.
+pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
+    let text = fit(text, limit, ellipsis);
+    let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
+    padded.push_str(&text);
+    padded
+}
+
+/// Wraps at spaces and between wide characters into lines of at most `limit` cells; longer words are split.
+///
+/// Each line is measured as a whole: adjacent characters may join into one grapheme of another width.
+pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
+    let (text, limit) = (plain(text), limit.max(1));
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        for (place, piece) in pieces(word).into_iter().enumerate() {
+            let gap = if place > 0 || line.is_empty() { "" } else { " " };
+            let longer = format!("{line}{gap}{piece}");
+            if width(&longer) <= limit {
+                line = longer;
+                continue;
+            }
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+            }
+            for (part, cells) in visible(&piece) {
+                let longer = format!("{line}{part}");
+                if width(&longer) <= limit {
+                    line = longer;
+                } else {
+                    if !line.is_empty() {
+                        lines.push(std::mem::take(&mut line));
+                    }
+                    if cells <= limit {
+                        part.clone_into(&mut line);
+                    }
+                }
+            }
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+/// Characters that may not start a line, and characters that may not end one.
+const CLOSING: &str = "，。、；：？！”’）》】」…%";
+const OPENING: &str = "“‘（《【「#";
+
+/// An unbreakable part of a word: a run of narrow characters, or a wide one with its punctuation.
+fn pieces(word: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    // Whether there is a previous part, and whether a line may break after it.
+    let mut joins = false;
+    let mut narrow = false;
+    for (part, cells) in visible(word) {
+        let runs_on = narrow && cells == 1;
+        let glued = joins || runs_on || CLOSING.contains(part);
+        match pieces.last_mut() {
+            Some(last) if glued => last.push_str(part),
+            _ => pieces.push(part.to_owned()),
+        }
+        joins = OPENING.contains(part);
+        narrow = cells == 1 && !CLOSING.contains(part);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn cuts_by_cells_and_not_by_chars() {
+        assert_eq!(fit("火锅五折", 8, "…"), "火锅五折");
+        assert_eq!(fit("火锅五折", 7, "…"), "火锅五…");
+        assert_eq!(fit("火锅五折", 6, "…"), "火锅…");
+        assert_eq!(fit("👩‍👩‍👧‍👦 family", 4, "…"), "👩 …");
+        assert_eq!(fit("a\x1b[2Jb\u{202e}c", 20, "…"), "a[2Jbc");
+        assert_eq!((left("锅", 4, "…"), right("锅", 4, "…")), ("锅  ".into(), "  锅".into()));
+        assert_eq!(fit("abc", 0, "…"), "");
+    }
+
+    #[test]
+    fn wraps_at_spaces() {
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("火锅五折", 4), ["火锅", "五折"]);
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("a word stays", 4), ["a", "word", "stay", "s"]);
+        assert!(wrap("a\u{b02}\u{a8b4}", 2).iter().all(|line| width(line) <= 2));
+    }
+
+    #[test]
+    fn wraps_between_wide_characters_and_keeps_their_signs() {
+        assert_eq!(wrap("按 4 查看，按 A 重放。", 10), ["按 4 查", "看，按 A", "重放。"]);
+        assert_eq!(wrap("失联。按键", 4), ["失", "联。", "按键"]);
+        assert_eq!(wrap("锁（订单）", 4), ["锁", "（订", "单）"]);
+        assert_eq!(wrap("由 node-a 持有", 9), ["由 node-a", "持有"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_fitted_fits(text: String, limit in 0..30_usize) {
+            prop_assert!(width(&fit(&text, limit, "…")) <= limit);
+            prop_assert!(wrap(&text, limit + 2).iter().all(|line| width(line) <= limit + 2));
+        }
+
+        #[test]
+        fn padding_is_exact_for_ascii(text in "[ -~]{0,30}", limit in 0..30_usize) {
+            prop_assert_eq!(width(&left(&text, limit, "…")), limit);
+            prop_assert_eq!(width(&right(&text, limit, "…")), limit);
+        }
+    }
+}
