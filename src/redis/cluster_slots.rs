@@ -1,7 +1,6 @@
-//! Who serves which slot of a cluster, asked of any of its servers.
+//! The slot map of a cluster, read from any of its servers.
 //!
-//! A picture of the slots is kept until somebody finds it wrong: see [`Doubt`]. This room sends nothing
-//! but questions about the cluster itself, and must not know what the keys in the slots mean.
+//! A slot map is kept until a caller reports it as outdated, see [`Doubt`]. Only cluster commands are sent here.
 
 use std::{
     fmt,
@@ -14,11 +13,11 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value
 
 use super::{BrokerError, Reason, UrlFault, routing::SLOTS};
 
-/// Bound on one server's answer; others are asked meanwhile.
+/// Timeout of one server; other servers are asked in parallel.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Bound on the whole search.
+/// Timeout of the whole search.
 const SEARCH: Duration = Duration::from_secs(3);
-/// Servers asked at once: the first good answer counts.
+/// Servers asked concurrently: the first good answer is used.
 const AT_ONCE: usize = 4;
 
 /// A server's address as clients reach it.
@@ -39,7 +38,7 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// The server at an address with a host.
+    /// Parses a server address that includes a host.
     pub(super) fn of(info: &ConnectionInfo) -> Option<Self> {
         match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -49,7 +48,7 @@ impl Node {
         }
     }
 
-    /// Where a redirection leads: `866 127.0.0.1:7001`. Without a host it is the one that told it.
+    /// The target of a redirection such as `866 127.0.0.1:7001`. Without a host it is the server that sent it.
     pub(super) fn redirected(detail: &str, by: &Self) -> Option<Self> {
         let (host, port) = detail.split_ascii_whitespace().nth(1)?.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -58,17 +57,17 @@ impl Node {
     }
 }
 
-/// Who serves which slot, as one server saw it.
+/// Slot map as reported by one server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Slots {
-    /// First slot, last slot, the primary: in rising order.
+    /// First slot, last slot, primary; ascending.
     ranges: Vec<(u16, u16, Node)>,
-    /// Every server that was named, replicas too: whom to ask when a primary is gone.
+    /// All servers mentioned, replicas included: candidates to ask when a primary is gone.
     named: Vec<Node>,
 }
 
 impl Slots {
-    /// Reads CLUSTER SLOTS as `asked` answered it.
+    /// Parses the CLUSTER SLOTS reply of `asked`.
     fn read(reply: &Value, asked: &Node) -> Option<Self> {
         let Value::Array(rows) = reply else { return None };
         let mut slots = Self::default();
@@ -89,7 +88,7 @@ impl Slots {
         Some(slots)
     }
 
-    /// Who serves a slot.
+    /// Returns the server of a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
         let after = self.ranges.partition_point(|(first, ..)| *first <= slot);
         let (_, last, node) = self.ranges.get(after.checked_sub(1)?)?;
@@ -111,8 +110,8 @@ impl Slots {
     }
 }
 
-/// Endpoint, port, id, more. An endpoint that is empty or null is the host that was asked; one that is
-/// `?` is not known, and then the address among the rest is all there is.
+/// Endpoint, port, ID, more. An empty or null endpoint is the host that was asked; `?` is unknown, and the address
+/// among the remaining fields is used.
 fn node_of(value: &Value, asked: &Node) -> Option<Node> {
     let Value::Array(fields) = value else { return None };
     let port = match fields.get(1)? {
@@ -141,49 +140,49 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// A picture that was found wrong, and what that taught.
+/// An outdated slot map and what its failure revealed.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     pub(super) slots: Arc<Slots>,
     pub(super) hint: Hint,
 }
 
-/// Whom to ask for the next picture.
+/// Which server to ask for the next slot map.
 #[derive(Clone, Debug)]
 pub(super) enum Hint {
-    /// Anybody.
+    /// Any server.
     None,
-    /// First the one to which a redirection led: he knows of it.
+    /// This server first: a redirection pointed to it.
     First(Node),
-    /// Last the one who failed: his picture may be as old.
+    /// This server last: it failed, so its slot map may be just as old.
     Last(Node),
 }
 
-/// A cluster, known by some of its servers.
+/// A cluster, addressed by some of its servers.
 #[derive(Debug)]
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
-    /// The first seed; its login is good for all servers.
+    /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
     place: String,
     last: Mutex<Option<Arc<Slots>>>,
 }
 
-/// One server's answer.
+/// Reply of one server.
 struct View {
     slots: Slots,
-    /// It sees every slot served, and a majority of the primaries.
+    /// All slots are served, and it sees a majority of the primaries.
     whole: bool,
 }
 
 impl Cluster {
-    /// A cluster behind these addresses; `None` where there are none.
+    /// Returns the cluster behind these addresses; `None` for an empty list.
     pub(super) fn new(seeds: Vec<ConnectionInfo>, place: String) -> Option<Self> {
         let like = seeds.first()?.clone();
         Some(Self { seeds, like, place, last: Mutex::new(None) })
     }
 
-    /// The present picture: the last one that any link has taken, unless it is the doubted one.
+    /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
     pub(super) async fn slots(&self, doubt: Option<Doubt>) -> Result<Arc<Slots>, BrokerError> {
         let hint = match (self.last(), doubt) {
             (Some(last), Some(doubt)) if Arc::ptr_eq(&last, &doubt.slots) => doubt.hint,
@@ -193,7 +192,7 @@ impl Cluster {
         self.look(hint).await
     }
 
-    /// A new picture.
+    /// Fetches a new slot map.
     pub(super) async fn look(&self, hint: Hint) -> Result<Arc<Slots>, BrokerError> {
         let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let (mut partial, mut failure) = (None, None);
@@ -205,7 +204,7 @@ impl Cluster {
                     match answer {
                         Ok(view) if view.whole => return Some(view.slots),
                         Ok(view) => partial = partial.take().or(Some(view.slots)),
-                        // One that is dead says less than one that refuses.
+                        // An unreachable server is less informative than one that refuses.
                         Err(error) if error.is_away() && failure.is_some() => {}
                         Err(error) => failure = Some(error),
                     }
@@ -229,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// For connecting to one of its servers.
+    /// Connection settings for one of its servers.
     pub(super) fn client(&self, node: &Node) -> Result<Client, BrokerError> {
         let (host, port) = (node.host.clone(), node.port);
         let addr = match self.like.addr() {
@@ -249,7 +248,7 @@ impl Cluster {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everybody who may know, in the order of asking.
+    /// All known servers, in the order in which to ask them.
     fn rounds(&self, hint: Hint) -> Vec<Vec<Node>> {
         let last = self.last();
         let known = last.iter().flat_map(|slots| slots.named.iter().cloned());

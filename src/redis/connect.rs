@@ -1,7 +1,7 @@
-//! Finding Redis: one server, the master that sentinels name, or a cluster.
+//! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
 //!
-//! Who connects learns which server process answers: an answer may only be relied on as long as
-//! that very process lives. What is asked of it goes through a [`Link`].
+//! A connection records which server process it talks to: an answer is valid only while that process lives. Commands go
+//! through a [`Link`].
 
 use std::{
     path::Path,
@@ -27,11 +27,11 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bound on every command that does not block on purpose.
+/// Timeout of every command that does not block on purpose.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (7, 0);
 
-/// A Redis that was found: given by URL, or the program's own.
+/// A Redis deployment, given by URL or managed by the program.
 #[derive(Clone, Debug)]
 pub struct Redis {
     source: Source,
@@ -46,38 +46,36 @@ enum Source {
     Cluster(Arc<Cluster>),
 }
 
-/// What a server says of itself.
+/// Server identity, from INFO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
     /// For example `7.0.15`.
     pub version: String,
-    /// Differs after each restart of the server.
+    /// Changes with each restart of the server.
     pub run_id: String,
 }
 
-/// A connection that was made just now.
+/// A new connection.
 pub(super) struct Made {
     pub(super) connection: MultiplexedConnection,
     pub(super) info: ServerInfo,
-    /// Where the server is, without user or password.
+    /// Address without user and password.
     pub(super) place: String,
 }
 
 impl Redis {
-    /// Takes a URL: `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`.
-    /// Nothing is connected yet.
+    /// Parses a URL: `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`. Does not connect.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] without the URL's password in it.
+    /// [`BrokerError::Url`], without the URL's password.
     pub fn from_url(url: &str) -> Result<Self, BrokerError> {
         Self::trusting(url, None)
     }
 
-    /// As [`Redis::from_url`]; of an encrypted server only the certificates in the file `ca` (PEM) are trusted, instead
-    /// of the system's.
+    /// Like [`Redis::from_url`], but trusts only the certificates in the PEM file `ca` instead of those of the system.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] also where the file can't be read, or has no certificate, or nothing is encrypted.
+    /// [`BrokerError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
     pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, BrokerError> {
         install_tls();
         let authority = ca.map(Authority::read).transpose()?;
@@ -87,7 +85,7 @@ impl Redis {
         };
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
-            // redis-rs takes certificates for the sentinels, and none for the master that they name.
+            // redis-rs passes certificates to the sentinels but not to the master they name.
             Target::Sentinels { .. } if authority.is_some() => Err(UrlFault::CaOfSentinels.into()),
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
@@ -102,10 +100,10 @@ impl Redis {
         }
     }
 
-    /// Takes the program's own server.
+    /// Uses the managed server.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] when the socket's path can't be put into a URL.
+    /// [`BrokerError::Url`] when the socket path cannot be expressed as a URL.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, BrokerError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
@@ -121,12 +119,12 @@ impl Redis {
         Ok(Self { source: source(client), place })
     }
 
-    /// Where it is, without user or password.
+    /// Address without user and password.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// The program's own server, if this is it.
+    /// The managed server, if this is it.
     pub fn managed(&self) -> Option<&Arc<ManagedServer>> {
         match &self.source {
             Source::Managed(_, server) => Some(server),
@@ -146,27 +144,27 @@ impl Redis {
         }
     }
 
-    /// A link whose commands are answered within five seconds or fail.
+    /// Returns a link whose commands time out after five seconds.
     pub fn link(&self) -> Link {
         Link::new(self.clone(), ANSWER_TIMEOUT)
     }
 
-    /// A link for reads that block on purpose for up to `block`.
+    /// Returns a link for reads that block for up to `block`.
     pub fn blocking_link(&self, block: Duration) -> Link {
         Link::new(self.clone(), ANSWER_TIMEOUT + block)
     }
 
-    /// Listens to a channel on a connection of its own. The stream ends when that breaks; what was
-    /// said meanwhile is lost.
+    /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
+    /// meanwhile are lost.
     ///
     /// # Errors
-    /// The server can't be reached.
+    /// The server is unreachable.
     pub async fn subscribe(
         &self,
         channel: &str,
     ) -> Result<impl Stream<Item = String> + Unpin + use<>, BrokerError> {
         let node = match self.cluster() {
-            // Every server of a cluster hears what is said to any of them.
+            // A cluster forwards published messages to all of its servers.
             Some(cluster) => {
                 let slots = cluster.look(Hint::None).await?;
                 let home = routing::slot_of(HOME);
@@ -184,16 +182,16 @@ impl Redis {
             Ok(messages) => messages.map_err(|error| BrokerError::from_redis(&error, &place)),
             Err(_) => Err(BrokerError::Away { place, detail: Reason::TimedOut }),
         };
-        // A message that is no text is none of ours.
+        // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
     }
 
-    /// Nobody serves a slot: somebody has to mend the cluster.
+    /// A slot without a server: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> BrokerError {
         BrokerError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
     }
 
-    /// For connecting to the server, or to that one of the cluster; and where it is.
+    /// Connection settings of the server, or of this one of a cluster, with its address.
     async fn client(&self, node: Option<&Node>) -> Result<(Client, String), BrokerError> {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
@@ -245,8 +243,7 @@ impl Redis {
         if major_minor < OLDEST {
             return Err(BrokerError::TooOld { place: place.to_owned(), version });
         }
-        // Asked on the very connection that will be used: it may have been demoted since the
-        // sentinels were asked.
+        // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
         if matches!(self.source, Source::Sentinels(_)) && field(&role, "role") != Some("master") {
             return Err(BrokerError::Away { place: place.to_owned(), detail: Reason::NotMaster });
         }
@@ -254,7 +251,7 @@ impl Redis {
     }
 }
 
-/// Who signed the certificate of a server.
+/// Which authorities are trusted to sign a server certificate.
 struct Authority(TlsCertificates);
 
 impl Authority {
@@ -272,7 +269,7 @@ impl Authority {
         Ok(Self(TlsCertificates { client_tls: None, root_cert: Some(root) }))
     }
 
-    /// The same server, whose certificate has to be signed by this authority.
+    /// Returns the same server, whose certificate must be signed by this authority.
     fn trusted_by(&self, info: ConnectionInfo) -> Result<ConnectionInfo, UrlFault> {
         if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             return Err(UrlFault::CaUnused);
@@ -287,7 +284,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// rediss:// needs a process-wide choice of cryptography; a second call changes nothing.
+/// Installs the process-wide crypto provider that rediss:// needs; further calls have no effect.
 fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,9 +1,8 @@
-//! Text that anybody may have written into Redis: names of consumers, groups and nodes, fields. It must not know what it
-//! names.
+//! Text in Redis that any program may have written: names of consumers, groups and nodes, fields.
 
 use redis::{FromRedisValue, ParsingError, Value};
 
-/// Text as it was written. What is no UTF-8 in it is replaced, so that one strange name hides nothing else.
+/// Text in which invalid UTF-8 is replaced, so that one invalid name does not hide the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(pub String);
 

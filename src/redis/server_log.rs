@@ -1,6 +1,4 @@
-//! The managed server's own log: where it ends, and what was said last in it.
-//!
-//! It must not know what the words mean.
+//! The managed server's log: its length, and its last messages.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,10 +7,10 @@ use std::{
     path::Path,
 };
 
-/// A log longer than this is started anew.
+/// A longer log is truncated.
 const LOG: u64 = 1024 * 1024;
 
-/// The server's log, and its length before anything new.
+/// The server's log, and its length at the start.
 pub(super) fn open(path: &Path) -> io::Result<(File, u64)> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     let mut length = log.metadata()?.len();
@@ -23,7 +21,7 @@ pub(super) fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((log, length))
 }
 
-/// What was written after the first `from` bytes.
+/// Returns what was written after the first `from` bytes.
 pub(super) fn since(log: &Path, from: u64) -> io::Result<String> {
     let mut file = File::open(log)?;
     file.seek(SeekFrom::Start(from))?;
@@ -32,7 +30,7 @@ pub(super) fn since(log: &Path, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
-/// The last warnings of a log (`pid:M date # words`), or its last lines without any; `None` for an empty log.
+/// Last warnings of a log (`pid:M date # words`), or its last lines if it has none; `None` for an empty log.
 pub(super) fn told_in_one_line(words: &str) -> Option<String> {
     let warnings: Vec<&str> =
         words.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();

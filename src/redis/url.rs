@@ -1,6 +1,6 @@
-//! Redis URLs: one server, sentinels, or a cluster.
+//! Redis URLs: one server, sentinels or a cluster.
 //!
-//! Nothing is connected here, and no part of a URL is quoted in an error: it may hold a password.
+//! Errors quote no part of a URL, because it may contain a password.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use url::form_urlencoded;
@@ -10,7 +10,7 @@ use super::{BrokerError, HostsFault, UrlFault, cluster_slots::Node};
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
 
-/// What a URL names.
+/// Deployment named by a URL.
 pub(super) enum Target {
     /// One server.
     Server(ConnectionInfo),
@@ -91,7 +91,7 @@ fn place_of(members: &[ConnectionInfo]) -> String {
     members.iter().filter_map(Node::of).map(|node| node.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// A URL with several hosts, which no library takes: it is cut up, and put together for each host.
+/// A URL with several hosts, which no library accepts: it is split and reassembled for each host.
 struct Parts<'a> {
     login: &'a str,
     hosts: &'a str,
@@ -112,10 +112,10 @@ impl<'a> Parts<'a> {
         Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
     }
 
-    /// Each host as a server of its own, read by redis-rs.
+    /// Parses each host as a separate server.
     fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsFault> {
         let member = |host: &str| {
-            // An IPv6 address stands in brackets.
+            // An IPv6 address is in brackets.
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
             let port = if has_port { String::new() } else { format!(":{port}") };
             let (login, fragment) = (self.login, self.fragment);
