@@ -1,7 +1,7 @@
-//! A store that fails on demand: for tests, the demo and drills, around any other store.
+//! A store wrapper that fails on demand, for tests, the demo and drills.
 //!
-//! It must not know dialects: it wraps a store and answers as one whose database is away, hangs, is slow, or went away
-//! at the commit.
+//! Independent of dialects: it behaves like a store whose database is unavailable, hangs, is slow, or fails at the
+//! commit.
 
 use std::{
     sync::{
@@ -25,23 +25,24 @@ use super::{
     StoreError, Written,
 };
 
-/// What is wrong with the database.
+/// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ill {
-    /// Nothing.
+    /// None.
     #[default]
     Not,
-    /// It refuses connections: everything is answered at once.
+    /// It refuses connections: every request fails at once.
     Away,
-    /// It takes requests and does not answer; each is given up after this time.
+    /// It accepts requests without replying; each one times out after this time.
     Hangs(Duration),
-    /// Each request takes that much longer.
+    /// Each request takes this much longer.
     Slow(Duration),
-    /// It goes away at the commit: this share of the writes, 0 to 1, is done or not, and the caller does not learn which.
+    /// The connection breaks at the commit: this fraction of the writes, 0 to 1, is done or not, and the caller cannot
+    /// tell.
     Unsure(f64),
 }
 
-/// Makes its store ill and well again. Cheap to clone.
+/// Controls the fault of its store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Illness(Arc<State>);
 
@@ -51,7 +52,7 @@ struct State {
     failed: AtomicU64,
 }
 
-/// What becomes of one request.
+/// Effect on one request.
 #[derive(Clone, Copy)]
 enum Fate {
     Pass(Duration),
@@ -61,12 +62,12 @@ enum Fate {
 }
 
 impl Illness {
-    /// From now on; requests that are on their way keep what they were given.
+    /// Sets the fault of future requests; requests in progress are not affected.
     pub fn set(&self, ill: Ill) {
         self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = ill;
     }
 
-    /// How many requests have failed by it.
+    /// Number of requests that failed because of it.
     pub fn failed(&self) -> u64 {
         self.0.failed.load(Ordering::Relaxed)
     }
@@ -91,8 +92,7 @@ impl Illness {
     }
 }
 
-/// Puts a store before `inner` that is well until its illness is set. What is done or not at such a commit
-/// follows from `seed`.
+/// Wraps `inner`, initially without a fault. `seed` determines which writes are done at a failed commit.
 pub fn faulty(inner: SharedStore, seed: u64) -> (SharedStore, Illness) {
     let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
     let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
@@ -141,7 +141,7 @@ impl Faulty {
     }
 }
 
-/// Each method asks the inner store, unless its fate is another.
+/// Each method calls the inner store unless a fault applies.
 macro_rules! forward {
     ($($kind:ident $name:ident($($arg:ident: $ty:ty),*) -> $answer:ty;)*) => {
         #[async_trait]

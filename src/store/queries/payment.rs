@@ -1,4 +1,4 @@
-//! Orders after they were written: paid, or closed and given back.
+//! Payment and closing of existing orders.
 //!
 //! Payment and closing race: both lock an order and check that it is unpaid before they change it, so the first one
 //! wins.
@@ -76,7 +76,7 @@ pub(crate) async fn close_overdue<D: Dialect>(
     .bind(limit)
     .rows(conn)
     .await?;
-    // Sales before orders, as the writers of orders do.
+    // Sales before orders, like the writers of orders.
     lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
     let mut closed: Vec<Key> = Vec::new();
     for part in overdue.chunks(page) {
@@ -140,7 +140,7 @@ pub(crate) async fn cancel<D: Dialect>(
     now: Millis,
     page: usize,
 ) -> Result<Vec<Cancelled>, Fault> {
-    // Sales before orders, as the writers of orders do.
+    // Sales before orders, like the writers of orders.
     let sales = lock_sales(conn, rows::vouchers(keys)).await?;
     let mut standing = Vec::new();
     for part in keys.chunks(page) {
@@ -165,7 +165,7 @@ pub(crate) async fn cancel<D: Dialect>(
         .insert(conn)
         .await?;
         if inserted != part.len() as u64 {
-            // An order of another sale has taken an ID since.
+            // An order of another sale has taken an ID meanwhile.
             return Err(Fault::Again);
         }
         insert_give_backs(conn, part, now).await?;
