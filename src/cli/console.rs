@@ -23,7 +23,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
         shown = seckill_console::run(node.remote(), options) => shown,
-        // Another process goes by this node's name: an engine that has stopped is nothing to look at.
+        // Another process has taken this node's name, and its engine has stopped.
         () = replaced.cancelled() => Ok(()),
     };
     let replaced = replaced.is_cancelled();

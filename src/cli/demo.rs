@@ -1,6 +1,6 @@
-//! `seckill demo`: a scripted flash sale on a throw-away data dir, with a fault to repair on stage.
+//! `seckill demo`: a scripted flash sale in a temporary data dir, with a failure to repair.
 //!
-//! With `--headless` the same script runs without a terminal and as fast as it goes.
+//! With `--headless` the script runs without a terminal and at full speed.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ use crate::config::Config;
 
 pub(super) const NAME: Label = Label("demo-demo");
 const COUNTDOWN_S: u8 = 5;
-/// The stampede is spread over this long when somebody watches.
+/// Duration of the first sale's load when displayed.
 const STAMPEDE: Duration = Duration::from_secs(12);
 const STAMPEDE_TOLD: Label = Label("demo-the-stampede");
-/// Entries that the dying node takes with it, at most.
+/// Most entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ impl DemoArgs {
     }
 }
 
-/// What the demo brought about, over both of its sales.
+/// Results of both sales.
 #[derive(Debug, Default, Serialize)]
 struct Played {
     buyers: u64,
@@ -105,7 +105,7 @@ pub(super) async fn run(
     Ok(if whole { 0 } else { fault::NO })
 }
 
-/// The script, played as fast as it goes.
+/// Runs the script at full speed.
 async fn headless(
     node: &Node,
     context: &Context,
@@ -155,14 +155,14 @@ async fn headless(
     Ok(Some(result))
 }
 
-/// The console, with the script played beside it until somebody quits.
+/// Runs the console, and the script in parallel until the user quits.
 async fn on_stage(
     node: &Node,
     context: &Context,
     look: Options,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
-    // Its first page may be written before the console is.
+    // The first page may be written before the console starts.
     seckill_model::locale::set_language(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };
@@ -197,7 +197,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         sleep(Duration::from_secs(1)).await;
     }
 
-    // Held back so that the stream fills where everybody can see it.
+    // Delayed so that the growing stream is visible.
     script.stage.hold(true).await?;
     let plan = script.plan(first, None);
     let rate = (plan.users + plan.twice()) as f64 / STAMPEDE.as_secs_f64();
@@ -226,7 +226,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
 
     let taken = script.fault().await?;
     let (orders, stuck) = (counted(taken.stuck, "order", "orders"), number(taken.stuck));
-    // The list is on the screen before the presenter is told to open it.
+    // The list is on screen before the guide points to it.
     script.stage.until(|_| true).await?;
     pages.send_replace(page(
         &Label("common-a-node-dies"),
@@ -259,11 +259,11 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         (Label("demo-the-books-are-off"), text!("demo-q-ends-the-demo", finding))
     };
     pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });
-    // The stage stays open until somebody quits.
+    // The console stays open until the user quits.
     std::future::pending().await
 }
 
-/// What the fault left behind.
+/// Consequences of the failure.
 struct Taken {
     stuck: u64,
     report: RushReport,
@@ -281,12 +281,12 @@ impl<'a> Script<'a> {
         Self { stage: Stage { node, context, what: NAME }, args }
     }
 
-    /// Two pieces for five buyers.
+    /// Five buyers for two pieces.
     fn first_stock(&self) -> u64 {
         (self.args.buyers * 2 / 5).max(1)
     }
 
-    /// All buyers, some of them more than once.
+    /// All buyers, some with duplicate requests.
     fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> RushPlan {
         RushPlan {
             seed: self.args.seed,
@@ -296,7 +296,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Lets the buyers in. The task ends with the last answer; it does not wait for orders to settle.
+    /// Starts the buyers. The task ends with the last reply; it does not wait until the orders are settled.
     fn stampede(
         &self,
         voucher: VoucherId,
@@ -305,7 +305,7 @@ impl<'a> Script<'a> {
         self.stage.rush(self.plan(voucher, rate))
     }
 
-    /// A second, small sale; a node takes a batch of its orders and dies.
+    /// A second, small sale; a node receives a batch of its orders and dies.
     async fn fault(&self) -> Result<Taken, Fault> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let users = (stock * 4).min(self.args.buyers);

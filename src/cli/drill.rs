@@ -1,6 +1,6 @@
-//! `seckill drill`: a fault on purpose on a throw-away data dir, for a person to recognise and to mend.
+//! `seckill drill`: a failure injected in a temporary data dir, for the operator to recognize and repair.
 //!
-//! With `--headless` the person's part is played too, and the result is printed.
+//! With `--headless` the operator's actions are simulated as well, and the result is printed.
 
 mod catalogue;
 mod play;
@@ -48,7 +48,7 @@ pub(super) struct DrillArgs {
 }
 
 impl DrillArgs {
-    /// One is played, and somebody watches.
+    /// A drill is running in a console.
     pub(super) fn has_console(&self) -> bool {
         !self.headless && self.drill().is_some()
     }
@@ -62,7 +62,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     DRILLS.iter().map(|drill| drill.name).chain([LIST])
 }
 
-/// One thing that has to be true in the end.
+/// A condition at the end of a drill.
 #[derive(Debug, Serialize)]
 struct Check {
     #[serde(rename = "check", serialize_with = "english")]
@@ -70,21 +70,21 @@ struct Check {
     holds: bool,
 }
 
-/// A document is read by programs.
+/// Documents are English.
 fn english<S: Serializer>(told: &Label, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(told.english())
 }
 
-/// How a drill went; the keys are a contract of `drill NAME --headless --json`.
+/// Result of a drill; the keys are a contract of `drill NAME --headless --json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     drill: &'static str,
     seed: u64,
-    /// Entries that the fault befell.
+    /// Entries affected by the fault.
     struck: u64,
     /// What the screen showed.
     seen: Vec<String>,
-    /// What mended it.
+    /// How it was repaired.
     done: Vec<String>,
     checks: Vec<Check>,
     passed: bool,
@@ -96,13 +96,13 @@ impl Report {
         self.checks.push(Check { told, holds });
     }
 
-    /// What is wrong, if anything is.
+    /// The first failed check, if any.
     fn failure(&self) -> Option<Label> {
         self.checks.iter().find(|it| !it.holds).map(|it| it.told)
     }
 }
 
-/// `told`: which servers were asked for, none of which a drill takes.
+/// `servers`: which servers were given; a drill accepts none.
 pub(super) async fn run(
     config: &Config,
     out: Output,
@@ -132,7 +132,7 @@ pub(super) async fn run(
                 None => play.play().await.map(Some),
                 Some(look) => on_stage(play, look).await,
             };
-            // Whoever leaves while the database is away must not wait for it.
+            // Quitting while the database is unavailable must not wait for it.
             illness.set(Ill::Not);
             result
         }
@@ -151,9 +151,9 @@ async fn close(node: Node, context: Context) {
     context.close().await;
 }
 
-/// The console, with the drill beside it until somebody quits; `None` where that was before its end.
+/// Runs the console, and the drill in parallel until the user quits; `None` if that was before its end.
 async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault> {
-    // Its first page may be written before the console is.
+    // The first page may be written before the console starts.
     seckill_model::locale::set_language(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };

@@ -1,4 +1,4 @@
-//! Errors as the shell sees them: a sentence for a person and an exit code.
+//! Errors of commands: a message and an exit code.
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, plan::PlanFault};
@@ -11,28 +11,27 @@ use seckill_store::StoreError;
 use super::output::plain;
 use crate::config::ConfigError;
 
-/// The answer is no.
+/// Negative result.
 pub(super) const NO: u8 = 1;
-/// Wrong use.
+/// Wrong usage.
 pub(super) const USAGE: u8 = 2;
-/// Redis, the database or the data dir can't be used.
+/// Redis, the database or the data dir cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
 
-/// Why a command could not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Fault {
-    /// For stderr; what the engine told has its data with it.
+    /// For stderr; errors of the engine are typed data.
     pub sentence: Said,
-    /// For the shell.
+    /// Exit code.
     pub code: u8,
-    /// Each of its lines is a fault of its own; in any other sentence a line break is quoted, and told as a blank.
+    /// Each line is a separate error; in all other messages a line break is quoted and shown as a blank.
     several: bool,
 }
 
 impl Fault {
-    /// The sentence as it may go to a terminal, whatever it quotes, in the language that is spoken. Several faults
-    /// have a line each.
+    /// The message in the current language, safe for a terminal. Each of several errors has a line.
     pub fn told(&self) -> String {
         if !self.several {
             return plain(&self.sentence.localized::<EngineError>());
@@ -168,7 +167,7 @@ mod tests {
     use seckill_redis::{DataDir, HOME, Redis};
     use seckill_store::Settings;
 
-    /// Told in both languages; the exit code is that of the fault.
+    /// The message in both languages, and the exit code.
     fn both(fault: impl Into<Fault>) -> (String, String, u8) {
         let fault = fault.into();
         let [english, chinese] = [Lang::En, Lang::Zh].map(|lang| {

@@ -1,7 +1,6 @@
-//! The command line: one file a subcommand. Prints for a person, or one JSON document with `--json`.
+//! The command line: one file per subcommand. Prints text, or one JSON document with `--json`.
 //!
-//! Names, flags, JSON keys and exit codes are a contract. Nothing is decided here that the engine
-//! could decide.
+//! Names, flags, JSON keys and exit codes are a contract. Decisions belong to the engine.
 
 mod activity;
 mod alone;
@@ -148,7 +147,7 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// For acts that ask first, and for the audit log.
+/// For commands that ask for confirmation and are recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 struct Consent {
     /// Skip the confirmation
@@ -160,8 +159,8 @@ struct Consent {
 }
 
 impl Command {
-    /// Whether a person gets to see a console, so that all is told in its language; what other commands say on
-    /// stderr is for scripts too.
+    /// Whether a console opens, so that all messages use its language; other commands write English to stderr for
+    /// scripts.
     fn has_console(command: Option<&Self>) -> bool {
         match command {
             None => true,
@@ -171,28 +170,28 @@ impl Command {
         }
     }
 
-    /// Whether the command prints what the program is, for a packager or a shell: it depends on no settings, and its
-    /// files are for all users.
+    /// Whether the command describes the program for a packager or a shell: it needs no settings, and its files are for
+    /// all users.
     fn describes_the_program(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man(_))
     }
 }
 
 impl Cli {
-    /// Runs the command that was asked for.
+    /// Runs the requested command.
     ///
     /// # Errors
-    /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
-    /// code 1 with the answer on stdout, and is no error.
+    /// [`Fault`] with a message for stderr and the exit code. A negative result is exit code 1 with output on stdout,
+    /// and no error.
     pub fn run(self) -> LocalBoxFuture<'static, Result<u8, Fault>> {
-        // A future is compiled where it is polled: boxed here it is part of this crate alone, not of the binary as well.
+        // Boxed, so that the future is compiled in this crate only and not again in the binary.
         self.dispatch().boxed_local()
     }
 
     async fn dispatch(self) -> Result<u8, Fault> {
         let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
-            // What this program and its Redis server write is for this user alone: who bought what is in all of it.
+            // Files of this program and its Redis server contain personal data and are for this user only.
             rustix::process::umask(Mode::RWXG | Mode::RWXO);
         }
         let Global {

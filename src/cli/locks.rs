@@ -1,4 +1,4 @@
-//! `seckill locks`: who holds what, and taking a lock from its holder.
+//! `seckill locks`: lists holders and force-releases locks.
 
 use clap::Subcommand;
 use seckill_engine::{
@@ -67,7 +67,7 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
     result
 }
 
-/// Which nodes give signs of life.
+/// Which nodes send heartbeats.
 async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>, Fault> {
     let nodes = Nodes::read(&mut context.redis.link(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;

@@ -1,4 +1,4 @@
-//! How a console looks and speaks: the flags that every command with a console heeds.
+//! Display options of all commands with a console.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use seckill_model::locale::Lang;
 use super::Fault;
 use crate::config::Config;
 
-/// Asked for on the command line.
+/// Flags as given.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Look {
     /// When to use colours; NO_COLOR means never
@@ -47,20 +47,20 @@ enum Tongue {
 }
 
 impl Look {
-    /// What the console is told.
+    /// Options of the console.
     ///
     /// # Errors
-    /// A theme that can't be used.
+    /// The theme cannot be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
         self.aloud(|| self.within(config, |name| std::env::var(name).ok()))
     }
 
-    /// From now on the language of the console is spoken, also by what goes wrong before there is one.
+    /// Sets the language of the console for the process, including startup errors.
     pub(super) fn set_language(&self) {
         seckill_model::locale::set_language(self.lang(|name| std::env::var(name).ok()));
     }
 
-    /// Does `this`, which reads settings, in the language of the console; what a command without one says is English.
+    /// Runs `this`, which reads settings, in the language of the console; other commands use English.
     pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let before = seckill_model::locale::language();
         self.set_language();
@@ -89,7 +89,7 @@ impl Look {
         };
         let plain_locale = seckill_console::not_utf8(&variable);
         let lang = self.lang(&variable);
-        // Who asks for Chinese asks for UTF-8, whatever the environment says.
+        // Chinese text requires UTF-8, regardless of the environment.
         let ascii = self.ascii || (plain_locale.is_some() && lang != Lang::Zh);
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,

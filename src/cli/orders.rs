@@ -1,4 +1,4 @@
-//! `seckill orders`: what became of orders, and of one by its id.
+//! `seckill orders`: lists orders, shows and pays one.
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -92,9 +92,9 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
                 status: args.status,
                 ..OrderFilter::default()
             };
-            // What a person got wrong is told before anything is opened.
+            // Invalid arguments are reported before anything is opened.
             let filter = filter.admitted(args.from, args.to)?;
-            // SQL tells all of it, also while Redis is away.
+            // Needs SQL only, so it also works while Redis is unavailable.
             let context = Context::open(config).await?;
             let read = context.store.orders(&filter, args.before, args.limit + 1).await;
             context.close().await;
@@ -149,7 +149,7 @@ fn row(order: &Order, zone: &TimeZone) -> Vec<String> {
     ]
 }
 
-/// When the order came into its state, as far as SQL tells.
+/// When the order reached its status, if SQL records it.
 fn since(order: &Order) -> Millis {
     let at = match order.status {
         OrderStatus::Unpaid => None,

@@ -1,4 +1,4 @@
-//! `seckill pending`: entries that were delivered and not acknowledged.
+//! `seckill pending`: entries that were delivered but not acknowledged.
 
 use std::{
     fs::OpenOptions,
@@ -29,9 +29,9 @@ use super::{
 };
 use crate::config::Config;
 
-/// Lines of a plan that a person is shown; all of them are in its file.
+/// Displayed lines of a plan; its file has all of them.
 const SHOWN: usize = 20;
-/// Between two lines of progress on a terminal.
+/// Interval of progress messages on a terminal.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Subcommand)]
@@ -100,7 +100,7 @@ pub(super) async fn run(
     out: Output,
     command: PendingCommand,
 ) -> Result<u8, Fault> {
-    // What is wrong with a plan is told before a server is asked.
+    // An invalid plan is reported before a server is contacted.
     let plan = match &command {
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
@@ -180,7 +180,7 @@ async fn show(
         keep(&plan, path)?;
     }
     if out.json {
-        // As it is kept: it may be longer than memory.
+        // Copied from its file, since it may exceed the memory.
         match plan.copy_to(&mut io::stdout().lock()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 return Err(Fault::no(format!("cannot write the plan ({error})")));
@@ -215,11 +215,11 @@ fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
 async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan, Fault> {
     let scope = Scope::All(which.filter.unwrap_or_default());
     let stop = CancellationToken::new();
-    // Nothing is changed by it: Ctrl-C may end the program at once, also at the question that follows.
+    // Nothing is changed yet: Ctrl-C may end the program, also at the following question.
     with_progress(operator, out, None, operator.plan(&scope, &stop)).await
 }
 
-/// Waits for some work, tells on a terminal how far it is, and asks it to stop when the person does.
+/// Waits for a task, shows its progress on a terminal, and cancels it on Ctrl-C.
 async fn with_progress<T, E>(
     operator: &Operator,
     out: Output,
@@ -295,7 +295,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     operator.check_plan(&plan).await?;
     out.say(planned(&plan)?.trim_end());
     operator.reason = why(&consent);
-    // Of a plan that was begun before some are done already, and a number ends it sooner.
+    // A resumed plan is partly done, and a limit ends it early.
     let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
     let entries = counted(most, "entry", "entries");
     ask(&consent, &format!("Apply this to up to {entries}?"))?;
@@ -308,7 +308,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     };
     out.answer(&report, || told(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
-    // A number that was asked for is an end; a signal is not.
+    // A requested limit is a regular end; a signal is not.
     let cut = report.cut_short && (pace.most.is_none() || stop.is_cancelled());
     let open = nothing_done || cut || report.changed > 0 || report.lost > 0;
     Ok(if open { fault::NO } else { 0 })

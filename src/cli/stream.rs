@@ -1,4 +1,4 @@
-//! `seckill stream`: the order stream, its group, and moving what stands in them.
+//! `seckill stream`: the order stream and its group; redelivers and transfers entries.
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -90,7 +90,7 @@ struct Shown {
 #[derive(Serialize)]
 struct Rewound {
     plan: Vec<Rewind>,
-    /// `None` where it was only looked at.
+    /// `None` in a dry run.
     done: Option<RewindReport>,
 }
 
@@ -290,7 +290,7 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     }
     let given = counted(plan.count(), "pending entry", "pending entries");
     ask(&consent, &format!("Transfer {given} to '{to}'?"))?;
-    // Not before the question, which Ctrl-C answers by ending the program.
+    // Only after the question, where Ctrl-C ends the program.
     let mut end = EndOfLife::listen()?;
     let stop = CancellationToken::new();
     let giving = operator.execute(Command::Claim(plan), &stop);
@@ -343,7 +343,7 @@ async fn remove(
     }
     let dead_ms = context.config.engine.node_dead_ms;
     let mut link = context.redis.link();
-    // Nobody is asked about what is refused anyway.
+    // Rejected requests are not confirmed first.
     let found = remove::preview(&mut link, &context.keys, &name, partition, dead_ms).await?;
     let groups = found.partitions.len() as u64;
     let groups = counted(groups, "group", "groups");

@@ -1,4 +1,4 @@
-//! `seckill bench console`: what a console costs, at rest and in a full rush.
+//! `seckill bench console`: overhead of the console, idle and during a load test.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::super::{
 };
 use crate::config::Config;
 
-/// Between two keys of somebody who leans on one.
+/// Key repeat interval.
 const KEYS: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Args)]
@@ -43,16 +43,16 @@ pub(in super::super) struct ConsoleArgs {
     height: u16,
 }
 
-/// What was measured.
+/// Results.
 #[derive(Debug, Serialize)]
 struct Report {
     width: u16,
     height: u16,
-    /// Share of one core that this process takes at rest.
+    /// CPU use of this process when idle, as a fraction of one core.
     rest: Shares,
-    /// Requests answered a second, the medians of all rounds.
+    /// Requests answered per second, medians of all rounds.
     rush: Rush,
-    /// Of the console while the rushes ran.
+    /// Figures of the console during the load tests.
     #[serde(flatten)]
     drawn: Drawn,
 }
@@ -69,10 +69,10 @@ struct Rush {
     rounds: usize,
     alone_per_second: f64,
     watched_per_second: f64,
-    /// Share of the speed that the console costs: the median of the rounds, each with its two rushes
-    /// one right after the other; below 0 is noise.
+    /// Throughput lost to the console: the median of the rounds, each with two consecutive load tests; a negative value
+    /// is noise.
     slowed: f64,
-    /// The quartiles of these rounds: how far apart they lie is how far the machine can be trusted.
+    /// Quartiles of the rounds, which show how reliable the machine is.
     slowed_quartiles: (f64, f64),
 }
 
@@ -110,15 +110,15 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
     shown?;
     let mut drawn = drawing()?;
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
-    // Its rewrite takes a core for seconds, from whichever rush it falls into.
+    // A rewrite takes a core for seconds, from whichever load test it overlaps.
     let stream = stage.context.keys.home().orders();
     let mut link = stage.context.redis.link();
     link.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
     for round in 0..args.rounds {
-        // Whoever comes second meets a larger database: they take turns.
+        // The second one works with a larger database, so the order alternates.
         for with in [round % 2 == 1, round % 2 == 0] {
             let voucher = stage.create("bench", args.users / 2, None).await?;
-            // As a console sends it: the engine works on its own threads.
+            // Like the console does: the engine has its own threads.
             let command = Command::Rush(RushPlan::new(voucher, args.users));
             let answer =
                 stage.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
@@ -177,7 +177,7 @@ fn drawing() -> Result<Drawing, Fault> {
     Drawing::new().map_err(|error| Fault::no(format!("nothing can be counted: {error}")))
 }
 
-/// The share of one core that this process takes while something is done for `span`.
+/// CPU use of this process during `span`, as a fraction of one core.
 async fn share(span: Duration, done: impl Future<Output = ()>) -> f64 {
     let before = cpu_seconds();
     done.await;
@@ -189,7 +189,7 @@ fn cpu_seconds() -> f64 {
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
-/// The value below which the share `at` of them lies, between two of them in proportion.
+/// The quantile `at`, linearly interpolated.
 fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
     of.sort_by(f64::total_cmp);
     let place = at * of.len().saturating_sub(1) as f64;

@@ -1,6 +1,6 @@
-//! What is wrong in a settings file: every fault with its line and what to do about it.
+//! Errors in a settings file, each with its line and a fix.
 //!
-//! The text may hold a password, so no fault quotes a line. It must not know where the file lies.
+//! The text may hold a password, so errors never quote a line.
 
 use seckill_console::{line_of, settings as words};
 use seckill_model::message::{Label, text};
@@ -12,22 +12,22 @@ use toml::{
 
 use super::Config;
 
-/// Every setting with its default, or with an example where there is no fixed one.
+/// Every setting with its default, or with an example if it has no fixed default.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 
-/// Faults that are looked for: each costs a look at the whole file.
+/// Most errors reported: each needs a pass over the whole file.
 const MOST: usize = 99;
 
-/// One fault.
+/// An error.
 struct Fault {
     line: usize,
-    /// The setting that it goes with.
+    /// Name of the setting.
     key: Vec<String>,
-    /// What is wrong, and the next step.
+    /// What is wrong, and what to do.
     told: String,
 }
 
-/// The settings of a text, or its faults.
+/// Parses the settings, or returns all errors.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         Ok(config) => return Ok(config),
         Err(fault) => faults.push(fault),
     }
-    // Without a fault the others can be seen.
+    // Removes the faulty setting, so that further errors are found.
     while let Some(last) = faults.last()
         && faults.len() < MOST
         && remove(rest.get_mut(), &last.key)
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     Err(words::all(faults.into_iter().map(|fault| (fault.line, fault.told)).collect()))
 }
 
-/// The text of a file, or the line that is no text.
+/// The text of a file; an error names the line that is not UTF-8.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -70,12 +70,12 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
             wrong(said, &key)
         } else {
-            // The parser quotes what stands there, which may be a URL with its password.
+            // The parser quotes the value, which may be a URL with a password.
             wrong(&unquoted(said), &key)
         };
         Fault { line: line_of(text.as_bytes(), at), key, told }
     })?;
-    // Said of the file, as long as no flag stands in its place.
+    // Reported for the file, unless a flag overrides the setting.
     config.check().map_err(|fault| {
         let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
         Fault {
@@ -95,7 +95,7 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
     Ok(config)
 }
 
-/// The setting of a place in the text, and whether the place is its name.
+/// Name of the setting at an offset, and whether the offset is in the name.
 fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
     for (name, value) in table {
         if name.span().contains(&at) {
@@ -131,7 +131,7 @@ fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
     }
 }
 
-/// What stands where the setting is not in the file.
+/// The value that applies if the setting is removed from the file.
 pub(super) fn instead(key: &[String]) -> String {
     let name = key.join(".");
     if let Some(told) = no_fixed_default(&name) {
@@ -143,7 +143,7 @@ pub(super) fn instead(key: &[String]) -> String {
     )
 }
 
-/// What applies where a setting is left out that has no fixed default.
+/// What applies without the setting, if it has no fixed default.
 fn no_fixed_default(key: &str) -> Option<Label> {
     Some(match key {
         "data_dir" => Label("settings-the-xdg-data-directory-is-used"),
@@ -157,7 +157,7 @@ fn no_fixed_default(key: &str) -> Option<Label> {
     })
 }
 
-/// The default of a setting as the example has it.
+/// Default of a setting in the example file.
 fn default_of(key: &[String]) -> Option<&'static str> {
     let (name, section) = key.split_last()?;
     let section = section.join(".");
@@ -171,7 +171,7 @@ fn default_of(key: &[String]) -> Option<&'static str> {
     })
 }
 
-/// What the setting has to be, of a message that also quotes what it is.
+/// Expected type of the setting, from a message that also quotes the value.
 fn unquoted(said: &str) -> String {
     said.rsplit_once("expected ").map_or_else(
         || Label("settings-this-cant-be-used").to_owned(),
@@ -179,7 +179,7 @@ fn unquoted(said: &str) -> String {
     )
 }
 
-/// A value of a kind that the setting does not take; the parser names that kind as the program does.
+/// A value of the wrong type, which the parser describes in Rust terms.
 fn expected(wanted: &str) -> String {
     let kind = match wanted {
         "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-a-whole-number-without-a-sign"),
@@ -197,7 +197,7 @@ fn expected(wanted: &str) -> String {
     text!("settings-expected-2", kind)
 }
 
-/// A value that cannot be used, and what applies without it.
+/// An invalid value, and what applies without it.
 fn wrong(why: &str, key: &[String]) -> String {
     text!("settings-mend-it-or-take-the-line", why, instead = instead(key))
 }

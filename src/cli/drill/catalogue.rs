@@ -1,7 +1,7 @@
-//! The drills, as data: what happens, what the screen shows of it, what mends it, and what must be true then.
+//! The drills, as data: fault, symptoms on screen, remedy and final checks.
 //!
-//! Nothing is done here. In texts `{n}` is how many entries the fault befell, `{left}` the seconds until the fault is
-//! over, and `{dir}` the data dir. A text has to fit into the two lines of a story at 80x24.
+//! In texts, `{n}` is the number of affected entries, `{left}` the seconds until the fault ends, and `{dir}` the data
+//! dir. A text must fit the two lines of the guide at 80x24.
 
 use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
 use seckill_model::{ledger::Balance, message::Label};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::stage::is_settled;
 
-/// What befalls the engine.
+/// The injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strike {
     NodeDies,
@@ -22,39 +22,39 @@ pub(super) enum Strike {
     ClockSteps,
 }
 
-/// Who mends it.
+/// Who repairs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// The engine.
     Itself,
-    /// A person, who plans what to do for pending entries, and does it.
+    /// The operator, who plans and applies the recovery of pending entries.
     Plan,
-    /// A person, who removes dead letters.
+    /// The operator, who discards dead letters.
     Discard,
 }
 
-/// What a picture shows; the number is how many entries the fault befell.
+/// A symptom in a snapshot; the number is that of affected entries.
 pub(super) struct Sign {
     pub(super) words: &'static str,
     pub(super) shows: fn(&Snapshot, u64) -> bool,
 }
 
-/// What is known in the end.
+/// Final figures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     /// Orders in SQL before the fault.
     pub(super) before: u64,
     /// Orders in SQL now.
     pub(super) after: u64,
-    /// Entries that the fault befell.
+    /// Entries affected by the fault.
     pub(super) struck: u64,
-    /// Orders that nobody was given when it came.
+    /// Undelivered orders at the time of the fault.
     pub(super) waiting: u64,
-    /// Ids rose from one sale to the next.
+    /// IDs increase from one sale to the next.
     pub(super) rising: bool,
 }
 
-/// What must be true in the end, beside the books.
+/// Final check in addition to the audit.
 pub(super) struct Proof {
     pub(super) words: Label,
     pub(super) holds: fn(&Facts) -> bool,
@@ -70,15 +70,15 @@ pub(super) struct Drill {
     /// What happens, and where to look.
     #[serde(skip)]
     pub(super) happens: Label,
-    /// What to do, or what comes by itself.
+    /// What to do, or what happens by itself.
     #[serde(skip)]
     pub(super) mends: Label,
-    /// The keys for it.
+    /// The keys to press.
     #[serde(skip)]
     pub(super) keys: Option<&'static str>,
     #[serde(skip)]
     pub(super) strike: Strike,
-    /// Seconds that the fault lasts once it was seen; 0 where that is up to the remedy.
+    /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
     #[serde(skip)]
     pub(super) lasts: u64,
     #[serde(skip)]
@@ -281,7 +281,7 @@ fn dead_holder(picture: &Snapshot, struck: u64) -> bool {
     alarm(picture, holds)
 }
 
-/// Every entry that the stream still has is younger than the oldest that is pending.
+/// Every entry left in the stream is newer than the oldest pending one.
 fn body_gone(picture: &Snapshot) -> bool {
     picture.stream.as_ref().is_some_and(|stream| {
         let younger = |pending| stream.oldest_ms.is_none_or(|kept| kept < pending);
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use seckill_model::locale::{Lang, set_thread_language};
 
-    /// Columns of the two lines, without pointer, key and what wrapping may cost.
+    /// Columns of the two lines, without cursor, key and wrapping losses.
     fn room(keys: Option<&str>) -> usize {
         let key = keys.map_or(0, |keys| "press ".len() + keys.len() + 2);
         (80 - 6 - key) + (80 - 4) - 12

@@ -1,6 +1,6 @@
-//! How a drill is played: a small sale, the fault, the wait for its signs and its remedy, and the proof.
+//! Runs a drill: a small sale, the fault, waiting for its symptoms and its remedy, and the final checks.
 //!
-//! What is particular of one drill stands in the catalogue; here is only how each fault is brought about.
+//! The specifics of each drill are in the catalogue; this file injects the faults.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use super::{
     catalogue::{Drill, Facts, Remedy, Sign, Strike},
 };
 
-/// The sale before the fault, and the one that it befalls.
+/// The sale before the fault, and the affected one.
 const STOCK: u64 = 300;
 const BUYERS: u64 = 750;
 const SECOND_STOCK: u64 = 100;
@@ -36,33 +36,33 @@ const SECOND_BUYERS: u64 = 250;
 const POISON: usize = 12;
 /// A day and an hour.
 const STEP_S: i64 = 90_000;
-/// A rush with somebody to watch it, and one that an outage comes into; then the same without anybody.
+/// Pace of a load test: displayed, displayed with an outage; then the same headless.
 const WATCHED: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(12)];
 const UNWATCHED: Duration = Duration::from_secs(3);
-/// So long a page stands at least.
+/// Minimum display time of a page.
 const READ: Duration = Duration::from_secs(5);
-/// A fault without anybody to watch it lasts no longer.
+/// Longest fault in a headless run.
 const UNWATCHED_S: u64 = 2;
-/// What the screen has to show is there within that time; an outage sooner.
+/// Timeout for the symptoms on screen; shorter for an outage.
 const SHOWN: Duration = Duration::from_secs(15);
 const OUTAGE_SHOWN: Duration = Duration::from_secs(2);
 /// Orders of one sale that are compared.
 const ORDERS: u32 = 10_000;
 
-/// A drill on its stage.
+/// A drill with its sandbox.
 pub(super) struct Play<'a> {
     pub(super) stage: Stage<'a>,
     pub(super) drill: &'static Drill,
     pub(super) illness: &'a Illness,
     pub(super) seed: u64,
-    /// Where the story is told; without it nobody watches, and the operator's part is played too.
+    /// The guide of the console; `None` in a headless run, which also plays the operator.
     pub(super) pages: Option<&'a watch::Sender<Story>>,
 }
 
-/// Simulated buyers on their way.
+/// Running load test.
 type Rushing = JoinHandle<Result<RushReport, EngineError>>;
 
-/// What a strike befell.
+/// Effect of the fault.
 #[derive(Clone, Copy, Default)]
 struct Struck {
     entries: u64,
@@ -83,7 +83,7 @@ impl Play<'_> {
         let struck = self.strike().await?;
         report.struck = struck.entries;
         self.tell_happens(struck, *lasts);
-        // With nobody there to see it, a loaded machine may take its time.
+        // Headless runs allow for a loaded machine.
         let outage = *strike == Strike::DatabaseAway && self.pages.is_some();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
         if self.stage.seen(bound, |picture| (seen.shows)(picture, struck.entries)).await? {
@@ -99,7 +99,7 @@ impl Play<'_> {
             self.act(&mut report).await?;
         }
         let by_person = self.pages.is_some() && self.drill.remedy != Remedy::Itself;
-        // A person may take his time, and may leave.
+        // The operator may take any time, and may quit.
         let bound = if by_person { Duration::MAX } else { PATIENCE };
         if self.stage.within(bound, |picture| (done.shows)(picture, struck.entries)).await? {
             report.done.push(told(done, struck));
@@ -118,12 +118,12 @@ impl Play<'_> {
         Ok(report)
     }
 
-    /// The sale before the fault. An outage comes into its rush, which is given back then; other faults come
-    /// when it is over.
+    /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
+    /// follow it.
     async fn open_sale(&self) -> Result<Option<Rushing>, Fault> {
         let voucher = self.stage.create(&HOT_POT, STOCK, None).await?;
         let outage = matches!(self.drill.strike, Strike::DatabaseAway | Strike::RedisKilled);
-        // In an outage everybody gets a piece, so that there is an order for every moment of it.
+        // In an outage every buyer gets a piece, so that orders arrive at any moment of it.
         let users = if outage { STOCK } else { BUYERS };
         let over = match (self.pages.is_some(), outage) {
             (true, false) => Some(WATCHED[0]),
@@ -165,7 +165,7 @@ impl Play<'_> {
                 for of in keys.partitions() {
                     fault_injection::trim_pending(&mut link, &of).await?;
                 }
-                // Held on: a claim of the live node would rebuild them before anybody has seen them.
+                // Paused: the live node would claim and rebuild them before they are visible.
             }
             Strike::Poison => {
                 struck.waiting = self.second_sale().await?;
@@ -208,7 +208,7 @@ impl Play<'_> {
         Ok(struck)
     }
 
-    /// Orders of a second sale that nobody was given: so many.
+    /// Number of undelivered orders of a second sale.
     async fn second_sale(&self) -> Result<u64, Fault> {
         let rush = self.stage.undelivered(SECOND_STOCK, SECOND_BUYERS, self.seed).await?;
         Ok(rush.admitted)
@@ -222,7 +222,7 @@ impl Play<'_> {
             as u64)
     }
 
-    /// The fault lasts as long as the drill says, or until its page was read.
+    /// The fault lasts as long as the drill defines, or until its page was read.
     async fn let_last(&self, struck: Struck) {
         if self.drill.lasts == 0 {
             self.pause(READ).await;
@@ -236,7 +236,7 @@ impl Play<'_> {
         }
     }
 
-    /// Ends what does not end by itself.
+    /// Ends a fault that does not end by itself.
     async fn relent(&self) -> Result<(), Fault> {
         match self.drill.strike {
             Strike::DatabaseAway => self.illness.set(Ill::Not),
@@ -246,7 +246,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The operator's part.
+    /// Performs the operator's actions.
     async fn act(&self, report: &mut Report) -> Result<(), Fault> {
         let unexpected = || Fault::no(Label("drill-the-engine-answered-something-else"));
         match self.drill.remedy {
@@ -285,7 +285,7 @@ impl Play<'_> {
     }
 
     async fn prove(&self, report: &mut Report, before: u64, struck: Struck) -> Result<(), Fault> {
-        // What was not mended does not settle, however long one waits.
+        // Without a repair it never settles.
         let bound = if report.failure().is_none() { PATIENCE } else { SHOWN };
         let settled = self.stage.within(bound, is_settled).await?;
         report.check(Label("drill-nothing-is-under-way"), settled);
@@ -308,13 +308,13 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Orders in SQL.
+    /// Number of orders in SQL.
     async fn orders(&self) -> Result<u64, Fault> {
         let sales = self.stage.context.store.sales().await?;
         Ok(sales.iter().map(Sale::live_orders).sum())
     }
 
-    /// Whether every id of a sale is beyond those of the sales before it, and none is there twice.
+    /// Whether the IDs of each sale are unique and above those of earlier sales.
     async fn rising(&self, sales: &[VoucherId]) -> Result<bool, Fault> {
         let mut last: Option<OrderId> = None;
         for voucher in sales {
@@ -342,7 +342,7 @@ impl Play<'_> {
         self.tell(&self.drill.title, &text.replace("{left}", &left.to_string()), None);
     }
 
-    /// For somebody who reads.
+    /// Time to read a page.
     async fn pause(&self, time: Duration) {
         if self.pages.is_some() {
             sleep(time).await;

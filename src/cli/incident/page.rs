@@ -1,4 +1,4 @@
-//! A bundle as Markdown: the sections, in the order in which a person asks.
+//! Formats an incident report as Markdown.
 
 use std::collections::BTreeMap;
 
@@ -305,7 +305,7 @@ fn dead(dead: &Dead, unmask: bool) -> String {
     }
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for reason in &dead.reasons {
-        // Numbers tell letters of one reason apart, and users by name.
+        // Numbers distinguish letters with the same reason, and may name users.
         *reasons.entry(cell(&numberless(reason))).or_default() += 1;
     }
     let mut reasons: Vec<(String, u64)> = reasons.into_iter().collect();
