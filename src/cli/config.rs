@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_overrides_defaults_and_typos_are_told() {
+    fn file_overrides_defaults_and_rejects_typos() {
         let config = faults::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_theme_that_is_none_is_told_with_its_file_and_line() {
+    fn invalid_theme_is_reported_with_file_and_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_never_quotes_the_file() {
+    fn errors_never_quote_the_file() {
         let error = faults::read("redis = redis://u:secret@h").unwrap_err();
         assert!(!error.contains("secret"), "{error}");
         for text in
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nodes_are_plain() {
+    fn node_names_are_validated() {
         let named = |name: &str| Config { node: Some(name.into()), ..Config::default() };
         assert!(named("node-b.1").check().is_ok());
         for bad in ["", "a/b", "a b", &"x".repeat(65)] {

@@ -352,7 +352,7 @@ mod tests {
     use super::fnv1a;
 
     #[test]
-    fn a_name_stays_the_same_over_releases() {
+    fn node_names_are_stable_between_releases() {
         // Test vectors of the draft.
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_keeps_a_console_from_starting_is_told_in_its_language() {
+    async fn startup_errors_are_localized() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "no database of anybody".repeat(100)).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_file_has_a_line_and_none_has_two() {
+    fn each_fault_of_a_file_is_one_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();

@@ -260,7 +260,7 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn only_who_gets_a_console_is_told_in_its_language() {
+    fn only_consoles_are_localized() {
         for (line, has_console) in [
             ("seckill", true),
             ("seckill demo", true),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_says_what_it_does_not_take() {
+    fn sandbox_rejects_server_flags() {
         let told = |lang| {
             set_thread_language(lang);
             stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()

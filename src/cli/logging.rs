@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_steers_a_terminal() {
+    fn lines_contain_no_control_characters() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Mutex::new(Harmless(file.reopen().unwrap()));
         let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_english_whatever_the_console_speaks() {
+    fn log_is_english_in_every_console_language() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let lines = tracing_subscriber::fmt()
             .with_ansi(false)

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locale_without_utf8_is_ascii_and_english() {
+    fn locale_without_utf8_means_ascii_and_english() {
         let plain = options(None, "zh_CN.GBK").unwrap();
         assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
         assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_comes_before_the_environment() {
+    fn flags_override_the_environment() {
         let lang = |asked, locale| options(asked, locale).unwrap().lang;
         assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
         assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);

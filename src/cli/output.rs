@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_leads_to_the_next_one_if_there_is_one() {
+    fn pages_return_the_key_of_the_next_one() {
         let mut rows = vec![9, 8, 7];
         assert_eq!(page(&mut rows, 3, |row| *row), None);
         assert_eq!((page(&mut rows, 2, |row| *row), rows), (Some(8), vec![9, 8]));

@@ -451,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_that_were_not_there_any_more_are_told_as_such() {
+    fn missing_entries_are_reported_as_missing() {
         let report = ReplayReport { planned: 3, seen: 3, gone: 3, ..ReplayReport::default() };
         let text = told(&report);
         assert_eq!(text, "Looked at 3 entries\n           3  no longer there when their turn came");

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_ahead_by_no_more_than_its_answer_tells() {
+    fn clock_offset_is_bounded_by_the_reply_time() {
         let of = |known, read, asked, answered| {
             Millis(read).ahead(known, Millis(asked), Millis(answered))
         };
@@ -168,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_it_prints() {
+    fn parses_what_it_prints() {
         let at = Millis(1_795_000_000_123);
         assert_eq!(at.to_string().parse::<Millis>(), Ok(at));
     }
 
     #[test]
-    fn a_span_counts_from_whoever_is_asked() {
+    fn relative_times_use_the_given_now() {
         let soon: When = "+90s".parse().unwrap();
         assert_eq!(soon.from(Millis(1_000)), Millis(91_000));
         let ago: When = "-1s".parse().unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_spans_and_refuses_nonsense() {
+    fn parses_durations_and_rejects_garbage() {
         let before = Millis::now();
         let soon = "+10m".parse::<Millis>().unwrap_or_default();
         assert!(soon.since(before) >= 600_000 && soon.since(before) < 700_000, "{soon}");

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_keeps_its_values_and_steers_nothing() {
+    fn json_keeps_its_values_without_control_characters() {
         let steering: String = ('\0'..='\u{ffff}').filter(|c| steers(*c)).collect();
         assert_eq!(steering.chars().count(), 65 + 3 + 7 + 4);
         let value = vec![format!("火锅{steering}\"\\")];

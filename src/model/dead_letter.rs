@@ -398,7 +398,7 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_the_table() {
+    fn verdict_table() {
         use LetterVerdict::{
             Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded,
             Written,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_buyer_waits_for_is_discarded_by_rule() {
+    fn awaited_letters_are_never_discarded_by_rule() {
         assert_eq!(LetterVerdict::ALL.map(LetterVerdict::as_str), LetterVerdict::WORDS);
         for verdict in LetterVerdict::ALL {
             assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_read_as_it_was_written() {
+    fn history_round_trips() {
         let text = write_history(&[burial(1, "first | why"), burial(2, "two\nlines \x1b[2J")]);
         assert_eq!(text, "1|n·1/1|2|first | why\n2|n·1/1|2|two·lines ·[2J");
         let read = read_history(&text);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_keeps_what_its_reasons_are_made_of() {
+    fn history_keeps_the_data_of_its_reasons() {
         let told =
             |n| Burial { reason: Said::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
         let all = [told(6), burial(7, "of an older version"), told(8)]
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_history_the_newest_stays() {
+    fn long_history_keeps_the_newest() {
         let many: Vec<Burial> = (0..100).map(|n| burial(n, "why")).collect();
         let read = read_history(&write_history(&many));
         assert_eq!((read.len(), read[15].at), (MAX_BURIALS, Millis(99)));
@@ -491,7 +491,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_a_history(reason: String, consumer: String, at: i64) {
+        fn arbitrary_text_does_not_break_a_history(reason: String, consumer: String, at: i64) {
             let burial = Burial { at: Millis(at), consumer, deliveries: 1, reason: reason.into() };
             let read = read_history(&write_history(std::slice::from_ref(&burial)));
             prop_assert_eq!(read.len(), 1);

@@ -235,7 +235,7 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_redis_costs_what_the_table_says() {
+    fn redis_costs_match_the_table() {
         use Cost::{
             HalfMinute, LastSeconds, Nothing, PutBack, Standstill, Undelivered, Unknown, Waiting,
         };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_decides_what_a_failover_costs() {
+    fn failover_cost_depends_on_the_promoted_replica() {
         let led = Setup { takeover: true, one_host: false, replicas: 1, ..OWN };
         assert_eq!(led.survival().failover, Cost::Unsent);
         assert_eq!(led.survival().redis_power_loss, Cost::Unsent);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_a_database_costs_what_the_table_says() {
+    fn database_costs_match_the_table() {
         let read = |settings: &[(&str, &str)]| {
             let settings: Vec<_> =
                 settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

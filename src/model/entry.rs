@@ -226,20 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_tutorials_fields() {
+    fn parses_the_fields_of_the_tutorial() {
         let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("id", "99"), ("note", "x")]);
         assert_eq!(entry.map(|e| (e.user.0, e.voucher.0, e.order.get())), Ok((5, 7, 99)));
     }
 
     #[test]
-    fn an_id_tells_its_time_whatever_it_is() {
+    fn every_id_has_a_time() {
         let id: EntryId = "1795000000000-3@2".parse().unwrap();
         assert_eq!((id.added(), EntryId::MIN.added()), (Millis(1_795_000_000_000), Millis(0)));
         assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "nobody has seen that time");
     }
 
     #[test]
-    fn nothing_comes_after_the_largest_id() {
+    fn largest_id_has_no_successor() {
         let last = EntryId { partition: 0, ..EntryId::MAX };
         assert_eq!((last.next(), EntryId::MAX.next_of_all()), (None, None));
         assert_eq!(last.next_of_all(), Some(EntryId { partition: 1, ..EntryId::MAX }));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_wrong() {
+    fn faults_name_the_field() {
         assert_eq!(
             parse(&[("userId", "5"), ("id", "9")]),
             Err(EntryFault::Missing("voucherId".into()))
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn ids_read_what_they_print(millis: u64, number: u64, partition: u16) {
+        fn ids_round_trip(millis: u64, number: u64, partition: u16) {
             let id = EntryId { millis, number, partition };
             prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
             prop_assert!(id.next_of_all().map_or(id == EntryId::MAX, |next| next > id));
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn a_page_of_all_streams_starts_and_ends_where_it_says(
+        fn pages_of_all_streams_keep_their_bounds(
             (ms, no, p) in (0..3u64, 0..3u64, 0..3u16),
             (ms2, no2, p2) in (0..3u64, 0..3u64, 0..3u16),
         ) {

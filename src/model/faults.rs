@@ -142,7 +142,7 @@ mod tests {
     use super::{Point, armed::read};
 
     #[test]
-    fn each_point_is_named_once_and_read_by_its_name() {
+    fn point_names_are_unique_and_parsed() {
         for point in Point::ALL {
             assert_eq!(read(&format!("{}:3", point.name())), Some((point, 3)));
         }

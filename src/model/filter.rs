@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn all_terms_have_to_hold() {
+    fn all_terms_must_hold() {
         let passes = |text: &str| Filter::parse(text, FIELDS).unwrap().passes(row);
         for text in
             ["", "idle>30s", "idle>30s, voucher=#7", "why~ID IS", "voucher!=8", "entry!=1-0"]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_told() {
+    fn invalid_filters_are_reported() {
         let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
         assert!(fault("idle").contains("'idle' is not a filter term"));
         assert!(fault("=5").contains("not a filter term"));
@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_filter_or_a_sentence(text: String) {
+        fn any_text_is_a_filter_or_an_error(text: String) {
             if let Err(fault) = Filter::parse(&text, FIELDS) {
                 prop_assert!(fault.to_string().len() < 300);
             }

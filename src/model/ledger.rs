@@ -518,13 +518,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_is_no_imbalance() {
+    fn orders_on_their_way_are_no_imbalance() {
         assert_eq!(books().findings(), []);
         assert_eq!(books().in_flight(), 9);
     }
 
     #[test]
-    fn each_invariant_is_noticed() {
+    fn each_violation_is_detected() {
         type Spoil = fn(&mut Books);
         let cases: [(Spoil, Finding); 16] = [
             (|b| b.redis = None, Finding::NotLoaded),

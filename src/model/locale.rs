@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_variable_that_is_set_decides() {
+    fn first_nonempty_variable_decides() {
         let of = |set: &'static [(&'static str, &'static str)]| {
             Lang::of_environment(|name| {
                 set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_text_in_the_language_of_the_reader() {
+    fn messages_use_the_current_language() {
         let stock = Label("console-stock");
         let age = || text!("common-old", age = "3 s");
         assert_eq!((stock.read(), age()), ("STOCK", "3 s old".to_owned()));

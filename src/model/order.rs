@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_read_what_they_print() {
+    fn states_round_trip() {
         for code in 1..=5 {
             let status = OrderStatus::from_code(code).unwrap();
             assert_eq!(status.to_string().parse(), Ok(status));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_admission_are_bounds_of_ids() {
+    fn admission_times_bound_the_ids() {
         const SECOND: i64 = 1_795_000_000;
         let between = |from: i64, to: i64| {
             OrderFilter::default().admitted(Some(Millis(from)), Some(Millis(to)))

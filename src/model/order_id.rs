@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_the_edges_and_refuses_to_wrap() {
+    fn keeps_the_limits_and_never_wraps() {
         assert!(OrderId::new(EPOCH_SECONDS, 0).is_ok());
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS, u64::from(u32::MAX)).is_ok());
         assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdFault::Clock(EPOCH_SECONDS - 1)));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_id() {
+    fn garbage_is_rejected() {
         for bad in
             ["", "-1", "+1", "1.5", "abc", "9223372036854775808", "99999999999999999999999", " 1"]
         {
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decodes_to_what_it_was_made_of(seconds in 0..=MAX_SECONDS, sequence in 0..=u32::MAX) {
+        fn ids_round_trip(seconds in 0..=MAX_SECONDS, sequence in 0..=u32::MAX) {
             let id = OrderId::new(EPOCH_SECONDS + seconds, u64::from(sequence)).map_err(|e| TestCaseError::fail(e.to_string()))?;
             prop_assert_eq!(id.unix_seconds(), EPOCH_SECONDS + seconds);
             prop_assert_eq!(id.sequence(), sequence);
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn later_seconds_make_larger_ids(seconds in 0..MAX_SECONDS, a in 0..=u32::MAX, b in 0..=u32::MAX) {
+        fn ids_increase_with_time(seconds in 0..MAX_SECONDS, a in 0..=u32::MAX, b in 0..=u32::MAX) {
             let early = OrderId::new(EPOCH_SECONDS + seconds, u64::from(a));
             let late = OrderId::new(EPOCH_SECONDS + seconds + 1, u64::from(b));
             prop_assert!(early.ok() < late.ok());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_read_together() {
+    fn terms_are_combined() {
         assert!(read("  , ").unwrap().is_empty());
         let query = read("user=1001, voucher=#7 status=paid").unwrap();
         let filter = OrderFilter {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_has_an_inverse_and_a_state_its_name() {
+    fn terms_are_negated_and_states_stand_alone() {
         let (user, voucher) = (Some(UserId(7)), Some(VoucherId(1)));
         let not = OrderExcept { user, voucher, status: Some(OrderStatus::Paid) };
         for text in ["!user=7 !voucher=#1 !status=paid", "!paid,!user=#7,!voucher=1"] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_nothing_is_told() {
+    fn invalid_queries_are_reported() {
         let fault = |text: &str| read(text).unwrap_err().to_string();
         assert!(fault("status").contains("'status' is not a search term"));
         assert!(
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_query_or_a_sentence(text: String) {
+        fn any_text_is_a_query_or_an_error(text: String) {
             if let Err(fault) = read(&text) {
                 prop_assert!(fault.to_string().len() < 300);
             }

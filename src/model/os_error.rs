@@ -82,7 +82,7 @@ mod tests {
     use crate::locale::{Lang, set_thread_language};
 
     #[test]
-    fn common_errors_are_read_in_the_language_and_others_quoted() {
+    fn common_errors_are_localized_and_others_quoted() {
         for (number, english, chinese) in [
             (111, "connection refused", "连接被拒绝"),
             (2, "no such file or directory", "文件或目录不存在"),

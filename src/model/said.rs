@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_and_its_data_are_kept() {
+    fn sentence_and_data_are_kept() {
         let said = Said::of(&Closed { orders: 7 });
         let read = Said::read(said.stored());
         assert_eq!(read, said);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_an_older_version_is_a_sentence() {
+    fn rows_of_older_versions_are_a_sentence() {
         for text in ["7 closed", "", "{", "{\"text\":\"x\"}"] {
             let read = Said::read(text.to_owned());
             assert_eq!((&*read, read.data::<Closed>()), (text, None));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_stands_beside_the_sentence() {
+    fn data_is_stored_beside_the_sentence() {
         let said = Said::of(&Closed { orders: 7 });
         let beside = said.beside(20).unwrap();
         assert_eq!(Said::with("7 closed".into(), &beside), said);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_data_is_none() {
+    fn truncated_data_is_dropped() {
         let mut said = Said::of(&Closed { orders: 7 });
         said.bound(20, |text| text.truncate(3));
         assert_eq!(said, Said::from("7 c"));

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_counted_as_a_person_counts() {
+    fn titles_are_measured_in_visible_characters() {
         assert!(checked("火锅五折 🍲", 1).is_ok());
         assert!(checked(&"👩‍👩‍👧‍👦".repeat(MAX_TITLE / 2), 1).is_ok());
         assert_eq!(checked(" \t ", 1), Err(SaleFault::NoTitle));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn places_read_what_they_print() {
+    fn slots_round_trip() {
         for (text, number) in [("7", 1), ("7/2", 2), ("18446744073709551615/20", 20)] {
             let place: Place = text.parse().unwrap();
             assert_eq!((place.number, place.to_string().as_str()), (number, text));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn stock_has_both_ends() {
+    fn stock_is_bounded() {
         assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
         assert!(checked("t", MAX_STOCK).is_ok());
         assert_eq!(checked("t", u64::MAX), Err(SaleFault::Stock(u64::MAX)));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_closes_after_it_opens_and_after_now() {
+    fn window_must_end_after_begin_and_now() {
         let window = |begin: i64, end: i64| {
             NewSale::checked("t", 1, Some(NOW.plus(begin)), Some(NOW.plus(end)), NOW)
         };

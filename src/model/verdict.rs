@@ -218,7 +218,7 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_the_table() {
+    fn verdict_table() {
         let table = [
             (Evidence { row: Row::Present, body: Body::Gone, ..STUCK }, Verdict::Written),
             (STUCK, Verdict::Stuck),
@@ -239,7 +239,7 @@ mod tests {
         }
     }
     #[test]
-    fn words_are_those_of_json_and_each_is_told() {
+    fn words_match_json_and_all_are_listed() {
         assert_eq!(Verdict::ALL.map(Verdict::as_str), Verdict::WORDS);
         for verdict in Verdict::ALL {
             let json = serde_json::to_string(&verdict).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_rest_of_what_was_planned_is_done_later() {
+    fn only_interrupted_actions_are_completed_later() {
         assert!(Verdict::Written.continues(Verdict::Stuck));
         for (now, planned) in [
             (Verdict::Stuck, Verdict::Written),

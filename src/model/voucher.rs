@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_reads_what_it_prints() {
+    fn status_round_trips() {
         for status in VoucherStatus::ALL {
             assert_eq!(status.to_string().parse(), Ok(status));
             assert_eq!(VoucherStatus::from_code(status.code()), Some(status));

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_found_whatever_order_they_are_told_in() {
+    fn slots_are_found_in_any_order() {
         let none = Value::Array(Vec::new());
         let at = |host: &str, port| (bulk(host), port, none.clone());
         let reply = Value::Array(vec![
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_name_is_the_one_that_was_asked() {
+    fn nameless_server_is_the_one_asked() {
         let asked = node("asked", 9);
         let none = Value::Array(Vec::new());
         for unnamed in [bulk(""), Value::Nil] {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_names_a_server() {
+    fn redirections_name_a_server() {
         let by = node("asked", 9);
         let led = |detail| Node::redirected(detail, &by);
         assert_eq!(led("866 127.0.0.1:7001"), Some(node("127.0.0.1", 7001)));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_the_scripts_and_of_the_code_is_tried() {
+    fn every_command_in_scripts_and_code_is_tried() {
         let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let (needed, mut files) = (needed(), Vec::new());
         sources(&root.join("lua"), &mut files);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_named_by_its_command() {
+    fn lines_are_named_by_their_command() {
         assert_eq!(name_of("XGROUP CREATE {stream} g 0 MKSTREAM"), "XGROUP CREATE");
         assert_eq!((name_of("GET {string}"), name_of("TIME")), ("GET", "TIME"));
         assert_eq!(name_of("INFO server"), "INFO");

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_or_refused_without_their_password() {
+    fn url_errors_never_contain_the_password() {
         for good in [
             "redis://u:p@h:1/2",
             "rediss://h",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_refused() {
+    fn file_without_certificate_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.pem");
         let refused = |url: &str| Redis::trusting(url, Some(&file)).map(|_| ()).unwrap_err();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_shows_no_login() {
+    fn displayed_addresses_have_no_credentials() {
         for (url, place) in [
             ("redis://user:secret@example.test:7000/1", "example.test:7000"),
             ("redis+sentinel://user:secret@a,b:7/m?sentinel_pass=secret", "a:26379,b:7/m"),

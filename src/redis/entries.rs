@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_ends_before_its_border_in_every_partition() {
+    fn window_end_is_exclusive_in_every_partition() {
         let id = |number, partition| EntryId { millis: 5, number, partition };
         assert_eq!(last_before(id(3, 1), 0), Some(id(3, 0)));
         assert_eq!(last_before(id(3, 1), 1), Some(id(2, 1)));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_does_not() {
+    fn transient_errors_are_recognized() {
         for line in [
             "UNBLOCKED force unblock from blocking operation",
             "LOADING Redis is loading the dataset in memory",

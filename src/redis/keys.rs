@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_design() {
+    fn key_names_match_the_design() {
         let keys = Layout::default();
         assert_eq!(keys.sale(VoucherId(7)), "seckill:{p0}:sale:7");
         assert_eq!(keys.buyers(VoucherId(7)), "seckill:{p0}:buyers:7");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_voucher_keeps_to_its_partition() {
+    fn vouchers_stay_in_their_partition() {
         let keys = Layout::new(8, true);
         let of = keys.partition_of(VoucherId(13));
         assert_eq!((of.number(), of.orders().as_str()), (5, "seckill:{p5}:orders"));

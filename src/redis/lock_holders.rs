@@ -211,13 +211,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_says_who_it_is() {
+    fn owners_are_split_into_node_and_task() {
         assert_eq!(node_and_task("node-1/close/overdue#1f2e"), ("node-1", "close/overdue"));
         assert_eq!(node_and_task("1f2e"), ("1f2e", ""));
     }
 
     #[test]
-    fn who_is_no_node_lives_as_long_as_his_lease_is_renewed() {
+    fn holder_without_node_lives_while_its_lease_is_renewed() {
         let held = |left: i64, alive: Option<bool>| {
             let owner = Value::BulkString(b"desk/root: pending apply#1".to_vec());
             holder("operator", ("string".to_owned(), left, 0), owner, &|_| alive).unwrap()

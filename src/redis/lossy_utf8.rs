@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_utf8_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         let read = |value| Text::from_redis_value(value).map(|it| it.0).ok();
         assert_eq!(
             read(Value::BulkString(b"x\xff\xfey".to_vec())),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_dead_after_its_time() {
+    fn node_is_dead_after_its_timeout() {
         let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
         let nodes = Nodes { now: Millis(10_000), signs };
         assert_eq!(nodes.alive(5_000).collect::<Vec<_>>(), ["a"]);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_said_goodbye_is_stopped_and_not_dead() {
+    fn node_that_left_is_stopped_not_dead() {
         let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
         let nodes = Nodes { now: Millis(10_000), signs };
         let state = |consumer, idle_ms| nodes.state(consumer, idle_ms, 5_000);

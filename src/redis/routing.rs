@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_is_found_where_each_command_has_it() {
+    fn first_key_of_each_command_is_found() {
         for (line, key) in [
             ("GET k", Some("k")),
             ("get k", Some("k")),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_goes_where_its_first_key_is() {
+    fn scripts_go_to_their_first_key() {
         let script = Script::new("return 1");
         let mut call = script.prepare_invoke();
         call.arg("k");

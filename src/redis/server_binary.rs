@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_family_has_its_command() {
+    fn each_distribution_has_an_install_command() {
         if cfg!(target_os = "macos") {
             return;
         }

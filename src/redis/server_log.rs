@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_the_warnings() {
+    fn last_messages_are_the_warnings() {
         let log =
             "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
         let told = |words| told_in_one_line(words).unwrap_or_default();

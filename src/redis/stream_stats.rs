@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_without_an_engine_works_while_he_takes_entries_over() {
+    fn operator_without_engine_is_active_while_claiming() {
         let stream = StreamFacts {
             length: 0,
             dead: 0,

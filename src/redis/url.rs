@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_login_apart_from_their_servers() {
+    fn sentinel_credentials_are_separate() {
         let url =
             "redis+sentinel://u:p%40@a,b:7,[::1]/mymaster/3?sentinel_user=s&sentinel_pass=%26";
         let Ok(Target::Sentinels { sentinels, service, login, place }) = read(url) else {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_known_by_some_hosts() {
+    fn cluster_url_lists_some_hosts() {
         let Ok(Target::Cluster { seeds, place }) = read("rediss+cluster://:p@a:1, b/") else {
             panic!()
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_login() {
+    fn errors_never_contain_credentials() {
         for (url, why) in [
             ("redis+sentinel://u:secret@a:1", "name of the service"),
             ("redis+sentinel://u:secret@/m", "a host is missing"),

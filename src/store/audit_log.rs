@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_reads_what_it_prints() {
+    fn positions_round_trip() {
         let place = Place { at: Millis(1_795_000_000_000), id: 17 };
         assert_eq!(place.to_string().parse(), Ok(place));
         for bad in ["", "17", "a-b", "1-", "-5-1"] {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearer_end_counts() {
+    fn nearer_bound_applies() {
         let filter = ActivityFilter { until: Some(Millis(100)), ..ActivityFilter::default() };
         assert_eq!(filter.last(None), (99, i64::MAX));
         assert_eq!(filter.last(Some(Place { at: Millis(99), id: 4 })), (99, 4));

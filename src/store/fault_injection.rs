@@ -223,7 +223,7 @@ mod tests {
     use crate::{Settings, open};
 
     #[tokio::test]
-    async fn it_fails_as_it_was_set_and_recovers() {
+    async fn injected_faults_fail_and_recover() {
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let inner = open(&url, &Settings::default()).await.unwrap();

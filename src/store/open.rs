@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_sentences_without_secrets() {
+    fn errors_contain_no_secrets() {
         for url in [
             "mysql://root:hunter2@db:port/x",
             "postgres:u:hunter2@db/x",

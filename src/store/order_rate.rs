@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_stays_where_ids_are() {
+    fn window_is_clamped_to_the_id_range() {
         for from in [i64::MIN, 0, 1_795_000_000_000, i64::MAX] {
             let window = Window::new(Millis(from), u32::MAX, 60);
             let [_, _, first, last] = window.by_id();

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_lies_between_two_in_proportion() {
+    fn quantiles_are_interpolated() {
         let is = |of: &[f64], at, wanted: f64| (quantile(of.to_vec(), at) - wanted).abs() < 1e-9;
         assert!(is(&[3.0, 1.0, 2.0], 0.5, 2.0) && is(&[4.0, 1.0, 2.0, 3.0], 0.5, 2.5));
         assert!(is(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25, 2.0) && is(&[1.0, 3.0], 0.75, 2.5));

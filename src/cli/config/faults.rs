@@ -212,7 +212,7 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn each_fault_says_what_stands_instead() {
+    fn each_fault_names_the_default() {
         for (text, told) in [
             (
                 "theme = ",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_with_its_line() {
+    fn every_fault_is_reported_with_its_line() {
         let text = "theme = 5\nread_only = 5\nquue = 1\n[keys]\nfly = \"x\"\nfreeze = \"m\"\n[engine]\nqueue = 0\n";
         let fault = read(text).unwrap_err();
         let lines: Vec<&str> = fault.lines().skip(1).map(|line| &line[..9]).collect();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_told_in_words_of_a_person() {
+    fn type_errors_use_plain_words() {
         let kinds = [
             ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
             ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_english_of_the_parser_stands_in_a_chinese_sentence() {
+    fn chinese_messages_quote_no_parser_text() {
         set_thread_language(Lang::Zh);
         for text in [
             "theme = ",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_chinese() {
+    fn faults_are_localized() {
         set_thread_language(Lang::Zh);
         for (text, told) in [
             ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told_with_its_line() {
+    fn invalid_utf8_is_reported_with_its_line() {
         let fault = text(b"node = \"a\"\n# \xff\n".to_vec()).unwrap_err();
         assert!(fault.starts_with("line 2: ") && fault.contains("UTF-8"), "{fault}");
     }

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_fits_into_two_lines_of_80_columns_in_each_language() {
+    fn pages_fit_two_lines_of_80_columns_in_each_language() {
         for lang in [Lang::En, Lang::Zh] {
             set_thread_language(lang);
             for drill in &DRILLS {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_fits_into_three_lines_of_60_columns_in_each_language() {
+    fn pages_fit_three_lines_of_60_columns_in_each_language() {
         for lang in [Lang::En, Lang::Zh] {
             set_thread_language(lang);
             for drill in &DRILLS {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_and_a_person_has_a_key() {
+    fn names_are_unique_and_operator_drills_have_keys() {
         for (at, drill) in DRILLS.iter().enumerate() {
             assert!(DRILLS.iter().skip(at + 1).all(|other| other.name != drill.name));
             assert_eq!(drill.remedy != Remedy::Itself, drill.keys.is_some(), "{}", drill.name);

@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_the_least_and_the_most() {
+    fn bars_show_minimum_and_maximum() {
         assert_eq!([bar(0, 9), bar(1, 1_000_000), bar(0, 0)], ["", "#", ""]);
         assert_eq!(bar(u64::MAX, u64::MAX).len(), BAR as usize);
     }
 
     #[test]
-    fn spans_of_an_outage_are_marked() {
+    fn intervals_of_an_outage_are_marked() {
         let flow = OrderFlow {
             from: Millis(1_795_000_000_000),
             step_s: 10,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_age_has_its_line() {
+    fn each_age_has_a_line() {
         let text = ages(&[0, 999, 1_000, 90_000, u64::MAX]);
         let counts: Vec<&str> =
             text.lines().filter_map(|it| it.get(14..24)).map(str::trim).collect();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_breaks_no_table_and_steers_no_terminal() {
+    fn cells_contain_no_markup_or_control_characters() {
         let hostile = "a|b\n\u{1b}[31m`*_<script>\u{202e}&";
         let cell = cell(hostile);
         assert_eq!(cell, "a\\|b  \\[31m\\`\\*\\_&lt;script&gt; &amp;");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn users_keep_their_first_and_last_digit() {
+    fn masked_users_keep_first_and_last_digit() {
         let ids = ["7", "42", "123", "1234567"].map(|id| masked(id, false));
         assert_eq!(ids, ["x", "xx", "1x3", "1xxxxx7"]);
         assert_eq!(masked("1234567", true), "1234567");

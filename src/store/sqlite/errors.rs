@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_and_a_lock_pass_and_a_broken_rule_does_not() {
+    async fn full_disk_and_lock_are_transient_but_violations_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut one = connect(dir.path()).await;
         one.execute("CREATE TABLE t (a INTEGER UNIQUE, b BLOB)").await.unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_may_not_be_written_is_away_in_words() {
+    async fn read_only_file_is_unavailable() {
         let dir = tempfile::tempdir().unwrap();
         connect(dir.path()).await.execute("CREATE TABLE t (a)").await.unwrap();
         let options = SqliteConnectOptions::new().filename(dir.path().join("a.db")).read_only(true);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lock_that_is_kept_is_told_and_turns_are_not() {
+    async fn held_lock_is_reported_but_short_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let options =
             SqliteConnectOptions::new().filename(dir.path().join("a.db")).create_if_missing(true);

@@ -36,7 +36,7 @@ async fn fill_the_disk(store: &SqliteStore) {
 }
 
 #[tokio::test]
-async fn a_connection_whose_disk_was_full_is_not_used_again() {
+async fn connection_with_full_disk_is_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let voucher = sale(&store, 20_000).await;
@@ -60,7 +60,7 @@ async fn a_connection_whose_disk_was_full_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn the_log_does_not_grow_for_ever_under_steady_reads() {
+async fn log_is_bounded_under_steady_reads() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     // One of two readers is always in the log, so SQLite never restarts it by itself.
@@ -90,7 +90,7 @@ async fn the_log_does_not_grow_for_ever_under_steady_reads() {
 }
 
 #[tokio::test]
-async fn nothing_counts_as_written_in_a_file_that_is_gone_or_another() {
+async fn writes_to_a_removed_or_replaced_file_fail() {
     for replace in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_servers_are_not_new_enough() {
+    fn old_servers_are_rejected() {
         for (version, fits) in [
             ("10.11.19-MariaDB-0+deb12u1", true),
             ("10.6.0-MariaDB", true),

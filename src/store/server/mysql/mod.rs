@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_bound_as_often_as_they_occur_and_lists_to_a_power_of_two() {
+    fn values_are_repeated_and_lists_padded() {
         let values = [Value::from(7_i64), Value::from(vec![1, 2, 3])];
         let sql = "SELECT \"rows\" FROM t WHERE a = $1 AND b = $1 AND c = ANY($2)";
         let (text, arguments) = MySql::render(sql.into(), &values).unwrap();
