@@ -100,7 +100,7 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, 
     }
     context.close().await;
     let report = result?;
-    out.answer(&report, || words(&report, &args))?;
+    out.answer(&report, || render(&report, &args))?;
     Ok(0)
 }
 
@@ -120,7 +120,7 @@ async fn start(servers: &mut Vec<(Arc<ManagedServer>, DataDir)>) -> Result<Vec<R
     Ok(independent)
 }
 
-fn words(report: &Report, args: &LocksArgs) -> String {
+fn render(report: &Report, args: &LocksArgs) -> String {
     let ratio = |ours: f64, theirs: f64| format!("{:.2}", ours / theirs.max(f64::MIN_POSITIVE));
     let row = |name: String, of: fn(&Figures) -> f64| {
         let (ours, plain) = (of(&report.reentrant), of(&report.plain));

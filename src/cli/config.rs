@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use seckill_console::{Keys, line_of, settings as words};
+use seckill_console::{Keys, line_of, settings as messages};
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_model::{
     OsError, OutOfRange,
@@ -128,7 +128,7 @@ impl Config {
                     why,
                     instead = faults::instead(&["theme".to_owned()])
                 );
-                ConfigError::Invalid { path, why: words::at(line, &why) }
+                ConfigError::Invalid { path, why: messages::at(line, &why) }
             }
             None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
         }
@@ -185,11 +185,11 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would share the key 'm'"),
             ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is not a key"),
         ] {
-            let told = faults::read(text).unwrap_err();
-            assert!(told.starts_with(start), "{text}: {told}");
+            let error = faults::read(text).unwrap_err();
+            assert!(error.starts_with(start), "{text}: {error}");
         }
-        let told = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
-        assert!(told.starts_with("line 4: unknown action 'fly'"), "{told}");
+        let error = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        assert!(error.starts_with("line 4: unknown action 'fly'"), "{error}");
         assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, seckill_store::Tls::Verify);
@@ -202,10 +202,10 @@ mod tests {
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
         let config = Config::load(Some(&path)).unwrap();
         assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
-        let told = config.theme_fault("unknown theme 'dusk'").to_string();
+        let error = config.theme_fault("unknown theme 'dusk'").to_string();
         let place = format!("invalid config file {}: line 2: unknown theme 'dusk'", path.display());
-        assert!(told.contains(&place), "{told}");
-        assert!(told.ends_with("'theme': default: theme = \"dark\""), "{told}");
+        assert!(error.contains(&place), "{error}");
+        assert!(error.ends_with("'theme': default: theme = \"dark\""), "{error}");
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use seckill_engine::EngineError;
 use seckill_model::message::Label;
 
-use super::{Fault, context::Context, look::Look, output::Output};
+use super::{Fault, context::Context, display_args::DisplayArgs, output::Output};
 use crate::config::Config;
 
-pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> Result<u8, Fault> {
     if out.json {
         return Err(Fault::usage(Label("cli-the-console-has-no-json-use")));
     }
-    look.aloud(|| Ok(seckill_console::check_terminal()?))?;
-    let options = look.options(config)?;
+    display.localized(|| Ok(seckill_console::check_terminal()?))?;
+    let options = display.options(config)?;
     let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
         Ok(node) => node,

@@ -292,12 +292,12 @@ impl Context {
             };
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);
-            let told = if failed {
+            let message = if failed {
                 text!("cli-the-audit-log-could-not-be", act, result)
             } else {
                 text!("cli-was-done-but-the-audit-log", act, result)
             };
-            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&told));
+            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&message));
         }
         self.store.close().await;
         if let Some(server) = self.server

@@ -189,7 +189,7 @@ async fn list(
     let next = found.get(limit).map(|line| line.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
-    out.answer(&listing, || words(&listing, filter))?;
+    out.answer(&listing, || render(&listing, filter))?;
     Ok(if listing.letters.is_empty() && !filter.is_empty() { fault::NO } else { 0 })
 }
 
@@ -213,7 +213,7 @@ async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8, Fau
         history: judged.letter.history(),
         row: judged.row,
     };
-    out.answer(&shown, || told(&shown))?;
+    out.answer(&shown, || describe(&shown))?;
     Ok(0)
 }
 
@@ -335,7 +335,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> Line {
     }
 }
 
-fn words(listing: &Listing, filter: &Filter) -> String {
+fn render(listing: &Listing, filter: &Filter) -> String {
     if listing.letters.is_empty() {
         return if filter.is_empty() {
             "No dead letters.".to_owned()
@@ -374,7 +374,7 @@ fn words(listing: &Listing, filter: &Filter) -> String {
     text
 }
 
-fn told(shown: &Shown) -> String {
+fn describe(shown: &Shown) -> String {
     let (line, zone) = (&shown.line, TimeZone::system());
     let mut text = format!("dead letter {}", line.letter);
     if let Some(entry) = line.entry {
@@ -395,7 +395,7 @@ fn told(shown: &Shown) -> String {
     }
     text.push_str(&format!("\n  dead after {} replays", line.replays));
     for Burial { at, consumer, deliveries, reason } in &shown.history {
-        let from = if consumer.is_empty() { "nobody's hands" } else { consumer };
+        let from = if consumer.is_empty() { "no consumer" } else { consumer };
         text.push_str(&format!(
             "\n    {}  {}, from {from}: {reason}",
             at.date_time(&zone),

@@ -86,7 +86,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     terminal(&mut report);
     let worst = report.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Good);
     report.healthy = worst < Grade::Bad;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     Ok(match worst {
         Grade::Good | Grade::Note => 0,
         Grade::Bad => fault::NO,
@@ -317,7 +317,7 @@ fn terminal(report: &mut Report) {
     }
 }
 
-fn words(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let mut text = String::new();
     for Check { name, grade, found, mend } in &report.checks {
         let mark = match grade {

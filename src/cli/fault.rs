@@ -190,7 +190,7 @@ mod tests {
         let redis = |url: &str| Redis::from_url(url).map(|_| ()).unwrap_err();
         let away = Redis::from_url("redis://127.0.0.1:1").unwrap();
         let away = away.link().connection(HOME).await.map(|_| ()).unwrap_err();
-        for ((english, chinese, code), told, expected) in [
+        for ((english, chinese, code), message, expected) in [
             (
                 both(open("sqlite:/nonexistent/x.db".to_owned()).await),
                 "目录 /nonexistent 不存在，请创建，或另指定 --database".to_owned(),
@@ -222,7 +222,7 @@ mod tests {
                 UNREACHABLE,
             ),
         ] {
-            assert_eq!((chinese, code), (told, expected), "{english}");
+            assert_eq!((chinese, code), (message, expected), "{english}");
             assert!(english.is_ascii(), "{english}");
         }
     }
@@ -236,14 +236,14 @@ mod tests {
         std::fs::write(&path, "nodes = 1\n\"re\\ndis\" = 3\n").unwrap();
         let config = Fault::from(Config::load(Some(&path)).unwrap_err());
         for fault in [theme, config] {
-            let told = fault.told();
-            let lines: Vec<_> = told.lines().skip(1).collect();
-            let [first, second] = lines.as_slice() else { panic!("{told:?}") };
+            let message = fault.told();
+            let lines: Vec<_> = message.lines().skip(1).collect();
+            let [first, second] = lines.as_slice() else { panic!("{message:?}") };
             assert!(
                 first.starts_with("  line 1: ") && second.starts_with("  line 2: "),
-                "{told:?}"
+                "{message:?}"
             );
-            assert!(!told.contains('\u{1b}') && fault.code == USAGE, "{told:?}");
+            assert!(!message.contains('\u{1b}') && fault.code == USAGE, "{message:?}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod console;
 mod context;
 mod dead;
 mod demo;
+mod display_args;
 mod doctor;
 mod drill;
 mod fault;
@@ -20,14 +21,13 @@ mod jobs;
 mod keys;
 mod locks;
 mod logging;
-mod look;
 mod man;
 mod orders;
 mod output;
 mod pending;
 mod rush;
 mod sale;
-mod stage;
+mod sandbox;
 mod status;
 mod stream;
 mod voucher;
@@ -89,7 +89,7 @@ struct Global {
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    look: look::Look,
+    display: display_args::DisplayArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -203,16 +203,16 @@ impl Cli {
             config,
             read_only,
             json,
-            look,
+            display,
         } = self.global;
-        let told = (data_dir.is_some(), redis.is_some(), database.is_some());
+        let servers = (data_dir.is_some(), redis.is_some(), database.is_some());
         if Command::has_console(self.command.as_ref()) {
-            look.set_language();
+            display.set_language();
         }
         let mut config = if describes {
             Config::default()
         } else {
-            look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?
+            display.localized(|| Config::load(config.as_deref()).map_err(Fault::from))?
         };
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
@@ -223,13 +223,13 @@ impl Cli {
         config.check().map_err(ConfigError::from)?;
         let out = output::Output { json };
         match self.command {
-            None => console::run(&config, out, &look).await,
+            None => console::run(&config, out, &display).await,
             Some(Command::Demo(args)) => {
-                stage::refuse_servers(demo::NAME, told)?;
-                Box::pin(demo::run(&config, out, &look, &args)).await
+                sandbox::refuse_servers(demo::NAME, servers)?;
+                Box::pin(demo::run(&config, out, &display, &args)).await
             }
             Some(Command::Drill(args)) => {
-                Box::pin(drill::run(&config, out, &look, told, &args)).await
+                Box::pin(drill::run(&config, out, &display, servers, &args)).await
             }
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
@@ -280,12 +280,12 @@ mod tests {
 
     #[test]
     fn sandbox_rejects_server_flags() {
-        let told = |lang| {
+        let refusal = |lang| {
             set_thread_language(lang);
-            stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
+            sandbox::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
-        assert_eq!(told(Lang::En), english);
-        assert_eq!(told(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
+        assert_eq!(refusal(Lang::En), english);
+        assert_eq!(refusal(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
     }
 }

@@ -80,7 +80,7 @@ async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault>
     let mut held = lock_holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
     held.foreign = lock_holders::foreign_locks(&mut link, &context.keys, &names).await?;
-    out.answer(&held, || words(&held))?;
+    out.answer(&held, || render(&held))?;
     Ok(0)
 }
 
@@ -125,7 +125,7 @@ async fn release(
     Ok(0)
 }
 
-fn words(held: &Holders) -> String {
+fn render(held: &Holders) -> String {
     let mut foreign = String::new();
     for found in &held.foreign {
         foreign.push_str(&format!("! {found}\n"));

@@ -106,7 +106,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             let found = orders::find(&context.store, &mut link, &context.keys, id).await;
             context.close().await;
             let shown = Shown { id, decoded: orders::decode(id), standing: found? };
-            out.answer(&shown, || words(&shown))?;
+            out.answer(&shown, || render(&shown))?;
             Ok(if shown.standing == Standing::Unknown { fault::NO } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
@@ -181,7 +181,7 @@ async fn pay(
     Ok(if matches!(payment, Payment::Paid | Payment::PaidBefore) { 0 } else { fault::NO })
 }
 
-fn words(shown: &Shown) -> String {
+fn render(shown: &Shown) -> String {
     let zone = TimeZone::system();
     let of = |user: &UserId, voucher: &VoucherId| format!("buyer {user}, sale #{voucher}");
     let standing = match &shown.standing {

@@ -23,7 +23,7 @@ impl Output {
     pub(super) fn answer(
         self,
         value: &impl Serialize,
-        words: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
     ) -> Result<(), Fault> {
         let text = if self.json {
             let document = serde_json::to_string_pretty(value)
@@ -32,15 +32,15 @@ impl Output {
             harmless_json(&document)
         } else {
             // Titles and fields are untrusted.
-            words().lines().map(plain).collect::<Vec<_>>().join("\n")
+            text().lines().map(plain).collect::<Vec<_>>().join("\n")
         };
         print(text.trim_end())
     }
 
     /// Progress message, for text output only.
-    pub(super) fn say(self, words: &str) {
+    pub(super) fn say(self, text: &str) {
         if !self.json {
-            for line in words.lines() {
+            for line in text.lines() {
                 let _ = writeln!(io::stdout(), "{}", plain(line));
             }
         }
@@ -62,8 +62,8 @@ pub(super) fn print(text: &str) -> Result<(), Fault> {
 }
 
 /// Joins several messages on one line.
-pub(super) fn sentences(told: &[impl ToString]) -> String {
-    told.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+pub(super) fn sentences(messages: &[impl ToString]) -> String {
+    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Parses a number; the error describes the expected format.

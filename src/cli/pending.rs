@@ -200,7 +200,7 @@ async fn show(
 }
 
 fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
-    let told = |error: io::Error| {
+    let failed = |error: io::Error| {
         Fault::no(match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!("{} already exists; pass another name or remove it", path.display())
@@ -208,8 +208,8 @@ fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
             _ => format!("cannot write {} ({error}); pass another path", path.display()),
         })
     };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
-    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(told)
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(failed)
 }
 
 async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan, Fault> {
@@ -243,7 +243,7 @@ where
     let mut tick = tokio::time::interval(TELL_EVERY);
     tick.tick().await;
     tokio::pin!(work, asked);
-    let (mut told, mut stopping) = (false, false);
+    let (mut reported, mut stopping) = (false, false);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
@@ -252,12 +252,12 @@ where
                 if let Some(line) = operator.meters.recoveries().last().filter(|_| shown) {
                     let (done, of) = (number(line.done), number(line.planned));
                     let _ = write!(io::stderr(), "\r\x1b[K{}: {done} of {of}", line.act);
-                    told = true;
+                    reported = true;
                 }
             }
         }
     };
-    if told {
+    if reported {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     Ok(done?)
@@ -306,7 +306,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     else {
         return Err(Fault::no("unexpected reply from the engine to a replay"));
     };
-    out.answer(&report, || told(&report))?;
+    out.answer(&report, || describe(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
     // A requested limit is a regular end; a signal is not.
     let cut = report.cut_short && (pace.most.is_none() || stop.is_cancelled());
@@ -410,7 +410,7 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
     Ok(text)
 }
 
-fn told(report: &ReplayReport) -> String {
+fn describe(report: &ReplayReport) -> String {
     let mut text = format!("Looked at {}", counted(report.seen, "entry", "entries"));
     if report.cut_short {
         text.push_str(&format!(
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn missing_entries_are_reported_as_missing() {
         let report = ReplayReport { planned: 3, seen: 3, gone: 3, ..ReplayReport::default() };
-        let text = told(&report);
+        let text = describe(&report);
         assert_eq!(text, "Looked at 3 entries\n           3  no longer there when their turn came");
     }
 }

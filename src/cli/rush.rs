@@ -56,7 +56,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     context.close().await;
     there?;
     let report = result?;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     Ok(if well { 0 } else { fault::NO })
 }
@@ -96,7 +96,7 @@ async fn go(
     }
 }
 
-fn words(report: &RushReport) -> String {
+fn render(report: &RushReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let mut text = format!(

@@ -179,10 +179,10 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     let mut link = context.redis.link();
     let (store, keys) = (context.store.clone(), context.keys.clone());
     let plan = rewind::preview(&store, &mut link, &keys, &args.to, args.partition).await?;
-    let told = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
+    let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
         out.answer(&Rewound { plan, done: None }, || {
-            format!("{told}\nNothing was changed: this is a dry run.")
+            format!("{text}\nNothing was changed: this is a dry run.")
         })?;
         return Ok(0);
     }
@@ -190,7 +190,7 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    out.say(&told);
+    out.say(&text);
     ask(&args.consent, &question(&plan))?;
     let command = Command::Rewind(plan.clone());
     let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {

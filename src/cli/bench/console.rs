@@ -17,7 +17,7 @@ use seckill_model::message::Label;
 use super::super::{
     Fault,
     output::{Output, count, number, table},
-    stage::{self, Stage},
+    sandbox::{self, Sandbox},
 };
 use crate::config::Config;
 
@@ -87,46 +87,47 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
             "give 1000 to {MAX_USERS} users, 1 to 100 rounds, 1 to 600 seconds, and 60x15 to 400x100 cells"
         )));
     }
-    let (context, node) = stage::open(config, |store| store).await?;
-    let stage = Stage { node: &node, context: &context, what: Label("cli-bench") };
-    let measured = Box::pin(measure(stage, args)).await;
+    let (context, node) = sandbox::open(config, |store| store).await?;
+    let sandbox = Sandbox { node: &node, context: &context, what: Label("cli-bench") };
+    let measured = Box::pin(measure(sandbox, args)).await;
     node.stop().await;
     context.close().await;
     let report = measured?;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     Ok(0)
 }
 
-async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
+async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
     let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
     let engine = share(rest, tokio::time::sleep(rest)).await;
     let watching = Person { size, pause: None };
     let mut unused = drawing()?;
     let mut shown = Ok(());
     let both = share(rest, async {
-        shown = look(stage.node, watching, &mut unused, tokio::time::sleep(rest)).await;
+        shown =
+            measure_console(sandbox.node, watching, &mut unused, tokio::time::sleep(rest)).await;
     });
     let engine_and_console = Box::pin(both).await;
     shown?;
     let mut drawn = drawing()?;
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     // A rewrite takes a core for seconds, from whichever load test it overlaps.
-    let stream = stage.context.keys.home().orders();
-    let mut link = stage.context.redis.link();
+    let stream = sandbox.context.keys.home().orders();
+    let mut link = sandbox.context.redis.link();
     link.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
     for round in 0..args.rounds {
         // The second one works with a larger database, so the order alternates.
         for with in [round % 2 == 1, round % 2 == 0] {
-            let voucher = stage.create("bench", args.users / 2, None).await?;
+            let voucher = sandbox.create("bench", args.users / 2, None).await?;
             // Like the console does: the engine has its own threads.
             let command = Command::Rush(RushPlan::new(voucher, args.users));
             let answer =
-                stage.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
+                sandbox.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {
                 let person = Person { size, pause: Some(KEYS) };
-                look(stage.node, person, &mut drawn, rushing).await?;
+                measure_console(sandbox.node, person, &mut drawn, rushing).await?;
             } else {
                 rushing.await;
             }
@@ -164,7 +165,7 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
     })
 }
 
-async fn look(
+async fn measure_console(
     node: &Node,
     person: Person,
     drawing: &mut Drawing,
@@ -198,7 +199,7 @@ fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
-fn words(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let Report { rest, rush, drawn, .. } = report;
     let spread = |name: &str, of: &Spread| {
         vec![name.to_owned(), number(of.p50), number(of.p99), number(of.max), number(of.n)]

@@ -2,7 +2,7 @@
 //!
 //! The text may hold a password, so errors never quote a line.
 
-use seckill_console::{line_of, settings as words};
+use seckill_console::{line_of, settings as messages};
 use seckill_model::message::{Label, text};
 use serde::Deserialize as _;
 use toml::{
@@ -24,14 +24,14 @@ struct Fault {
     /// Name of the setting.
     key: Vec<String>,
     /// What is wrong, and what to do.
-    told: String,
+    message: String,
 }
 
 /// Parses the settings, or returns all errors.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
-        words::at(line, &words::syntax(first_line(error.message())))
+        messages::at(line, &messages::syntax(first_line(error.message())))
     })?;
     let mut rest = table;
     let mut faults = Vec::new();
@@ -47,14 +47,14 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     {
         faults.push(another);
     }
-    Err(words::all(faults.into_iter().map(|fault| (fault.line, fault.told)).collect()))
+    Err(messages::all(faults.into_iter().map(|fault| (fault.line, fault.message)).collect()))
 }
 
 /// The text of a file; an error names the line that is not UTF-8.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        words::at(line_of(error.as_bytes(), at), &words::not_utf8())
+        messages::at(line_of(error.as_bytes(), at), &messages::not_utf8())
     })
 }
 
@@ -64,7 +64,7 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
         let at = error.span().map_or(0, |span| span.start);
         let (key, names_it) = key_at(root, at);
         let said = first_line(error.message());
-        let told = if names_it && let Some((_, known)) = said.split_once("expected ") {
+        let message = if names_it && let Some((_, known)) = said.split_once("expected ") {
             let known = known.trim_start_matches("one of ").replace('`', "");
             text!("settings-there-is-no-setting-take-the", key = key.join("."), known)
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
@@ -73,24 +73,24 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
             // The parser quotes the value, which may be a URL with a password.
             wrong(&unquoted(said), &key)
         };
-        Fault { line: line_of(text.as_bytes(), at), key, told }
+        Fault { line: line_of(text.as_bytes(), at), key, message }
     })?;
     // Reported for the file, unless a flag overrides the setting.
     config.check().map_err(|fault| {
         let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
         Fault {
             line: line_of_key(text, root, &key).unwrap_or(1),
-            told: wrong(&fault.why, &key),
+            message: wrong(&fault.why, &key),
             key,
         }
     })?;
     config.keys.check().map_err(|fault| {
         let (key, _) = key_at(root, fault.at);
-        let told = match default_of(&key) {
+        let message = match default_of(&key) {
             Some(_) => wrong(&fault.to_string(), &key),
             None => text!("settings-take-the-line-out-nothing-reads", why = fault),
         };
-        Fault { line: line_of(text.as_bytes(), fault.at), key, told }
+        Fault { line: line_of(text.as_bytes(), fault.at), key, message }
     })?;
     Ok(config)
 }
@@ -134,8 +134,8 @@ fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
 /// The value that applies if the setting is removed from the file.
 pub(super) fn instead(key: &[String]) -> String {
     let name = key.join(".");
-    if let Some(told) = no_fixed_default(&name) {
-        return told.to_owned();
+    if let Some(message) = no_fixed_default(&name) {
+        return message.to_owned();
     }
     default_of(key).map_or_else(
         || Label("settings-the-defaults-stand").to_owned(),
@@ -166,8 +166,8 @@ fn default_of(key: &[String]) -> Option<&'static str> {
         if let Some(head) = line.strip_prefix('[') {
             here = head.trim_end_matches(']');
         }
-        let (told, value) = line.strip_prefix("# ")?.split_once(" = ")?;
-        (here == section && told == name).then_some(value)
+        let (setting, value) = line.strip_prefix("# ")?.split_once(" = ")?;
+        (here == section && setting == name).then_some(value)
     })
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_fault_names_the_default() {
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "theme = ",
                 "correct or remove the line; settings that are not in the file keep their defaults",
@@ -235,7 +235,7 @@ mod tests {
             ("[keys]\nmark = 5", "default: keys.mark = \"space\""),
         ] {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
         }
     }
 
@@ -263,14 +263,14 @@ mod tests {
             ("node = 5", "expected a quoted string;", "应为带引号的字符串"),
             ("engine = 5", "expected a table;", "应为配置表"),
         ];
-        for (text, told, _) in kinds {
+        for (text, expected, _) in kinds {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
         }
         set_thread_language(Lang::Zh);
-        for (text, _, told) in kinds {
+        for (text, _, expected) in kinds {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told) && !fault.contains("usize"), "{text}: {fault}");
+            assert!(fault.contains(expected) && !fault.contains("usize"), "{text}: {fault}");
         }
     }
 
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn faults_are_localized() {
         set_thread_language(Lang::Zh);
-        for (text, told) in [
+        for (text, expected) in [
             ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
             ("quue = 1", "第 1 行：没有设置项“quue”"),
             ("\nread_only = 5", "第 2 行：值不可用"),
@@ -315,7 +315,7 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "“mouse”"),
         ] {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
             assert!(!fault.contains("the line"), "{fault}");
         }
     }

@@ -1,9 +1,9 @@
 //! `seckill incident`: an incident report in Markdown: events, current state and audit.
 
 mod chart;
-mod gather;
-mod page;
-mod words;
+mod collect;
+mod markdown;
+mod redact;
 
 use std::{
     io::Write as _,
@@ -67,8 +67,8 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
             file.display()
         )));
     }
-    let bundle = Box::pin(gather::gather(config, since, until)).await?;
-    let markdown = page::markdown(&bundle, args.unmask);
+    let bundle = Box::pin(collect::collect(config, since, until)).await?;
+    let markdown = markdown::render(&bundle, args.unmask);
     if let Some(file) = &args.out {
         write(file, &markdown, args.yes)?;
     }

@@ -20,7 +20,7 @@ use seckill_redis::data_dir::DataDir;
 use seckill_store::SharedStore;
 use tokio::task::JoinHandle;
 
-use super::{Fault, context::Context, look::Look, output::Output};
+use super::{Fault, context::Context, display_args::DisplayArgs, output::Output};
 use crate::config::Config;
 
 /// The node that is killed.
@@ -34,9 +34,9 @@ const CLAIM_IDLE_MS: u64 = 86_400_000;
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Rejects flags for servers, because a sandbox keeps nothing. `what` is what runs in it.
-pub(super) fn refuse_servers(what: Label, told: (bool, bool, bool)) -> Result<(), Fault> {
+pub(super) fn refuse_servers(what: Label, servers: (bool, bool, bool)) -> Result<(), Fault> {
     // Variables of the environment count like flags: a configured server is used, or is an error.
-    let flag = match told {
+    let flag = match servers {
         (true, _, _) => "--data-dir".to_owned(),
         (_, true, _) => text!("demo-redis-or-redis-url"),
         (_, _, true) => "--database".to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn refuse_servers(what: Label, told: (bool, bool, bool)) -> Result<()
 pub(super) fn refuse_blind(
     config: &Config,
     out: Output,
-    look: &Look,
+    display: &DisplayArgs,
     headless: bool,
 ) -> Result<(), Fault> {
     if config.read_only {
@@ -59,7 +59,7 @@ pub(super) fn refuse_blind(
         return Err(Fault::usage(Label("demo-json-goes-with-headless-here")));
     }
     if !headless {
-        look.aloud(|| Ok(seckill_console::check_terminal()?))?;
+        display.localized(|| Ok(seckill_console::check_terminal()?))?;
     }
     Ok(())
 }
@@ -104,15 +104,15 @@ pub(super) async fn answered(
 
 /// Steps of a script, the same with and without a terminal.
 #[derive(Clone, Copy)]
-pub(super) struct Stage<'a> {
+pub(super) struct Sandbox<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
     /// What runs here, in a word.
     pub(super) what: Label,
 }
 
-impl Stage<'_> {
-    pub(super) async fn act(&self, command: Command) -> Result<Reply, Fault> {
+impl Sandbox<'_> {
+    pub(super) async fn execute(&self, command: Command) -> Result<Reply, Fault> {
         Ok(self.node.operator().execute(command, self.node.stopping()).await?)
     }
 
@@ -123,7 +123,7 @@ impl Stage<'_> {
         begin: Option<Millis>,
     ) -> Result<VoucherId, Fault> {
         let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
-        match self.act(Command::CreateSale(sale)).await? {
+        match self.execute(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
             _ => Err(Fault::no(Label("demo-the-engine-answered-something-else"))),
         }
@@ -171,8 +171,8 @@ impl Stage<'_> {
     }
 
     /// Waits for a matching snapshot, for as long as a sale may take.
-    pub(super) async fn until(&self, shows: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
-        if self.within(PATIENCE, shows).await? {
+    pub(super) async fn until(&self, matches: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
+        if self.within(PATIENCE, matches).await? {
             return Ok(());
         }
         let what = self.what;
@@ -183,21 +183,21 @@ impl Stage<'_> {
     pub(super) async fn within(
         &self,
         bound: Duration,
-        mut shows: impl FnMut(&Snapshot) -> bool,
+        mut matches: impl FnMut(&Snapshot) -> bool,
     ) -> Result<bool, Fault> {
         // The next snapshot may have been started before the preceding step.
         let fresh = self.node.remote().snapshots.borrow().seq + 2;
-        self.seen(bound, |picture| picture.seq >= fresh && shows(picture)).await
+        self.seen(bound, |snapshot| snapshot.seq >= fresh && matches(snapshot)).await
     }
 
     /// Waits for a matching snapshot, including the current one; `false` on timeout.
     pub(super) async fn seen(
         &self,
         bound: Duration,
-        mut shows: impl FnMut(&Snapshot) -> bool,
+        mut matches: impl FnMut(&Snapshot) -> bool,
     ) -> Result<bool, Fault> {
         let mut snapshots = self.node.remote().snapshots;
-        let shown = snapshots.wait_for(|picture| shows(picture));
+        let shown = snapshots.wait_for(|snapshot| matches(snapshot));
         match tokio::time::timeout(bound, shown).await {
             Ok(Ok(_)) => Ok(true),
             Ok(Err(_)) => Err(EngineError::Stopping.into()),
@@ -207,7 +207,7 @@ impl Stage<'_> {
 }
 
 /// No orders are on their way in the stream.
-pub(super) fn is_settled(picture: &Snapshot) -> bool {
-    let stream = picture.stream.as_ref();
+pub(super) fn is_settled(snapshot: &Snapshot) -> bool {
+    let stream = snapshot.stream.as_ref();
     stream.is_some_and(|stream| stream.lag == Some(0) && stream.pending == 0)
 }

@@ -100,7 +100,11 @@ impl Bundle {
 }
 
 /// Reads all parts. Fails only if neither server can be opened, or the command is invalid.
-pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Result<Bundle, Fault> {
+pub(super) async fn collect(
+    config: &Config,
+    since: Millis,
+    until: Millis,
+) -> Result<Bundle, Fault> {
     let fault = match Context::open(config).await {
         Ok(mut context) => {
             let bundle = all(&mut context, since, until).await;

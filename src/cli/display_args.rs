@@ -12,13 +12,13 @@ use crate::config::Config;
 
 /// Flags as given.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Look {
+pub(super) struct DisplayArgs {
     /// When to use colours; NO_COLOR means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
     /// Language of the console [default: from the locale, else English]
     #[arg(long, global = true, value_name = "LANG")]
-    lang: Option<Tongue>,
+    lang: Option<LangArg>,
     /// Draw the console in ASCII only; --lang zh still shows Chinese text
     #[arg(long, global = true)]
     ascii: bool,
@@ -41,18 +41,18 @@ enum Color {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Tongue {
+enum LangArg {
     En,
     Zh,
 }
 
-impl Look {
+impl DisplayArgs {
     /// Options of the console.
     ///
     /// # Errors
     /// The theme cannot be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
-        self.aloud(|| self.within(config, |name| std::env::var(name).ok()))
+        self.localized(|| self.within(config, |name| std::env::var(name).ok()))
     }
 
     /// Sets the language of the console for the process, including startup errors.
@@ -61,7 +61,7 @@ impl Look {
     }
 
     /// Runs `this`, which reads settings, in the language of the console; other commands use English.
-    pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) fn localized<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let before = seckill_model::locale::language();
         self.set_language();
         let done = this();
@@ -71,8 +71,8 @@ impl Look {
 
     fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Lang {
         match (self.lang, seckill_console::not_utf8(&variable)) {
-            (Some(Tongue::Zh), _) => Lang::Zh,
-            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
+            (Some(LangArg::Zh), _) => Lang::Zh,
+            (Some(LangArg::En), _) | (None, Some(_)) => Lang::En,
             (None, None) => Lang::of_environment(variable),
         }
     }
@@ -109,8 +109,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
-        let look = Look {
+    fn options(lang: Option<LangArg>, locale: &str) -> Result<Options, Fault> {
+        let args = DisplayArgs {
             color: Color::Auto,
             lang,
             ascii: false,
@@ -118,7 +118,7 @@ mod tests {
             present: false,
             export_dir: None,
         };
-        look.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
+        args.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let plain = options(None, "zh_CN.GBK").unwrap();
         assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
         assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
-        let english = options(Some(Tongue::En), "C").unwrap();
+        let english = options(Some(LangArg::En), "C").unwrap();
         assert!(english.ascii && english.plain_locale.is_some());
     }
 
@@ -134,11 +134,11 @@ mod tests {
     fn flags_override_the_environment() {
         let lang = |asked, locale| options(asked, locale).unwrap().lang;
         assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
-        assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);
-        assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
+        assert_eq!(lang(Some(LangArg::En), "zh_CN.UTF-8"), Lang::En);
+        assert_eq!(lang(Some(LangArg::Zh), "en_US.UTF-8"), Lang::Zh);
         assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
-        let chinese = options(Some(Tongue::Zh), "C").unwrap();
+        let chinese = options(Some(LangArg::Zh), "C").unwrap();
         assert_eq!((chinese.lang, chinese.ascii), (Lang::Zh, false));
-        assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is told");
+        assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is reported");
     }
 }
