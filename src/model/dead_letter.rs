@@ -192,18 +192,18 @@ impl LetterVerdict {
         match self {
             Self::Awaited => "its buyer waits and there is no order: replay it",
             Self::CameBack => {
-                "replayed as often as it may be, and it came back: mend what its reason names and \
-                 replay it by force, or discard it with compensation"
+                "reached the replay limit and failed each time: fix the cause given in its reason and \
+                 replay it with --force, or discard it with compensation"
             }
             Self::Written => "its order is in SQL: discard it",
             Self::NobodyWaits => "its buyer holds nothing or another order: discard it",
-            Self::NoSale => "there is no such sale, so nobody can wait for it: discard it",
+            Self::NoSale => "there is no such sale, so no buyer waits for it: discard it",
             Self::NotLoaded => {
-                "Redis does not hold the sale, so nobody can tell who waits: load it first ('seckill \
+                "Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill \
                  audit --repair'), or discard it with compensation"
             }
             Self::IdTaken => {
-                "its buyer waits, but the order id is another buyer's: a person has to decide"
+                "its buyer waits, but the order id is another buyer's: the operator must decide"
             }
             Self::HoldsAnother => {
                 "its buyer holds another live order: discard it with compensation, which cancels this one and \
@@ -467,9 +467,9 @@ mod tests {
 
     #[test]
     fn history_keeps_the_data_of_its_reasons() {
-        let told =
+        let burial_at =
             |n| Burial { reason: Said::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
-        let all = [told(6), burial(7, "of an older version"), told(8)]
+        let all = [burial_at(6), burial(7, "of an older version"), burial_at(8)]
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);
         let strange = "=5\nnonsense\n={\"gone\":1}\n5|c|1|x\n={\n=5\n6|c|1|y";

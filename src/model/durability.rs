@@ -136,9 +136,9 @@ impl fmt::Display for Cost {
                 "what the dead primary had not sent, unless the node that promised it lives and puts it back"
             }
             Self::Confirmed => {
-                "nothing that a buyer was told, if the replica that takes over is one that confirmed it"
+                "no admission that was acknowledged, if the promoted replica confirmed it"
             }
-            Self::Standstill => "no order, but time: nobody takes over until the server is back",
+            Self::Standstill => "no order, only time: no replica is promoted until the server is back",
             Self::LastCommits => {
                 "orders of the last second in SQL; 'seckill audit' names them, and --repair writes them again while Redis holds their buyers"
             }
@@ -250,13 +250,13 @@ mod tests {
         for (append, costs) in lines {
             let here = Setup { append, ..OWN }.survival();
             let apart = Setup { append, one_host: false, ..OWN }.survival();
-            let told = [
+            let actual = [
                 here.redis_killed,
                 here.both_killed,
                 here.redis_power_loss,
                 apart.redis_power_loss,
             ];
-            assert_eq!(told, costs, "{append:?}");
+            assert_eq!(actual, costs, "{append:?}");
             assert_eq!((here.node_killed, here.failover), (Nothing, Standstill));
         }
     }

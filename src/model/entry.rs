@@ -235,7 +235,7 @@ mod tests {
     fn every_id_has_a_time() {
         let id: EntryId = "1795000000000-3@2".parse().unwrap();
         assert_eq!((id.added(), EntryId::MIN.added()), (Millis(1_795_000_000_000), Millis(0)));
-        assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "nobody has seen that time");
+        assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "beyond the range of time");
     }
 
     #[test]

@@ -109,19 +109,19 @@ mod armed {
     use super::{KILL_AT, Point};
 
     static PLAN: LazyLock<Option<(Point, u64)>> = LazyLock::new(|| {
-        let told = std::env::var(KILL_AT).ok()?;
-        let plan = read(&told);
+        let setting = std::env::var(KILL_AT).ok()?;
+        let plan = read(&setting);
         if plan.is_none() {
             // A test must not pass because of a typo in its point.
-            let _ = writeln!(std::io::stderr(), "{KILL_AT}={told} is no POINT:NTH");
+            let _ = writeln!(std::io::stderr(), "{KILL_AT}={setting} is no POINT:NTH");
             std::process::abort();
         }
         plan
     });
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
-    pub(super) fn read(told: &str) -> Option<(Point, u64)> {
-        let (name, nth) = told.split_once(':')?;
+    pub(super) fn read(setting: &str) -> Option<(Point, u64)> {
+        let (name, nth) = setting.split_once(':')?;
         let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
         Some((point, nth.parse().ok().filter(|nth| *nth > 0)?))
     }

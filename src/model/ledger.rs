@@ -500,7 +500,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        for (finding, told) in [
+        for (finding, sentence) in [
             (Finding::Behind(1), "Redis lacks the last change of the sale"),
             (
                 Finding::Lost(1),
@@ -513,7 +513,7 @@ mod tests {
             (Finding::Doubled(2), "2 buyers have more than one live order"),
             (Finding::Repeated(1), "1 order ID is held by two buyers"),
         ] {
-            assert_eq!(finding.to_string(), told);
+            assert_eq!(finding.to_string(), sentence);
         }
     }
 

@@ -11,7 +11,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        let told = [0, 1, 1_200].map(|number| counted(number, "entry", "entries"));
-        assert_eq!(told, ["0 entries", "1 entry", "1200 entries"]);
+        let phrases = [0, 1, 1_200].map(|number| counted(number, "entry", "entries"));
+        assert_eq!(phrases, ["0 entries", "1 entry", "1200 entries"]);
     }
 }

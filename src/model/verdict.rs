@@ -170,7 +170,7 @@ impl Verdict {
             Self::Stuck => "no order in SQL, and the holder is dead or has let it lie too long",
             Self::InHand => "a live node was given it a moment ago and may be writing it",
             Self::BodyGone => {
-                "the entry was trimmed or deleted; the buyers hash still tells its order"
+                "the entry was trimmed or deleted; the buyers hash still has its order"
             }
             Self::Malformed => "its fields make no order",
             Self::TooOften => {

@@ -1,6 +1,6 @@
 //! The slot map of a cluster, read from any of its servers.
 //!
-//! A slot map is kept until a caller reports it as outdated, see [`Doubt`]. Only cluster commands are sent here.
+//! A slot map is kept until a caller reports it as outdated, see [`StaleMap`]. Only cluster commands are sent here.
 
 use std::{
     fmt,
@@ -14,11 +14,11 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value
 use super::{BrokerError, Reason, UrlFault, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
-const ANSWER: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout of the whole search.
-const SEARCH: Duration = Duration::from_secs(3);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Servers asked concurrently: the first good answer is used.
-const AT_ONCE: usize = 4;
+const CONCURRENCY: usize = 4;
 
 /// A server's address as clients reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +59,14 @@ impl Node {
 
 /// Slot map as reported by one server.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Slots {
+pub(super) struct SlotMap {
     /// First slot, last slot, primary; ascending.
     ranges: Vec<(u16, u16, Node)>,
     /// All servers mentioned, replicas included: candidates to ask when a primary is gone.
     named: Vec<Node>,
 }
 
-impl Slots {
+impl SlotMap {
     /// Parses the CLUSTER SLOTS reply of `asked`.
     fn read(reply: &Value, asked: &Node) -> Option<Self> {
         let Value::Array(rows) = reply else { return None };
@@ -142,8 +142,8 @@ fn text(value: &Value) -> Option<&str> {
 
 /// An outdated slot map and what its failure revealed.
 #[derive(Clone, Debug)]
-pub(super) struct Doubt {
-    pub(super) slots: Arc<Slots>,
+pub(super) struct StaleMap {
+    pub(super) slots: Arc<SlotMap>,
     pub(super) hint: Hint,
 }
 
@@ -165,12 +165,12 @@ pub(super) struct Cluster {
     /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
     place: String,
-    last: Mutex<Option<Arc<Slots>>>,
+    last: Mutex<Option<Arc<SlotMap>>>,
 }
 
 /// Reply of one server.
-struct View {
-    slots: Slots,
+struct MapReply {
+    slots: SlotMap,
     /// All slots are served, and it sees a majority of the primaries.
     whole: bool,
 }
@@ -183,17 +183,17 @@ impl Cluster {
     }
 
     /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
-    pub(super) async fn slots(&self, doubt: Option<Doubt>) -> Result<Arc<Slots>, BrokerError> {
-        let hint = match (self.last(), doubt) {
-            (Some(last), Some(doubt)) if Arc::ptr_eq(&last, &doubt.slots) => doubt.hint,
+    pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, BrokerError> {
+        let hint = match (self.last(), stale) {
+            (Some(last), Some(stale)) if Arc::ptr_eq(&last, &stale.slots) => stale.hint,
             (Some(last), _) => return Ok(last),
-            (None, doubt) => doubt.map_or(Hint::None, |doubt| doubt.hint),
+            (None, stale) => stale.map_or(Hint::None, |stale| stale.hint),
         };
         self.look(hint).await
     }
 
     /// Fetches a new slot map.
-    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<Slots>, BrokerError> {
+    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, BrokerError> {
         let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
@@ -212,7 +212,7 @@ impl Cluster {
             }
             None
         };
-        let found = tokio::time::timeout(SEARCH, searching).await.unwrap_or_default();
+        let found = tokio::time::timeout(SEARCH_TIMEOUT, searching).await.unwrap_or_default();
         match (found.or(partial), failure) {
             (Some(slots), _) => {
                 let slots = Arc::new(slots);
@@ -244,7 +244,7 @@ impl Cluster {
             .map_err(|error| BrokerError::from_redis(&error, &node.to_string()))
     }
 
-    fn last(&self) -> Option<Arc<Slots>> {
+    fn last(&self) -> Option<Arc<SlotMap>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -263,23 +263,23 @@ impl Cluster {
             Hint::First(node) => {
                 all.retain(|it| *it != node);
                 rounds.push(vec![node]);
-                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
             }
             Hint::Last(node) => {
                 all.retain(|it| *it != node);
-                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
                 rounds.push(vec![node]);
             }
-            Hint::None => rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec)),
+            Hint::None => rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec)),
         }
         rounds
     }
 
-    async fn ask(&self, node: &Node) -> Result<View, BrokerError> {
+    async fn ask(&self, node: &Node) -> Result<MapReply, BrokerError> {
         let place = node.to_string();
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER))
-            .set_response_timeout(Some(ANSWER));
+            .set_connection_timeout(Some(ANSWER_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
         let client = self.client(node)?;
         let asking = async {
             let mut connection =
@@ -294,9 +294,9 @@ impl Cluster {
         };
         let answer = asking.await.map_err(|error| BrokerError::from_redis(&error, &place))?;
         let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
-        let slots = Slots::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
+        let slots = SlotMap::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
-        Ok(View { slots, whole })
+        Ok(MapReply { slots, whole })
     }
 }
 
@@ -329,15 +329,15 @@ mod tests {
             row(0, 5460, &[at("a", 1)]),
             row(10_924, 16_383, &[at("c", 3)]),
         ]);
-        let slots = Slots::read(&reply, &node("asked", 9)).unwrap();
+        let slots = SlotMap::read(&reply, &node("asked", 9)).unwrap();
         assert_eq!(slots.owner(0), Some(&node("a", 1)));
         assert_eq!(slots.owner(5460), Some(&node("a", 1)));
         assert_eq!(slots.owner(5461), Some(&node("b", 2)));
-        assert_eq!(slots.owner(10_923), None, "nobody serves it");
+        assert_eq!(slots.owner(10_923), None, "unserved");
         assert_eq!(slots.owner(16_383), Some(&node("c", 3)));
         assert!(!slots.is_complete() && slots.has(&node("b", 2)));
         assert!(slots.named.contains(&node("d", 4)) && !slots.has(&node("d", 4)));
-        assert_eq!(Slots::default().owner(1), None);
+        assert_eq!(SlotMap::default().owner(1), None);
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let none = Value::Array(Vec::new());
         for unnamed in [bulk(""), Value::Nil] {
             let reply = Value::Array(vec![row(0, 16_383, &[(unnamed, 1, none.clone())])]);
-            let slots = Slots::read(&reply, &asked).unwrap();
+            let slots = SlotMap::read(&reply, &asked).unwrap();
             assert_eq!(slots.owner(7), Some(&node("asked", 1)));
             assert!(slots.is_complete());
         }
@@ -355,10 +355,10 @@ mod tests {
             row(0, 1, &[(bulk("?"), 1, ip)]),
             row(2, 3, &[(bulk("?"), 1, none)]),
         ]);
-        let slots = Slots::read(&reply, &asked).unwrap();
+        let slots = SlotMap::read(&reply, &asked).unwrap();
         assert_eq!(slots.owner(1), Some(&node("10.0.0.1", 1)));
-        assert_eq!(slots.owner(2), None, "nobody can reach it");
-        assert_eq!(Slots::read(&bulk("no cluster"), &asked), None);
+        assert_eq!(slots.owner(2), None, "unreachable");
+        assert_eq!(SlotMap::read(&bulk("no cluster"), &asked), None);
     }
 
     #[test]

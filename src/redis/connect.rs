@@ -28,7 +28,7 @@ use super::{
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of every command that does not block on purpose.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (7, 0);
 
 /// A Redis deployment, given by URL or managed by the program.
@@ -56,7 +56,7 @@ pub struct ServerInfo {
 }
 
 /// A new connection.
-pub(super) struct Made {
+pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
     pub(super) info: ServerInfo,
     /// Address without user and password.
@@ -146,12 +146,12 @@ impl Redis {
 
     /// Returns a link whose commands time out after five seconds.
     pub fn link(&self) -> Link {
-        Link::new(self.clone(), ANSWER_TIMEOUT)
+        Link::new(self.clone(), COMMAND_TIMEOUT)
     }
 
     /// Returns a link for reads that block for up to `block`.
     pub fn blocking_link(&self, block: Duration) -> Link {
-        Link::new(self.clone(), ANSWER_TIMEOUT + block)
+        Link::new(self.clone(), COMMAND_TIMEOUT + block)
     }
 
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
@@ -213,7 +213,7 @@ impl Redis {
         &self,
         node: Option<&Node>,
         answer: Duration,
-    ) -> Result<Made, BrokerError> {
+    ) -> Result<Connected, BrokerError> {
         let (client, place) = self.client(node).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -222,11 +222,11 @@ impl Redis {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| BrokerError::from_redis(&error, &place))?;
-        let info = self.introduce(&mut connection, &place).await?;
-        Ok(Made { connection, info, place })
+        let info = self.identify(&mut connection, &place).await?;
+        Ok(Connected { connection, info, place })
     }
 
-    async fn introduce(
+    async fn identify(
         &self,
         connection: &mut MultiplexedConnection,
         place: &str,
@@ -329,11 +329,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.pem");
         let refused = |url: &str| Redis::trusting(url, Some(&file)).map(|_| ()).unwrap_err();
-        let told = refused("rediss://h").to_string();
-        assert!(told.contains("ca.pem") && told.contains("--redis-ca"), "{told}");
+        let message = refused("rediss://h").to_string();
+        assert!(message.contains("ca.pem") && message.contains("--redis-ca"), "{message}");
         std::fs::write(&file, "no certificate").unwrap();
-        let told = refused("rediss://h").to_string();
-        assert!(told.contains("contains no PEM certificate"), "{told}");
+        let message = refused("rediss://h").to_string();
+        assert!(message.contains("contains no PEM certificate"), "{message}");
     }
 
     #[test]

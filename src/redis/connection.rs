@@ -13,9 +13,9 @@ use seckill_model::{ForeignKey, Millis};
 
 use super::{
     BrokerError, Reason, Redis,
-    cluster_slots::{Doubt, Hint, Node, Slots},
+    cluster_slots::{Hint, Node, SlotMap, StaleMap},
     connect::ServerInfo,
-    error::{Said, plain},
+    error::{ErrorReply, plain},
     keys::type_of,
     routing::{self, HOME, slot_of},
 };
@@ -30,7 +30,7 @@ pub struct Link {
     answer: Duration,
     /// The only connection, without a cluster.
     peers: Vec<Peer>,
-    map: Map,
+    map: ClusterMap,
     generation: u64,
 }
 
@@ -47,15 +47,15 @@ struct Peer {
 
 /// Slot map of a cluster. Kept per link, so that [`Link::server`] describes the same server as the last connection.
 #[derive(Debug)]
-enum Map {
+enum ClusterMap {
     Unknown,
-    Known(Arc<Slots>),
-    Wrong(Doubt),
+    Known(Arc<SlotMap>),
+    Wrong(StaleMap),
 }
 
 impl Link {
     pub(super) fn new(redis: Redis, answer: Duration) -> Self {
-        Self { redis, answer, peers: Vec::new(), map: Map::Unknown, generation: 0 }
+        Self { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
     }
 
     /// Returns the connection to the server of `key`, opened if necessary. Use it for pipelined commands, and report
@@ -145,7 +145,7 @@ impl Link {
         match pipe.query_async(&mut connection).await {
             Ok(done) => Ok(done),
             Err(error) => {
-                let error = self.lose(slot, &error);
+                let error = self.drop_connection(slot, &error);
                 Err(self
                     .named(slot, error, || pipe.cmd_iter().filter_map(routing::first_key))
                     .await)
@@ -163,7 +163,7 @@ impl Link {
         match script.invoke_async(&mut connection).await {
             Ok(done) => Ok(done),
             Err(error) => {
-                let error = self.lose(slot, &error);
+                let error = self.drop_connection(slot, &error);
                 Err(self.named(slot, error, || routing::keys_of_script(script)).await)
             }
         }
@@ -227,7 +227,7 @@ impl Link {
         let bound = bound.min(REPLICAS_TIMEOUT).as_millis().max(1) as u64;
         let wait = cmd("WAIT").arg(replicas).arg(bound).take();
         let result = wait.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        result.map_err(|error| self.drop_connection(slot, &error))
     }
 
     /// Drops every connection, because one was found unresponsive before its own timeout.
@@ -235,22 +235,22 @@ impl Link {
         for peer in &mut self.peers {
             peer.connection = None;
         }
-        self.doubt(Hint::None);
+        self.mark_stale(Hint::None);
     }
 
     /// Classifies an error of a command sent to the server of `key`, and drops the connection or slot map that caused
     /// it.
     pub fn broke(&mut self, key: &str, error: &RedisError) -> BrokerError {
-        self.lose(self.slot(key), error)
+        self.drop_connection(self.slot(key), error)
     }
 
     /// Like [`Link::broke`] for a given connection generation: a newer connection is kept.
     pub fn broke_then(&mut self, key: &str, generation: u64, error: &RedisError) -> BrokerError {
         let slot = self.slot(key);
         if self.generation(key) == generation {
-            self.lose(slot, error)
+            self.drop_connection(slot, error)
         } else {
-            self.sort(slot, error)
+            self.classify(slot, error)
         }
     }
 
@@ -261,7 +261,7 @@ impl Link {
     ) -> Result<T, BrokerError> {
         let mut connection = self.reach(slot).await?;
         let result = cmd.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        result.map_err(|error| self.drop_connection(slot, &error))
     }
 
     fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, BrokerError> {
@@ -283,7 +283,7 @@ impl Link {
     /// Server of a slot, if known for certain.
     fn peer(&self, slot: u16) -> Option<&Peer> {
         match self.map {
-            Map::Wrong(_) => None,
+            ClusterMap::Wrong(_) => None,
             _ => self.peers.get(self.last_peer(slot)?),
         }
     }
@@ -294,8 +294,8 @@ impl Link {
             return (!self.peers.is_empty()).then_some(0);
         }
         let slots = match &self.map {
-            Map::Known(slots) | Map::Wrong(Doubt { slots, .. }) => slots,
-            Map::Unknown => return None,
+            ClusterMap::Known(slots) | ClusterMap::Wrong(StaleMap { slots, .. }) => slots,
+            ClusterMap::Unknown => return None,
         };
         let owner = slots.owner(slot)?;
         self.peers.iter().position(|peer| peer.node.as_ref() == Some(owner))
@@ -329,7 +329,7 @@ impl Link {
             }
             Err(error) => {
                 if error.is_away() {
-                    self.doubt(node.map_or(Hint::None, Hint::Last));
+                    self.mark_stale(node.map_or(Hint::None, Hint::Last));
                 }
                 Err(error)
             }
@@ -340,32 +340,32 @@ impl Link {
     async fn locate(&mut self, slot: u16) -> Result<Option<Node>, BrokerError> {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
-            Map::Known(slots) => Arc::clone(slots),
-            Map::Unknown => cluster.slots(None).await?,
-            Map::Wrong(doubt) => cluster.slots(Some(doubt.clone())).await?,
+            ClusterMap::Known(slots) => Arc::clone(slots),
+            ClusterMap::Unknown => cluster.slots(None).await?,
+            ClusterMap::Wrong(mark_stale) => cluster.slots(Some(mark_stale.clone())).await?,
         };
         self.peers.retain(|peer| peer.node.as_ref().is_some_and(|node| slots.has(node)));
         let owner = slots.owner(slot).cloned();
-        self.map = Map::Known(slots);
+        self.map = ClusterMap::Known(slots);
         if owner.is_none() {
             // The cluster may have recovered by the next call.
-            self.doubt(Hint::None);
+            self.mark_stale(Hint::None);
             return Err(self.redis.unserved(slot));
         }
         Ok(owner)
     }
 
-    fn doubt(&mut self, hint: Hint) {
-        if let Map::Known(slots) = &self.map {
-            self.map = Map::Wrong(Doubt { slots: Arc::clone(slots), hint });
+    fn mark_stale(&mut self, hint: Hint) {
+        if let ClusterMap::Known(slots) = &self.map {
+            self.map = ClusterMap::Wrong(StaleMap { slots: Arc::clone(slots), hint });
         }
     }
 
-    fn lose(&mut self, slot: u16, error: &RedisError) -> BrokerError {
-        let sorted = self.sort(slot, error);
+    fn drop_connection(&mut self, slot: u16, error: &RedisError) -> BrokerError {
+        let sorted = self.classify(slot, error);
         let index = self.last_peer(slot);
         let node = index.and_then(|index| self.peers.get(index)?.node.clone());
-        let said = Said::of(error);
+        let said = ErrorReply::of(error);
         let code = said.as_ref().map(|said| said.code.as_str());
         // A demoted server reports this on a connection that would otherwise stay open.
         let demoted = matches!(code, Some("READONLY" | "UNBLOCKED"));
@@ -373,21 +373,21 @@ impl Link {
             if let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) {
                 peer.connection = None;
             }
-            self.doubt(node.map_or(Hint::None, Hint::Last));
+            self.mark_stale(node.map_or(Hint::None, Hint::Last));
         } else if let (Some("MOVED"), Some(said), Some(node)) = (code, &said, &node) {
             let owner = Node::redirected(&said.detail, node);
-            self.doubt(owner.map_or(Hint::None, Hint::First));
+            self.mark_stale(owner.map_or(Hint::None, Hint::First));
         } else if let Some("CLUSTERDOWN" | "LOADING") = code {
             // It may be isolated or replaced; the other servers know.
-            self.doubt(node.map_or(Hint::None, Hint::Last));
+            self.mark_stale(node.map_or(Hint::None, Hint::Last));
         }
         sorted
     }
 
-    fn sort(&self, slot: u16, error: &RedisError) -> BrokerError {
+    fn classify(&self, slot: u16, error: &RedisError) -> BrokerError {
         let place = self.place_of(slot);
         if self.redis.is_cluster() {
-            match Said::of(error).as_ref().map(|said| said.code.as_str()) {
+            match ErrorReply::of(error).as_ref().map(|said| said.code.as_str()) {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {

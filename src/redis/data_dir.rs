@@ -25,15 +25,15 @@ use tempfile::TempDir;
 use super::{flock, temp_data_dir};
 
 /// Contents of a data directory, by file name prefix. The socket keeps the mode set by its server.
-const NAMES: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
+const CONTENTS: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
 /// Mode bits of group and others.
-const OTHERS: u32 = 0o077;
+const OTHERS_MODE: u32 = 0o077;
 /// Longest path of a Unix socket, without the terminating zero.
 const SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 /// How long to wait for a process that is stopping this directory's server.
-const LEAVING: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit of live processes per directory.
-const NODES: u32 = 1_000;
+const MAX_NODES: u32 = 1_000;
 
 /// Why a data directory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ impl DataDir {
 
     fn open_as(path: &Path, temporary: Option<TempDir>) -> Result<Self, DataDirError> {
         make_dir(path)?;
-        close_to_others(path);
+        restrict_to_owner(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
         let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
@@ -159,8 +159,8 @@ impl DataDir {
     pub(super) fn enter(&self) -> Result<(), DataDirError> {
         let started = Instant::now();
         while !flock::try_shared(&self.0.lock).map_err(DataDirError::of(&self.0.path))? {
-            if started.elapsed() > LEAVING {
-                return Err(DataDirError::Closing(self.0.path.clone(), LEAVING.as_secs()));
+            if started.elapsed() > STOP_TIMEOUT {
+                return Err(DataDirError::Closing(self.0.path.clone(), STOP_TIMEOUT.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(3));
         }
@@ -211,14 +211,14 @@ impl DataDir {
     pub fn node_slot(&self) -> Result<NodeSlot, DataDirError> {
         let nodes = self.0.path.join("nodes");
         make_dir(&nodes)?;
-        for number in 1..=NODES {
+        for number in 1..=MAX_NODES {
             let path = nodes.join(number.to_string());
             let file = flock::open(&path).map_err(DataDirError::of(&path))?;
             if flock::try_exclusive(&file).map_err(DataDirError::of(&path))? {
                 return Ok(NodeSlot { number, file });
             }
         }
-        Err(DataDirError::Crowded(self.0.path.clone(), NODES))
+        Err(DataDirError::Crowded(self.0.path.clone(), MAX_NODES))
     }
 }
 
@@ -284,38 +284,38 @@ pub(super) fn make_dir(path: &Path) -> Result<(), DataDirError> {
 
 /// Removes the permissions of other users from an existing directory and from the files of earlier runs. Files of other
 /// users and directories shared with other programs are left alone; `doctor` reports those, see [`others_may`].
-fn close_to_others(path: &Path) {
+fn restrict_to_owner(path: &Path) {
     let Ok(entries) = fs::read_dir(path) else { return };
     let mut shared = false;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
-        if !NAMES.iter().any(ours) {
+        if !CONTENTS.iter().any(ours) {
             shared = true;
         } else if name != "redis.sock"
             && let Ok(found) = entry.metadata()
             && !found.is_symlink()
         {
-            close_one(&entry.path(), &found);
+            restrict_one(&entry.path(), &found);
         }
     }
     if !shared && let Ok(found) = fs::metadata(path) {
-        close_one(path, &found);
+        restrict_one(path, &found);
     }
 }
 
 /// File systems without permissions and directories of other users are tolerated.
-fn close_one(path: &Path, found: &fs::Metadata) {
+fn restrict_one(path: &Path, found: &fs::Metadata) {
     let mode = found.mode() & 0o7777;
-    if mode & OTHERS != 0 && found.uid() == rustix::process::geteuid().as_raw() {
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS));
+    if mode & OTHERS_MODE != 0 && found.uid() == rustix::process::geteuid().as_raw() {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS_MODE));
     }
 }
 
 /// Returns the mode of a file or directory that others may read, write or enter.
 pub fn others_may(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.mode() & 0o777;
-    (mode & OTHERS != 0).then_some(mode)
+    (mode & OTHERS_MODE != 0).then_some(mode)
 }
 
 /// Tests by writing: permissions and flags do not show a full disk, a quota or a network share.
@@ -337,7 +337,7 @@ fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
     let mine = found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode() & OTHERS == 0;
+        && found.mode() & OTHERS_MODE == 0;
     if mine { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
 }
 

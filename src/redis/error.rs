@@ -190,7 +190,7 @@ impl BrokerError {
     pub fn from_redis(error: &RedisError, place: &str) -> Self {
         let (place, text) = (place.to_owned(), plain(error));
         let quoted = || Reason::Quoted(text.clone());
-        if let Some(said) = Said::of(error) {
+        if let Some(said) = ErrorReply::of(error) {
             return match said.code.as_str() {
                 "NOGROUP" => Self::NoGroup,
                 "NOAUTH" | "WRONGPASS" => Self::Login { place, detail: quoted() },
@@ -224,14 +224,14 @@ impl BrokerError {
 
 /// Server error; of a pipeline or transaction, that of the first failed command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ErrorReply {
     /// For example `MOVED`.
     pub(super) code: String,
     /// Rest of the line.
     pub(super) detail: String,
 }
 
-impl Said {
+impl ErrorReply {
     /// `None` if it is not a server error.
     pub(super) fn of(error: &RedisError) -> Option<Self> {
         // In a transaction, the first error names the rejected command; EXECABORT follows it.
@@ -244,7 +244,7 @@ impl Said {
 
 /// Message of redis-rs on one line, without control characters and of bounded length.
 pub(super) fn plain(error: &RedisError) -> String {
-    let text = match (Said::of(error), error.detail()) {
+    let text = match (ErrorReply::of(error), error.detail()) {
         (Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
         (Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
         (None, Some(detail)) => detail.to_owned(),

@@ -83,7 +83,7 @@ pub async fn holders(
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {
-        locks.extend(look(link, keys, page, now, &alive).await?);
+        locks.extend(read_locks(link, keys, page, now, &alive).await?);
     }
     let ended = (names.len() - locks.len()) as u64;
     Ok(Holders { total: total.saturating_sub(ended), locks, foreign: Vec::new() })
@@ -110,7 +110,7 @@ pub async fn foreign_locks(
     Ok(found.map(|(name, holds)| ForeignKey { key: keys.lock(name), holds }).collect())
 }
 
-async fn look(
+async fn read_locks(
     link: &mut Link,
     keys: &Layout,
     names: &[String],
@@ -197,7 +197,7 @@ pub async fn holder_of(
     alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Option<Holder>, BrokerError> {
     let now = link.now().await?;
-    Ok(look(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
+    Ok(read_locks(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 
 /// Splits an owner `NODE/TASK#RANDOM` into node and task. For other owners, everything is the node.

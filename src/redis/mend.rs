@@ -7,7 +7,7 @@ use seckill_model::{EntryId, REPLACED};
 use super::{BrokerError, Link, keys::Partition, scripts};
 
 /// How long a replaced stream is kept.
-const KEPT: Duration = Duration::from_hours(24);
+const KEEP_FOR: Duration = Duration::from_hours(24);
 
 /// Summary of a replaced stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub async fn renew_stream(
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
-    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEPT.as_millis() as u64).arg(reason);
+    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
     for entry in foreign {
         call.arg(entry.in_stream());
     }

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(state("a/1", 10), NodeState::Alive);
         assert_eq!(state("b/1", 9_000), NodeState::Dead);
         assert_eq!(state("c/1", 10), NodeState::Stopped);
-        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "nobody remembers a goodbye");
+        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "the exit is forgotten");
         assert_eq!(state("c/replay", 10), NodeState::Alive);
         assert_eq!(state("c/replay", 5_000), NodeState::Dead);
     }

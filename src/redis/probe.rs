@@ -16,7 +16,7 @@ use redis::{Cmd, ServerErrorKind, Value};
 use super::flock;
 
 /// Timeout of one reply.
-const ANSWER: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Which server answers at a socket.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Presence {
 
 /// Checks which server answers at `socket`; ours has the working directory `dir`.
 pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
-    let Ok(mut line) = Line::open(socket) else { return Presence::Silent };
+    let Ok(mut line) = Connection::open(socket) else { return Presence::Silent };
     let Ok(pong) = line.ask(&redis::cmd("PING")) else { return Presence::Silent };
     // PING also fails on a full disk; a server that refuses is running.
     let loading = matches!(
@@ -47,13 +47,13 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
         Ok((_, at)) if Path::new(&at) != dir => Presence::Foreign(at.into()),
         Ok(_) if loading => Presence::Loading,
         Ok(_) => Presence::Ready,
-        Err(_) => Presence::Foreign(PathBuf::from("a place it does not tell")),
+        Err(_) => Presence::Foreign(PathBuf::from("an unknown directory")),
     }
 }
 
 /// Whether the server acknowledged writes that are not in its append-only file. Redis 7.0 would lose them on SHUTDOWN.
 pub(super) fn holds_unwritten(socket: &Path) -> bool {
-    let Ok(mut line) = Line::open(socket) else { return false };
+    let Ok(mut line) = Connection::open(socket) else { return false };
     match line.ask(redis::cmd("INFO").arg("persistence")) {
         Ok(Value::BulkString(info)) => {
             String::from_utf8_lossy(&info).contains("aof_last_write_status:err")
@@ -106,7 +106,7 @@ fn is_free(lock: &File) -> bool {
 }
 
 /// Shuts down a server over an open connection: its socket may be gone.
-pub(super) fn end_now(line: &mut Line) {
+pub(super) fn end_now(line: &mut Connection) {
     // Its memory content has no destination any more.
     let _ = line.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
 }
@@ -117,20 +117,20 @@ fn ask_to_end(socket: &Path, force: bool) {
         cmd.arg("FORCE");
     }
     // The reply is the end of the connection.
-    if let Ok(mut line) = Line::open(socket) {
+    if let Ok(mut line) = Connection::open(socket) {
         let _ = line.ask(&cmd);
     }
 }
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(super) struct Line(UnixStream);
+pub(super) struct Connection(UnixStream);
 
-impl Line {
+impl Connection {
     pub(super) fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Self(stream))
     }
 

@@ -61,16 +61,16 @@ pub(super) fn slot_of_script(script: &ScriptInvocation<'_>) -> Option<u16> {
 
 /// The keys of a script.
 pub(super) fn keys_of_script(script: &ScriptInvocation<'_>) -> Vec<Vec<u8>> {
-    let mut seen = Seen(Vec::new());
+    let mut seen = KeyCapture(Vec::new());
     // Nothing is sent: the call ends when its first command is rejected.
     let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
     seen.0
 }
 
 /// Captures the keys of a script, which redis-rs passes only to a connection.
-struct Seen(Vec<Vec<u8>>);
+struct KeyCapture(Vec<Vec<u8>>);
 
-impl ConnectionLike for Seen {
+impl ConnectionLike for KeyCapture {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         // EVALSHA, script, number of keys, keys.
         let mut words = cmd.args_iter().skip(2).filter_map(|arg| match arg {

@@ -10,7 +10,7 @@ use redis::{
 use super::{BrokerError, Reason};
 
 /// Timeout of the whole search; redis-rs allows each server one second of it.
-const SEARCH: Duration = Duration::from_secs(3);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Sentinels, and the service whose master they monitor.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Sentinels {
         let mut sentinel = Sentinel::build(self.addresses.clone())
             .map_err(|error| BrokerError::from_redis(&error, &self.place))?;
         let asking = sentinel.async_master_for(&self.service, Some(&self.master));
-        match tokio::time::timeout(SEARCH, asking).await {
+        match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
                 Err(away(Reason::NoMaster(self.service.clone())))

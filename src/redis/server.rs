@@ -26,18 +26,18 @@ use serde::{Deserialize, Serialize};
 use super::{
     data_dir::{DataDir, DataDirError, DirId, make_dir, percent_encoded},
     flock,
-    probe::{self, Line, Presence},
+    probe::{self, Connection, Presence},
     server_binary, server_log,
 };
 
 /// Timeout for a server of another process to answer, or for ours to start.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout while it loads its append-only file.
-const LOADING: Duration = Duration::from_mins(1);
+const LOADING_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often its directory is checked: writes to a removed directory are lost.
-const WATCH: Duration = Duration::from_millis(500);
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout of a shutdown.
-const ENDING: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why no server is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ pub enum ServerError {
 }
 
 fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
-    let told = passed_over.iter().map(|(path, version)| {
+    let candidates = passed_over.iter().map(|(path, version)| {
         let path = path.display();
         version.as_ref().map_or_else(
             || text!("redis-server-found-other", path),
@@ -141,7 +141,7 @@ fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
     if passed_over.is_empty() {
         Label("redis-server-none-on-path").to_owned()
     } else {
-        told.collect::<Vec<_>>().join(&Label("common-value"))
+        candidates.collect::<Vec<_>>().join(&Label("common-value"))
     }
 }
 
@@ -169,12 +169,12 @@ struct Inner {
     /// Directory of its files.
     redis_id: DirId,
     /// Kept open in case the socket is removed.
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<Connection>>,
     watched: AtomicBool,
 }
 
 /// A server starts within this time or loads a long file; until then it is polled every millisecond.
-const BOOT: Duration = Duration::from_millis(200);
+const STARTUP: Duration = Duration::from_millis(200);
 
 impl ManagedServer {
     /// Registers as a user of the server in `dir`; [`ManagedServer::ensure`] starts it if necessary.
@@ -237,7 +237,7 @@ impl ManagedServer {
 /// Ends the server once its files are gone: it would answer without persisting anything.
 async fn watch(server: Weak<Inner>) {
     loop {
-        tokio::time::sleep(WATCH).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
         let Some(server) = server.upgrade() else { return };
         if server.detached.load(Ordering::Acquire) {
             return;
@@ -269,7 +269,7 @@ impl Inner {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Option<Line>> {
+    fn line(&self) -> MutexGuard<'_, Option<Connection>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -303,13 +303,13 @@ impl Inner {
             if ended {
                 *child = None;
                 if let Some(from) = words_from {
-                    return Err(self.last_words(from));
+                    return Err(self.last_messages(from));
                 }
             }
             self.check()?;
             match probe::look(socket, &redis_dir) {
                 Presence::Ready => {
-                    *self.line() = Line::open(socket).ok();
+                    *self.line() = Connection::open(socket).ok();
                     return Ok(());
                 }
                 Presence::Loading => loading = true,
@@ -325,22 +325,22 @@ impl Inner {
                     }
                 }
             }
-            let limit = if loading { LOADING } else { ANSWER };
+            let limit = if loading { LOADING_TIMEOUT } else { ANSWER_TIMEOUT };
             if started.elapsed() > limit {
                 return Err(if loading {
-                    ServerError::Loading(LOADING.as_secs())
+                    ServerError::Loading(LOADING_TIMEOUT.as_secs())
                 } else {
-                    self.silent()
+                    self.unresponsive()
                 });
             }
             std::thread::sleep(pause);
-            if started.elapsed() > BOOT {
+            if started.elapsed() > STARTUP {
                 pause = (pause * 3 / 2).min(Duration::from_millis(20));
             }
         }
     }
 
-    fn silent(&self) -> ServerError {
+    fn unresponsive(&self) -> ServerError {
         ServerError::Silent {
             lock: self.lock_path(),
             socket: self.dir.socket_path().to_owned(),
@@ -387,7 +387,7 @@ impl Inner {
     }
 
     /// Why a server exited right after its start.
-    fn last_words(&self, from: u64) -> ServerError {
+    fn last_messages(&self, from: u64) -> ServerError {
         let log = self.log_path();
         let words = server_log::since(&log, from).unwrap_or_default();
         let redis_dir = self.dir.redis_dir();
@@ -398,7 +398,7 @@ impl Inner {
         if words.contains("No space left on device") {
             return ServerError::Full(redis_dir);
         }
-        ServerError::Died { why: server_log::told_in_one_line(&words), log }
+        ServerError::Died { why: server_log::summary(&words), log }
     }
 
     fn detach(&self) -> Result<(), ServerError> {
@@ -438,7 +438,7 @@ impl Inner {
             self.dir.socket_path(),
             &self.dir.redis_dir(),
             &self.lock_path(),
-            ENDING,
+            SHUTDOWN_TIMEOUT,
             &mut terminate,
         );
         if let Some(mut child) = child.take() {

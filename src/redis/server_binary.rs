@@ -26,9 +26,9 @@ const CANDIDATES: [(&str, &str); 4] = [
 /// The oldest version with `#!lua` scripts and group lag.
 const OLDEST: (u32, u32) = (7, 0);
 /// Timeout of `--version`.
-const ANSWER: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Poll interval; short, because the user waits for the first screen.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A server program with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ fn is_program(path: &Path) -> bool {
 
 /// Version in a line like `Redis server v=7.0.15 sha=…`, as text and as numbers.
 fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
-    let said = first_words(path, arg0)?;
+    let said = output_of(path, arg0)?;
     let (_, version) = said.split_once("server v=")?;
     let version = version.split_whitespace().next()?;
     let mut parts = version.split('.').map(str::parse);
@@ -104,7 +104,7 @@ fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
 }
 
 /// Output of `--version`, unless the program takes too long.
-fn first_words(path: &Path, arg0: &str) -> Option<String> {
+fn output_of(path: &Path, arg0: &str) -> Option<String> {
     let mut child = command(path, arg0)
         .arg("--version")
         .stdin(Stdio::null())
@@ -117,7 +117,7 @@ fn first_words(path: &Path, arg0: &str) -> Option<String> {
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status.success(),
-            Ok(None) if started.elapsed() < ANSWER => std::thread::sleep(LOOK_AGAIN),
+            Ok(None) if started.elapsed() < ANSWER_TIMEOUT => std::thread::sleep(POLL_INTERVAL),
             _ => break false,
         }
     };

@@ -133,7 +133,7 @@ type SaleReply =
     (Option<String>, Option<u64>, Option<i64>, u64, Option<u64>, Option<i64>, u64, u64, u64, u64);
 
 /// Entries that the script counts itself: some 0.1 ms of Redis time.
-const FEW: usize = 200;
+const MAX_COUNTED: usize = 200;
 
 /// Number of partitions with a stream in Redis, counted from the first: used while SQL, which decides, is unavailable.
 /// After their number was reduced it is too high, and the surplus partitions are empty.
@@ -275,7 +275,7 @@ async fn survey_one(
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
-    call.arg(of.group()).arg(FEW);
+    call.arg(of.group()).arg(MAX_COUNTED);
     let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =
         link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;

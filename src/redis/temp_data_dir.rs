@@ -19,9 +19,9 @@ use super::{
 
 const PREFIX: &str = "seckill-demo-";
 /// A younger directory may be in creation and not locked yet.
-const YOUNG: Duration = Duration::from_mins(1);
+const MIN_AGE: Duration = Duration::from_mins(1);
 /// Timeout for an abandoned server to end, and for the whole cleanup.
-const BOUND: Duration = Duration::from_secs(3);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
     tempfile::Builder::new()
@@ -35,7 +35,7 @@ pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
 pub(super) fn stop_server(dir: &Path, socket: &Path) {
     let redis = dir.join("redis");
     if redis.is_dir() {
-        probe::stop(socket, &redis, &redis.join("server.lock"), BOUND, || {});
+        probe::stop(socket, &redis, &redis.join("server.lock"), CLEANUP_TIMEOUT, || {});
     }
     if !socket.starts_with(dir)
         && let Some(short) = socket.parent()
@@ -50,17 +50,17 @@ pub(super) fn sweep(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     let started = Instant::now();
     for entry in entries.flatten() {
-        if started.elapsed() > BOUND {
+        if started.elapsed() > CLEANUP_TIMEOUT {
             break;
         }
         if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
             // Failures are retried by the next cleanup.
-            let _ = sweep_one(&entry);
+            let _ = remove_one(&entry);
         }
     }
 }
 
-fn sweep_one(entry: &DirEntry) -> std::io::Result<()> {
+fn remove_one(entry: &DirEntry) -> std::io::Result<()> {
     // Metadata of the entry itself: a symbolic link may lead anywhere.
     let found = entry.metadata()?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
@@ -69,7 +69,7 @@ fn sweep_one(entry: &DirEntry) -> std::io::Result<()> {
     let dir = entry.path().canonicalize()?;
     let lock_path = dir.join("lock");
     let born = lock_path.symlink_metadata().unwrap_or(found).modified()?;
-    if born.elapsed().unwrap_or_default() < YOUNG {
+    if born.elapsed().unwrap_or_default() < MIN_AGE {
         return Ok(());
     }
     let lock = flock::open(&lock_path)?;
