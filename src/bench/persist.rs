@@ -346,7 +346,7 @@ async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Durat
             (left, moved) = (now, Instant::now());
         } else if moved.elapsed() > NO_PROGRESS {
             return Err(EngineError::BooksOff(format!(
-                "the consumer has written nothing for {} s; the log tells why",
+                "the consumer has written nothing for {} s; see the log",
                 NO_PROGRESS.as_secs()
             )));
         }

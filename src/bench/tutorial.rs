@@ -72,7 +72,7 @@ pub(super) async fn drain(
         let lock = keys.plain_lock(&format!("order:{}", order.user));
         let owner = Uuid::new_v4().to_string();
         if !take(&mut link, &lock, &owner).await? {
-            return Err(off("somebody else holds the lock of a buyer"));
+            return Err(off("another process holds the lock of a buyer"));
         }
         let placed = place(plain, &order).await;
         let mut call = release.prepare_invoke();
@@ -101,5 +101,5 @@ async fn place(plain: &PlainOrders, order: &OrderEntry) -> Result<(), EngineErro
 }
 
 fn off(what: &str) -> EngineError {
-    EngineError::BooksOff(format!("{what}; run it again while nobody else uses these servers"))
+    EngineError::BooksOff(format!("{what}; run it again while these servers are idle"))
 }

@@ -224,8 +224,8 @@ fn question(plan: &[Rewind]) -> String {
             " {} SKIPPED.",
             counted(
                 sum(|it| it.skipped_missing),
-                "older entry is in nobody's hands and not in SQL: it is",
-                "older entries are in nobody's hands and not in SQL: they are"
+                "older entry is neither pending nor in SQL: it is",
+                "older entries are neither pending nor in SQL: they are"
             )
         ));
     }
@@ -257,7 +257,7 @@ fn preview(it: &Rewind) -> String {
             "of those not in SQL: no buyer holds the order any more; it is written all the same",
         ),
         (it.malformed, "of them malformed: put among the dead letters"),
-        (it.pending, "of them pending now: settled by whoever comes first"),
+        (it.pending, "of them pending now: settled by their consumer or by this command"),
         (it.undelivered, "entries after them, never delivered so far"),
         (it.trimmed, "older entries were trimmed or deleted: gone"),
         (it.skipped, "older entries are kept but not delivered"),

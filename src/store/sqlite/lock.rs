@@ -98,7 +98,7 @@ mod tests {
 
         other.execute("INSERT INTO t VALUES (1)").await.unwrap();
         other.execute("BEGIN EXCLUSIVE").await.unwrap();
-        assert!(lock.take_and_give_back().await.is_ok(), "somebody has just written");
+        assert!(lock.take_and_give_back().await.is_ok(), "a commit has just happened");
         assert!(matches!(lock.take_and_give_back().await, Err(StoreError::Locked)));
         other.execute("ROLLBACK").await.unwrap();
         lock.take_and_give_back().await.unwrap();
