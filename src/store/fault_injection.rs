@@ -37,8 +37,8 @@ pub enum Ill {
     Hangs(Duration),
     /// Each request takes this much longer.
     Slow(Duration),
-    /// The connection breaks at the commit: this fraction of the writes, 0 to 1, is done or not, and the caller cannot
-    /// tell.
+    /// The connection breaks at the commit: this fraction of the writes, 0 to 1, is done or not, with unknown
+    /// outcome.
     Unsure(f64),
 }
 
@@ -54,7 +54,7 @@ struct State {
 
 /// Effect on one request.
 #[derive(Clone, Copy)]
-enum Fate {
+enum Effect {
     Pass(Duration),
     Fail(Duration),
     DoneUnknown,
@@ -72,17 +72,17 @@ impl Illness {
         self.0.failed.load(Ordering::Relaxed)
     }
 
-    fn fate(&self, writes: bool) -> Fate {
+    fn effect(&self, writes: bool) -> Effect {
         let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
         let (ill, random) = &mut *now;
         match *ill {
-            Ill::Away => Fate::Fail(Duration::ZERO),
-            Ill::Hangs(bound) => Fate::Fail(bound),
-            Ill::Slow(by) => Fate::Pass(by),
+            Ill::Away => Effect::Fail(Duration::ZERO),
+            Ill::Hangs(bound) => Effect::Fail(bound),
+            Ill::Slow(by) => Effect::Pass(by),
             Ill::Unsure(share) if writes && random.random_bool(share.clamp(0.0, 1.0)) => {
-                if random.random_bool(0.5) { Fate::DoneUnknown } else { Fate::UndoneUnknown }
+                if random.random_bool(0.5) { Effect::DoneUnknown } else { Effect::UndoneUnknown }
             }
-            Ill::Not | Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
+            Ill::Not | Ill::Unsure(_) => Effect::Pass(Duration::ZERO),
         }
     }
 
@@ -121,22 +121,22 @@ impl Faulty {
         writes: bool,
         work: impl Future<Output = Answer<T>> + Send,
     ) -> Answer<T> {
-        match self.illness.fate(writes) {
-            Fate::Pass(late) => {
+        match self.illness.effect(writes) {
+            Effect::Pass(late) => {
                 if late > Duration::ZERO {
                     tokio::time::sleep(late).await;
                 }
                 work.await
             }
-            Fate::Fail(late) => {
+            Effect::Fail(late) => {
                 tokio::time::sleep(late).await;
                 self.illness.fail(StoreError::Away)
             }
-            Fate::DoneUnknown => {
+            Effect::DoneUnknown => {
                 work.await?;
                 self.illness.fail(StoreError::Unknown)
             }
-            Fate::UndoneUnknown => self.illness.fail(StoreError::Unknown),
+            Effect::UndoneUnknown => self.illness.fail(StoreError::Unknown),
         }
     }
 }

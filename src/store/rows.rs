@@ -61,7 +61,7 @@ pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
 }
 
 /// User, voucher and slot.
-type Seat = (i64, i64, i64);
+type SlotKey = (i64, i64, i64);
 
 /// The vouchers of a batch, by ID.
 pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
@@ -70,24 +70,24 @@ pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
 
 /// Rows that conflict with entries of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ExistingRows {
     sales: BTreeSet<i64>,
-    orders: HashMap<i64, Seat>,
-    live: HashMap<Seat, i64>,
+    orders: HashMap<i64, SlotKey>,
+    live: HashMap<SlotKey, i64>,
 }
 
-impl Standing {
+impl ExistingRows {
     /// From the existing sales, the rows with the batch's IDs, and the live rows in its slots.
     pub(super) fn new(
         sales: BTreeSet<i64>,
         orders: impl IntoIterator<Item = Key>,
         live: impl IntoIterator<Item = Key>,
     ) -> Self {
-        let seat = |(order, user, voucher, place)| (order, (user, voucher, place));
+        let slot = |(order, user, voucher, place)| (order, (user, voucher, place));
         Self {
             sales,
-            orders: orders.into_iter().map(seat).collect(),
-            live: live.into_iter().map(seat).map(|(order, seat)| (seat, order)).collect(),
+            orders: orders.into_iter().map(slot).collect(),
+            live: live.into_iter().map(slot).map(|(order, slot)| (slot, order)).collect(),
         }
     }
 
@@ -95,13 +95,13 @@ impl Standing {
     pub(super) fn take_in(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut new = Vec::new();
         for key @ (order, user, voucher, place) in keys {
-            let seat = (*user, *voucher, *place);
+            let slot = (*user, *voucher, *place);
             if !self.sales.contains(voucher) {
                 continue;
             }
-            if !self.orders.contains_key(order) && !self.live.contains_key(&seat) {
-                self.orders.insert(*order, seat);
-                self.live.insert(seat, *order);
+            if !self.orders.contains_key(order) && !self.live.contains_key(&slot) {
+                self.orders.insert(*order, slot);
+                self.live.insert(slot, *order);
                 new.push(*key);
             }
         }
@@ -130,9 +130,9 @@ impl Standing {
         if !self.sales.contains(&voucher) {
             return Ok(Written::NoSale);
         }
-        let seat = (user, voucher, place);
-        match (self.orders.get(&order), self.live.get(&seat)) {
-            (Some(owner), _) if *owner == seat => Ok(Written::Again),
+        let slot = (user, voucher, place);
+        match (self.orders.get(&order), self.live.get(&slot)) {
+            (Some(owner), _) if *owner == slot => Ok(Written::Again),
             (Some(_), _) => Ok(Written::IdTaken),
             (None, Some(holds)) => match OrderId::from_i64(*holds) {
                 Some(holds) => Ok(Written::Conflict { holds }),
@@ -144,14 +144,14 @@ impl Standing {
     }
 }
 
-/// The results of cancelling orders, and the rows to insert. `standing` are the rows with their IDs, each with its
+/// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs, each with its
 /// status.
 pub(super) fn cancellations(
     keys: &[Key],
     sales: &BTreeSet<i64>,
-    standing: Vec<(i64, i64, i64, i64, i64)>,
+    existing: Vec<(i64, i64, i64, i64, i64)>,
 ) -> (Vec<Key>, Vec<Cancelled>) {
-    let mut orders: HashMap<i64, (Key, bool)> = standing
+    let mut orders: HashMap<i64, (Key, bool)> = existing
         .into_iter()
         .map(|(order, user, voucher, place, status)| {
             let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);

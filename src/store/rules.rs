@@ -166,16 +166,16 @@ pub(super) fn payments(
     paid: impl IntoIterator<Item = i64>,
     others: impl IntoIterator<Item = (i64, i64)>,
 ) -> Vec<Payment> {
-    let mut standing: HashMap<i64, Payment> =
+    let mut existing: HashMap<i64, Payment> =
         paid.into_iter().map(|id| (id, Payment::Paid)).collect();
     for (id, status) in others {
         let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
         let before = if live { Payment::PaidBefore } else { Payment::TooLate };
-        standing.entry(id).or_insert(before);
+        existing.entry(id).or_insert(before);
     }
     // A duplicate ID was paid by its first occurrence.
     ids.iter()
-        .map(|id| match standing.get_mut(&id.as_i64()) {
+        .map(|id| match existing.get_mut(&id.as_i64()) {
             Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
             Some(other) => *other,
             None => Payment::NotFound,

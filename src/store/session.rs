@@ -21,15 +21,15 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Reason, Settings, StoreError};
 
 /// Most attempts of a transaction after conflicts.
-const TRIES: u32 = 8;
+const MAX_ATTEMPTS: u32 = 8;
 /// A connection that was idle for longer is pinged before use.
-const IDLE: Duration = Duration::from_secs(1);
+const PING_AFTER: Duration = Duration::from_secs(1);
 /// Timeout for asking a server why it provides no connection.
-const PROBE: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout for closing connections; the last one to a file checkpoints its log.
-const CLOSE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An older write failure is no longer significant: retried writes fail more often.
-const RECENT: Duration = Duration::from_secs(10);
+const FAILURE_IS_RECENT: Duration = Duration::from_secs(10);
 
 /// A driver and its error codes.
 pub(super) trait Driver: Database<Connection: std::fmt::Debug> {
@@ -158,7 +158,7 @@ impl<DB: Driver> Sessions<DB> {
             .before_acquire(|conn: &mut DB::Connection, it| {
                 Box::pin(async move {
                     // Detects a restarted server before the work begins.
-                    Ok(it.idle_for < IDLE || conn.ping().await.is_ok())
+                    Ok(it.idle_for < PING_AFTER || conn.ping().await.is_ok())
                 })
             })
             .after_connect(move |conn, _| {
@@ -191,7 +191,9 @@ impl<DB: Driver> Sessions<DB> {
     pub(super) fn takes_writes(&self) -> Result<(), StoreError> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failing {
-            Some((at, why)) if at.elapsed() < RECENT => Err(StoreError::Away(why.clone())),
+            Some((at, why)) if at.elapsed() < FAILURE_IS_RECENT => {
+                Err(StoreError::Away(why.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -233,7 +235,7 @@ impl<DB: Driver> Sessions<DB> {
                 Fault::Again => true,
                 Fault::Store(_) | Fault::AtCommit(_) => false,
             };
-            if !again || tries == TRIES || Instant::now() >= end {
+            if !again || tries == MAX_ATTEMPTS || Instant::now() >= end {
                 return Err(self.store_error(fault).await);
             }
             // Random delays keep two conflicting transactions from conflicting again.
@@ -261,23 +263,23 @@ impl<DB: Driver> Sessions<DB> {
     /// Closes all connections.
     pub(super) async fn close(&self) {
         // A hanging server would never answer.
-        let _ = timeout(CLOSE, self.pool.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
     }
 
     async fn store_error(&self, fault: Fault) -> StoreError {
         match fault {
-            Fault::Sql(sqlx::Error::PoolTimedOut) => self.why_no_connection().await,
+            Fault::Sql(sqlx::Error::PoolTimedOut) => self.connection_error().await,
             fault => fault.store_error::<DB>(),
         }
     }
 
     /// The pool retries until its timeout, and does not report the cause.
-    async fn why_no_connection(&self) -> StoreError {
+    async fn connection_error(&self) -> StoreError {
         let probe = async {
             let mut conn = self.options.connect().await?;
             prepare::<DB>(&mut conn, &self.prepare).await
         };
-        match timeout(PROBE, probe).await {
+        match timeout(PROBE_TIMEOUT, probe).await {
             Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(self.most)),
             Ok(Err(error)) => DB::store_error(error),
             Err(_) => StoreError::Away(Reason::Silent),
@@ -326,12 +328,12 @@ impl<DB: Driver> Lease<DB> {
 
     /// Commits on success, rolls back on failure, and returns the connection to the pool.
     pub(super) async fn end<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
-        let sound = match &done {
+        let usable = match &done {
             Ok(_) | Err(Fault::Again) => true,
-            Err(Fault::Sql(error) | Fault::AtCommit(error)) => leaves_connection_sound::<DB>(error),
+            Err(Fault::Sql(error) | Fault::AtCommit(error)) => keeps_connection_usable::<DB>(error),
             Err(Fault::Store(error)) => !error.stands_for_all(),
         };
-        if !sound {
+        if !usable {
             return done;
         }
         if let Some(stage) = self.stage.take() {
@@ -363,7 +365,7 @@ impl<DB: Driver> Lease<DB> {
 }
 
 /// Whether an error concerns one row or a conflict. After any other error the state of the connection is unknown.
-fn leaves_connection_sound<DB: Driver>(error: &sqlx::Error) -> bool {
+fn keeps_connection_usable<DB: Driver>(error: &sqlx::Error) -> bool {
     let about_a_row = |it: &dyn DatabaseError| !matches!(it.kind(), ErrorKind::Other);
     DB::is_transient(error) || error.as_database_error().is_some_and(about_a_row)
 }

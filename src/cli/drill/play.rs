@@ -244,7 +244,7 @@ impl Play<'_> {
         match self.drill.fault {
             InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Not),
             InjectedFault::GroupDestroyed | InjectedFault::Duplicates => {
-                self.sandbox.hold(false).await?
+                self.sandbox.hold(false).await?;
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use super::{
     super::{
         StoreError, Written,
         dialect::Dialect,
-        rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
+        rows::{self, BooksRow, ExistingRows, Key, OrderRow, voucher_key},
         session::Fault,
     },
     Conn,
@@ -46,13 +46,13 @@ pub(crate) async fn write_mixed<D: Dialect>(
 ) -> Result<Vec<Written>, Fault> {
     // Concurrent writers of these sales wait here, so the rows read below stay valid.
     let sales = lock_sales(conn, rows::vouchers(keys)).await?;
-    let mut standing = read_standing(conn, keys, page, sales).await?;
-    let new = standing.take_in(keys);
+    let mut existing = read_existing(conn, keys, page, sales).await?;
+    let new = existing.take_in(keys);
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     if insert(conn, &new, now, page).await? {
-        return Ok(standing.answers(keys, new)?);
+        return Ok(existing.answers(keys, new)?);
     }
     // An order of another sale has taken an ID meanwhile.
     Err(Fault::Again)
@@ -129,18 +129,18 @@ pub(crate) async fn insert<D: Dialect>(
     Ok(true)
 }
 
-async fn read_standing<D: Dialect>(
+async fn read_existing<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
     page: usize,
     sales: BTreeSet<i64>,
-) -> Result<Standing, sqlx::Error> {
+) -> Result<ExistingRows, sqlx::Error> {
     let (mut orders, mut live) = (Vec::new(), Vec::new());
     for part in keys.chunks(page) {
         orders.extend(by_id(conn, part).await?);
         live.extend(live_at(conn, part).await?);
     }
-    Ok(Standing::new(sales, orders, live))
+    Ok(ExistingRows::new(sales, orders, live))
 }
 
 /// The rows with the IDs of a batch.
@@ -178,7 +178,7 @@ pub(crate) async fn foresee<D: Dialect>(
     keys: &[Key],
 ) -> Result<Vec<Written>, Fault> {
     let sales = select_sales(conn, rows::vouchers(keys), "").await?;
-    Ok(read_standing(conn, keys, keys.len().max(1), sales).await?.foresee(keys)?)
+    Ok(read_existing(conn, keys, keys.len().max(1), sales).await?.foresee(keys)?)
 }
 
 pub(crate) async fn one<D: Dialect>(

@@ -142,7 +142,7 @@ pub(crate) async fn cancel<D: Dialect>(
 ) -> Result<Vec<Cancelled>, Fault> {
     // Sales before orders, like the writers of orders.
     let sales = lock_sales(conn, rows::vouchers(keys)).await?;
-    let mut standing = Vec::new();
+    let mut existing = Vec::new();
     for part in keys.chunks(page) {
         let rows: Vec<(i64, i64, i64, i64, i64)> = D::sql(
             "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order WHERE id = ANY($1)",
@@ -150,9 +150,9 @@ pub(crate) async fn cancel<D: Dialect>(
         .bind(part.iter().map(|(order, ..)| *order).collect::<Vec<_>>())
         .rows(conn)
         .await?;
-        standing.extend(rows);
+        existing.extend(rows);
     }
-    let (new, answers) = rows::cancellations(keys, &sales, standing);
+    let (new, answers) = rows::cancellations(keys, &sales, existing);
     for part in new.chunks(page) {
         let inserted = D::sql(format!(
             "INSERT INTO tb_voucher_order \

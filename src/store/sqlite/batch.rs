@@ -9,7 +9,7 @@ use super::{
     super::{
         dialect::Dialect,
         queries::{Conn, orders},
-        rows::{self, Key, Standing},
+        rows::{self, ExistingRows, Key},
         session::Fault,
     },
     StoreError, Written,
@@ -45,9 +45,9 @@ pub(super) async fn write_mixed(
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
-    let standing = known.into_iter().chain(new);
+    let existing = known.into_iter().chain(new);
     let live = orders::live_at(conn, &rest).await?;
-    Ok(Standing::new(sales, standing, live).answers(keys, inserted)?)
+    Ok(ExistingRows::new(sales, existing, live).answers(keys, inserted)?)
 }
 
 /// The orders of a batch without a row. They are few, and each row read costs as much as a lookup.

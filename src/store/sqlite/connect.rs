@@ -31,8 +31,8 @@ use super::{
     SqliteBackend, SqliteStore, StoreError,
     errors::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
+    full_disk::{self, FullDiskReader},
     lock::Lock,
-    narrow::{self, Narrow},
     wal::{AUTOCHECKPOINT, Wal},
 };
 
@@ -88,10 +88,10 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     let (mut current, mut full) = (false, false);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Examined first: switching to WAL would rewrite a file that may belong to another program.
-        let seen = match look(&options, path).await {
+        let seen = match inspect(&options, path).await {
             Err(Opening::Sql(fault)) if is_no_room_for_index(&fault) => {
                 full = true;
-                look(&narrow::options(options.clone()), path).await
+                inspect(&full_disk::options(options.clone()), path).await
             }
             seen => seen,
         };
@@ -134,15 +134,15 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
             .max_lifetime(None)
             .test_before_acquire(false)
     };
-    let narrow = full.then(|| Narrow::new(pool(), options.clone()));
+    let full_disk = full.then(|| FullDiskReader::new(pool(), options.clone()));
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
     let file = OpenFile::at(path).map_err(|fault| Opening::Store(fault.into()))?;
     let wal = Wal::beside(path);
-    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, narrow, lock }))
+    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, full_disk, lock }))
 }
 
 /// Returns whether the schema is current, on a separate connection.
-async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
+async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
     let mut conn = SqliteConnection::connect_with(options).await?;
     let seen = refuse_foreign(&mut conn, path).await;
     conn.close().await?;

@@ -46,15 +46,15 @@ impl Lock {
     /// # Errors
     /// [`StoreError::Locked`] if another process holds it all the time without committing, or the file is missing.
     pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
-        let looked = self.sessions.work(move |stage| self.look(stage)).await;
-        if looked.is_err() {
+        let attempt = self.sessions.work(move |stage| self.try_lock(stage)).await;
+        if attempt.is_err() {
             // A replaced connection would count from another version.
             self.version.store(UNSEEN, Ordering::Relaxed);
         }
-        looked
+        attempt
     }
 
-    async fn look(&self, stage: Stage) -> Result<(), Fault> {
+    async fn try_lock(&self, stage: Stage) -> Result<(), Fault> {
         let mut lease = self.sessions.lease().await?;
         // While orders are being written the lock need not be tested, and writers are not disturbed.
         if self.moved(&mut lease).await? {

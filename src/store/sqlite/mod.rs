@@ -9,8 +9,8 @@ mod connect;
 mod dialect;
 mod errors;
 mod file;
+mod full_disk;
 mod lock;
-mod narrow;
 #[cfg(test)]
 mod tests;
 mod wal;
@@ -29,8 +29,8 @@ use super::{
 };
 use errors::store_error;
 use file::OpenFile;
+use full_disk::FullDiskReader;
 use lock::Lock;
-use narrow::Narrow;
 use wal::Wal;
 
 /// Reserve for checkpoints.
@@ -50,7 +50,7 @@ pub(super) struct SqliteBackend {
     writer: Sessions<Sqlite>,
     readers: SqlitePool,
     /// Reads instead of these if the disk was full at startup.
-    narrow: Option<Narrow>,
+    full_disk: Option<FullDiskReader>,
     lock: Lock,
 }
 
@@ -58,8 +58,8 @@ impl SqliteBackend {
     /// The read connections, to the opened file: a removed or replaced one has other rows.
     fn readers(&self) -> Result<&SqlitePool, StoreError> {
         self.file.check()?;
-        let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
-        Ok(narrow.unwrap_or(&self.readers))
+        let full_disk = self.full_disk.as_ref().and_then(|it| it.pool(&self.file));
+        Ok(full_disk.unwrap_or(&self.readers))
     }
 
     /// The data is safe in the log, so a failure here only lets the log grow.
@@ -93,7 +93,7 @@ impl Backend for SqliteBackend {
     /// The write connection to the opened file, once there is enough room.
     fn writer(&self) -> Result<&Sessions<Sqlite>, StoreError> {
         self.file.check()?;
-        if self.narrow.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
+        if self.full_disk.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
             self.file.try_room()?;
         }
         Ok(&self.writer)
@@ -144,8 +144,8 @@ impl Backend for SqliteBackend {
         // Readers first: the last connection to close checkpoints the log and must write.
         // A hanging disk must not keep a process from ending.
         let _ = tokio::time::timeout(CLOSE_WITHIN, self.readers.close()).await;
-        if let Some(narrow) = &self.narrow {
-            let _ = tokio::time::timeout(CLOSE_WITHIN, narrow.close()).await;
+        if let Some(full_disk) = &self.full_disk {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, full_disk.close()).await;
         }
         self.lock.close().await;
         self.writer.close().await;

@@ -20,12 +20,12 @@ pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {
 
 /// The only connection while the disk is full.
 #[derive(Debug)]
-pub(super) struct Narrow {
+pub(super) struct FullDiskReader {
     pool: SqlitePool,
     over: AtomicBool,
 }
 
-impl Narrow {
+impl FullDiskReader {
     /// Opens nothing yet.
     pub(super) fn new(pool: PoolOptions<Sqlite>, options: SqliteConnectOptions) -> Self {
         let pool = pool.max_connections(1).connect_lazy_with(self::options(options));
