@@ -71,9 +71,9 @@ local function lag_of(group, length)
   if before <= few then
     return length - before
   end
-  local told = field(group, 'lag')
-  if told and not marks[4] and told > few and told < length - few then
-    return told
+  local lag = field(group, 'lag')
+  if lag and not marks[4] and lag > few and lag < length - few then
+    return lag
   end
   return false
 end

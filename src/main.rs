@@ -1,8 +1,8 @@
-//! Parse the command line, start the runtime, call one command.
+//! Entry point: parses the command line, starts the runtime and runs one command.
 //!
-//! The members of the workspace lie beside this file. Read them along the path of an order: `model` says what things
-//! are, `redis` and `store` speak to Redis and SQL, `engine` moves an order from one to the other and takes the snapshots
-//! that `console` draws, `bench` measures, and `cli` ties them together.
+//! The crates of the workspace are next to this file, in the order in which an order passes them: `model` defines the
+//! types, `redis` and `store` talk to Redis and SQL, `engine` moves orders from one to the other and takes the
+//! snapshots that `console` draws, `bench` measures, `cli` ties them together.
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         }
     };
     let result = runtime.block_on(cli.run());
-    // Whatever still runs by now has no claim on the exit: its work was given a bound before.
+    // Tasks that still run have had their time limit; the exit does not wait for them.
     runtime.shutdown_background();
     match result {
         Ok(code) => ExitCode::from(code),

@@ -1,6 +1,6 @@
-//! Figures: what the engine does beside what the plain way does, on the same server in the same run.
+//! Benchmarks: the engine compared with a baseline, on the same server in the same run.
 //!
-//! Times are noise on shared machines; the ratios of one run are not. It must not know a command line.
+//! Absolute times are noise on shared machines; ratios within one run are not.
 
 pub mod locks;
 pub mod persist;

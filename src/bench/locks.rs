@@ -1,5 +1,5 @@
-//! Locks beside the plain way: SET NX PX, a Lua release, and asking again every few milliseconds. And what a lock over
-//! several independent servers costs.
+//! Locks compared with a baseline: SET NX PX, a Lua release, and polling every few milliseconds. Also the cost of a
+//! lock over several independent servers.
 
 use std::time::{Duration, Instant};
 
@@ -16,58 +16,58 @@ use seckill_engine::{
 };
 use seckill_redis::{BrokerError, HOME, Layout, Redis};
 
-/// How often the plain way asks again for a lock that is held.
+/// Polling interval of the baseline.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
 pub(super) const PLAIN_LEASE_MS: u64 = 30_000;
 pub(super) const PLAIN_RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// What is measured.
+/// Parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How long each part takes.
+    /// Duration of each measurement.
     pub each: Duration,
-    /// Tasks that take and give back locks of their own at once.
+    /// Tasks with one lock each.
     pub tasks: usize,
-    /// Tasks that wait for one lock.
+    /// Tasks that share one lock.
     pub waiting: usize,
 }
 
-/// One way's figures.
+/// Results of one implementation.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Figures {
-    /// Taken and given back a second, one task.
+    /// Acquisitions per second, one task.
     pub alone_per_second: f64,
-    /// The same by many tasks, each with its own lock.
+    /// The same with many tasks, each with its own lock.
     pub many_per_second: f64,
-    /// From the release to the next holder, microseconds: median.
+    /// Hand-over latency in microseconds, from the release to the next acquisition: median.
     pub hand_over_p50_us: u64,
     /// 99th percentile.
     pub hand_over_p99_us: u64,
-    /// Hand-overs measured.
+    /// Number of measured hand-overs.
     pub hand_overs: u64,
 }
 
-/// How long a task waits for the lock over several servers: with many of them it is asked for often in vain.
+/// Timeout for the multi-server lock: with many servers, attempts often fail.
 const MULTI_WAIT: Duration = Duration::from_mins(1);
 
-/// All of them.
+/// All results.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Report {
     /// SET NX PX with a Lua release.
     pub plain: Figures,
-    /// The reentrant lock with its watchdog, tokens, and list of holders.
+    /// The reentrant lock with watchdog, tokens and lock index.
     pub reentrant: Figures,
-    /// The same over several independent servers, all of which have to give it.
+    /// The same over several independent servers, all of which must grant it.
     pub multilock: Figures,
-    /// How many servers those are.
+    /// Number of these servers.
     pub servers: usize,
 }
 
-/// Measures one after the other: on `redis`, and over the independent `servers`.
+/// Runs the measurements in sequence: on `redis`, and over the independent `servers`.
 ///
 /// # Errors
-/// Redis is away, or a server is named twice.
+/// Redis is unavailable, or a server is named twice.
 pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report, EngineError> {
     let stop = CancellationToken::new();
     let (mut kept, mut keeping): (Vec<Locks>, Vec<_>) = std::iter::once(redis)
@@ -85,7 +85,7 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
     let report = measuring.await;
     stop.cancel();
     for keeper in keeping.drain(..) {
-        // It ends with its token; what is measured is measured.
+        // It ends with its token; the measurement is complete.
         let _ = keeper.await;
     }
     report
@@ -140,7 +140,7 @@ async fn measure(
     })
 }
 
-/// Times a second that `once` is done, by `tasks` at once, each with a lock of its own.
+/// Calls of `once` per second by `tasks` concurrent tasks, each with its own lock.
 async fn rate<F>(
     each: Duration,
     tasks: usize,
@@ -163,11 +163,11 @@ where
     Ok(done as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// When the lock was got, and when it was given back.
+/// When the lock was acquired and released.
 type Turn = (Instant, Instant);
 
-/// Many wait for one lock; each holds it once. Says the median, the 99th percentile and the number of
-/// hand-overs, from the call that gave it back to the answer that it was got.
+/// Many tasks wait for one lock, and each acquires it once. Returns the median, the 99th percentile and the number of
+/// hand-overs, from the release call to the next acquisition.
 async fn hand_over<F>(
     plan: Plan,
     turn: impl Fn(LockName) -> F,
@@ -193,7 +193,7 @@ where
     Ok((seen.value_at_quantile(0.5), seen.value_at_quantile(0.99), seen.len()))
 }
 
-/// All are made to wait before the first one has it: a turn lasts a moment.
+/// All tasks wait before the first one acquires it, because a turn is short.
 const HOLD: Duration = Duration::from_millis(1);
 
 async fn turn(locks: &Locks, name: LockName) -> Result<Turn, EngineError> {
@@ -214,7 +214,7 @@ async fn multi_turn(multi: &MultiLock, name: LockName) -> Result<Turn, EngineErr
     Ok((got, given_back))
 }
 
-/// The plain way.
+/// The baseline.
 struct Plain {
     connection: MultiplexedConnection,
 }

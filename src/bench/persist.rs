@@ -1,8 +1,7 @@
-//! Persisted orders a second, from the stream to the acknowledged row: the engine's consumer beside the
-//! tutorial's, on the same Redis and the same database.
+//! Persisted orders per second, from the stream to the acknowledged row: the engine's consumer compared with the
+//! tutorial's, on the same Redis and database.
 //!
-//! The servers may belong to somebody: nothing is begun where a deployment could be disturbed, and what
-//! was begun is taken away again, whatever happened in between. It must not know a command line.
+//! The servers may be in use: the benchmark refuses to disturb a deployment, and always removes what it created.
 
 use std::{
     sync::Arc,
@@ -33,20 +32,20 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::tutorial;
 
-/// Before every key, apart from those of a deployment.
+/// Prefix of every key, separate from those of a deployment.
 const PREFIX: &str = "seckill-bench";
 const TUTORIAL_PREFIX: &str = "seckill-bench:tutorial";
-/// The lock that says that a bench is under way.
+/// Lock that prevents concurrent benchmarks.
 const CLAIM: &str = "bench";
 const NODE: &str = "bench";
-/// Between two looks at the stream.
+/// Polling interval of the stream.
 const POLL: Duration = Duration::from_millis(2);
-/// Waiting for the consumer ends when nothing has moved for this long.
+/// Timeout without progress of the consumer.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
-/// Bound on the end of what was started.
+/// Timeout of the cleanup.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// How many orders each side writes.
+/// Number of orders per consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The engine's consumer.
@@ -55,29 +54,29 @@ pub struct Plan {
     pub tutorial: u64,
 }
 
-/// The servers and the settings that both sides work with.
+/// Servers and settings of both consumers.
 #[derive(Debug)]
 pub struct Ground<'a> {
     /// Redis.
     pub redis: &'a Redis,
     /// SQL.
     pub store: &'a SharedStore,
-    /// The same database, for the plain way.
+    /// The same database, for the baseline.
     pub plain: &'a PlainOrders,
-    /// How many entries the engine takes at once, among others.
+    /// Engine settings, such as the batch size.
     pub settings: &'a Settings,
 }
 
-/// One side's figures.
+/// Results of one consumer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Entries in the stream when it began.
+    /// Entries in the stream at the start.
     pub orders: u64,
-    /// Rows when every entry was acknowledged.
+    /// Rows once every entry was acknowledged.
     pub persisted: u64,
-    /// From the first read to the last acknowledgement.
+    /// Seconds from the first read to the last acknowledgement.
     pub seconds: f64,
-    /// Rows a second.
+    /// Rows per second.
     pub per_second: f64,
 }
 
@@ -88,28 +87,28 @@ impl Figures {
     }
 }
 
-/// Both sides; the keys are a contract of `bench persist --json`.
+/// Both results; the keys are a contract of `bench persist --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// COUNT 1, lock, select, update, insert, unlock, acknowledge.
     pub tutorial: Figures,
     /// The engine's consumer.
     pub seckill: Figures,
-    /// Rows a second of the engine by those of the tutorial.
+    /// Rows per second of the engine divided by those of the tutorial.
     pub ratio: f64,
-    /// Most entries that the engine writes in one transaction.
+    /// Largest transaction of the engine, in entries.
     pub batch: usize,
-    /// Where both read.
+    /// Redis used by both.
     pub redis: String,
-    /// Where both wrote.
+    /// Database used by both.
     pub database: String,
 }
 
-/// Measures both sides, one after the other, and takes away what was made for it.
+/// Measures both consumers in sequence, and cleans up.
 ///
 /// # Errors
-/// [`EngineError::Plan`] where a deployment uses these servers; [`EngineError::BooksOff`] where an order
-/// was lost or doubled; a server is away, or `stop` came.
+/// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::BooksOff`] if an order was lost or
+/// duplicated; a server is unavailable, or `stop` was cancelled.
 pub async fn run(
     ground: Ground<'_>,
     plan: Plan,
@@ -126,7 +125,7 @@ pub async fn run(
         measured = bench.measure(plan, &end) => measured,
         () = stop.cancelled() => Err(EngineError::Stopping),
     };
-    // A consumer that still worked would make its stream again.
+    // A running consumer would recreate its stream.
     end.cancel();
     bench.tasks.close();
     let ended = tokio::time::timeout(END_WITHIN, bench.tasks.wait()).await;
@@ -140,7 +139,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// Says no before anything is made, and claims the prefix.
+/// Checks the servers before anything is created, and claims the prefix.
 async fn refuse_deployment(
     ground: &Ground<'_>,
     keys: &Layout,
@@ -174,7 +173,7 @@ async fn refuse_deployment(
     ))
 }
 
-/// Every key of a bench. All of them share a slot.
+/// Every key of a benchmark. All of them share a slot.
 fn names(keys: &Layout, sales: &[VoucherId]) -> Vec<String> {
     let (of, plain) = (keys.home(), tutorial_keys(keys).home());
     let mut names =
@@ -208,9 +207,9 @@ async fn archive(store: &SharedStore, sales: &[VoucherId]) -> Result<(), EngineE
 struct Bench<'a> {
     ground: Ground<'a>,
     keys: Layout,
-    /// Sales that have to be archived.
+    /// Sales to be archived.
     made: Vec<VoucherId>,
-    /// What was started and has to end.
+    /// Tasks to be stopped.
     tasks: TaskTracker,
 }
 
@@ -220,7 +219,7 @@ impl Bench<'_> {
         plan: Plan,
         end: &CancellationToken,
     ) -> Result<Report, EngineError> {
-        // The plain way goes first: its tables are as small as they get.
+        // The baseline goes first, with the smallest tables.
         let tutorial = self.tutorial(plan.tutorial).await?;
         let seckill = self.seckill(plan.orders, end).await?;
         Ok(Report {
@@ -298,7 +297,7 @@ impl Bench<'_> {
         Ok(Figures::of(orders, line.persisted, took))
     }
 
-    /// Fills the stream the way that buyers do.
+    /// Fills the stream through admission.
     async fn admit(
         &self,
         voucher: VoucherId,
@@ -318,7 +317,7 @@ impl Bench<'_> {
         let rush = Rush { admission, store, link, keys, meters, halt: close.clone() };
         let plan = RushPlan { repeat: 0.0, settle: false, ..RushPlan::new(voucher, orders) };
         let report = rush.run(&plan, &close).await?;
-        // While the consumer is measured it is alone.
+        // Stopped, so that the consumer is measured alone.
         close.cancel();
         gated.close();
         gated.wait().await;
@@ -333,7 +332,7 @@ impl Bench<'_> {
     }
 }
 
-/// Waits until every entry is delivered and acknowledged; returns how long that took.
+/// Waits until every entry is delivered and acknowledged; returns the duration.
 async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Duration, EngineError> {
     let (mut left, mut moved) = (None, begun);
     loop {
@@ -347,7 +346,7 @@ async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Durat
             (left, moved) = (now, Instant::now());
         } else if moved.elapsed() > NO_PROGRESS {
             return Err(EngineError::BooksOff(format!(
-                "the consumer has written nothing for {} s; the log tells why",
+                "the consumer has written nothing for {} s; see the log",
                 NO_PROGRESS.as_secs()
             )));
         }

@@ -1,7 +1,7 @@
-//! The tutorial's consumer, on a stream of its own: one order at a time, each under a lock.
+//! The tutorial's consumer on a separate stream: one order at a time, each under a lock.
 //!
-//! As it is described, less what is wrong in it: what is acknowledged was written, in the stream that
-//! it came from. It must not use the engine's consumer, its locks or its store.
+//! As described there, with its bugs fixed: only written entries are acknowledged, in the stream they came from. It
+//! uses neither the engine's consumer nor its locks nor its store.
 
 use std::time::{Duration, Instant};
 
@@ -22,10 +22,10 @@ use super::locks::{PLAIN_LEASE_MS, PLAIN_RELEASE};
 
 const CONSUMER: &str = "c1";
 const BLOCK: Duration = Duration::from_secs(2);
-/// Entries added in one round trip; that part is not measured.
+/// Entries added per round trip; not measured.
 const FILL: u64 = 1_000;
 
-/// Puts `orders` entries into the stream, one for each of as many buyers.
+/// Adds `orders` entries to the stream, each with a different buyer.
 pub(super) async fn fill(
     link: &mut Link,
     keys: &Layout,
@@ -49,7 +49,7 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// Works until `orders` entries are acknowledged; returns how long that took.
+/// Runs until `orders` entries are acknowledged; returns the duration.
 pub(super) async fn drain(
     redis: &Redis,
     keys: &Layout,
@@ -58,7 +58,7 @@ pub(super) async fn drain(
 ) -> Result<Duration, EngineError> {
     let (of, mut link) = (keys.home(), redis.blocking_link(BLOCK));
     let release = Script::new(PLAIN_RELEASE);
-    // The first command of a connection makes it.
+    // The first command opens the connection.
     link.now().await?;
     let (begun, mut done) = (Instant::now(), 0);
     while done < orders {
@@ -72,7 +72,7 @@ pub(super) async fn drain(
         let lock = keys.plain_lock(&format!("order:{}", order.user));
         let owner = Uuid::new_v4().to_string();
         if !take(&mut link, &lock, &owner).await? {
-            return Err(off("somebody else holds the lock of a buyer"));
+            return Err(off("another process holds the lock of a buyer"));
         }
         let placed = place(plain, &order).await;
         let mut call = release.prepare_invoke();
@@ -101,5 +101,5 @@ async fn place(plain: &PlainOrders, order: &OrderEntry) -> Result<(), EngineErro
 }
 
 fn off(what: &str) -> EngineError {
-    EngineError::BooksOff(format!("{what}; run it again while nobody else uses these servers"))
+    EngineError::BooksOff(format!("{what}; run it again while these servers are idle"))
 }

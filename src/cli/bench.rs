@@ -1,4 +1,4 @@
-//! `seckill bench`: speed, beside the plain way on the same server.
+//! `seckill bench`: throughput compared with a baseline on the same server.
 
 mod console;
 
@@ -76,10 +76,10 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, 
     if !(1..=600).contains(&args.seconds) || !range(args.tasks) || !range(args.waiting) {
         return Err(Fault::usage("give 1 to 600 seconds, 1 to 10000 tasks and 1 to 10000 waiters"));
     }
-    // On a server of its own, unless one is named: figures of a busy one say little.
+    // On a temporary server, unless one is given: figures of a busy one say little.
     let mut config = config.clone();
     config.database = None;
-    // A Redis that is named belongs to a deployment of which this database knows nothing.
+    // A given Redis belongs to a deployment that this database does not know.
     (config.partitions, config.read_only) = (None, true);
     let context = match config.redis {
         Some(_) => Context::open_answering(&config).await?,
@@ -100,14 +100,14 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, 
     }
     context.close().await;
     let report = result?;
-    out.answer(&report, || words(&report, &args))?;
+    out.answer(&report, || render(&report, &args))?;
     Ok(0)
 }
 
-/// Independent servers for the lock over several of them.
+/// Independent servers for the multi-server lock.
 const SERVERS: usize = 3;
 
-/// Starts them, each in a throw-away data dir; `servers` holds also those that were started before one failed.
+/// Starts them, each in a temporary data dir; `servers` also holds those started before a failure.
 async fn start(servers: &mut Vec<(Arc<ManagedServer>, DataDir)>) -> Result<Vec<Redis>, Fault> {
     let mut independent = Vec::with_capacity(SERVERS);
     for _ in 0..SERVERS {
@@ -120,7 +120,7 @@ async fn start(servers: &mut Vec<(Arc<ManagedServer>, DataDir)>) -> Result<Vec<R
     Ok(independent)
 }
 
-fn words(report: &Report, args: &LocksArgs) -> String {
+fn render(report: &Report, args: &LocksArgs) -> String {
     let ratio = |ours: f64, theirs: f64| format!("{:.2}", ours / theirs.max(f64::MIN_POSITIVE));
     let row = |name: String, of: fn(&Figures) -> f64| {
         let (ours, plain) = (of(&report.reentrant), of(&report.plain));
@@ -148,8 +148,8 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
         return Err(EngineError::ReadOnly.into());
     }
     let mut end = EndOfLife::listen()?;
-    // What a deployment on that database has agreed on is none of the bench's business: it has one
-    // partition of its own, and decides nothing for others.
+    // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
+    // shared setting.
     let opened = Config { partitions: None, read_only: true, ..config.clone() };
     let context = Context::open_in(&opened, DataDir::throw_away()?, false).await?;
     let result = measure_persist(&context, args, &mut end).await;
@@ -181,7 +181,7 @@ async fn measure_persist(
         tokio::pin!(measuring);
         tokio::select! {
             ended = &mut measuring => ended,
-            // Asked to end: what was made is taken away first.
+            // Interrupted: clean up first.
             () = end.come() => {
                 stop.cancel();
                 measuring.await

@@ -1,4 +1,4 @@
-//! `seckill completions`: a script that completes commands and options in a shell.
+//! `seckill completions`: shell completion scripts.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::{Shell, generate};

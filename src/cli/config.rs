@@ -1,7 +1,7 @@
-//! Settings: defaults, then the file, then the environment, then flags.
+//! Settings: defaults, file, environment, flags; later ones take precedence.
 //!
-//! The command line hands over what environment and flags said; this room reads the file and
-//! decides. It must not open anything but that file.
+//! The command line passes in environment and flags; this module reads the file and merges them. It opens no other
+//! file.
 
 mod faults;
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use seckill_console::{Keys, line_of, settings as words};
+use seckill_console::{Keys, line_of, settings as messages};
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_model::{
     OsError, OutOfRange,
@@ -18,30 +18,30 @@ use seckill_model::{
 };
 use seckill_store::Settings as StoreSettings;
 
-/// What the program was told, from wherever.
+/// Merged settings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where state is kept; `None` is the XDG data directory.
+    /// Data directory; `None` is the XDG data directory.
     pub data_dir: Option<PathBuf>,
-    /// Redis to use; `None` is the program's own.
+    /// Redis URL; `None` is the embedded server.
     pub redis: Option<String>,
-    /// Certificates (PEM) that are trusted of an encrypted Redis; `None` is those of the system.
+    /// Trusted CA certificates (PEM) for an encrypted Redis; `None` is those of the system.
     pub redis_ca: Option<PathBuf>,
-    /// Database to use; `None` is SQLite in the data dir.
+    /// Database URL; `None` is SQLite in the data dir.
     pub database: Option<String>,
-    /// Partitions of the order stream; `None` is what the deployment has, or 1.
+    /// Partitions of the order stream; `None` is the existing number, or 1.
     pub partitions: Option<u16>,
-    /// Refuse every act that changes something.
+    /// Reject every command that changes something.
     pub read_only: bool,
-    /// This node's name; `None` is one that no other node on the data dir has.
+    /// Name of this node; `None` is one that no other node on the data dir has.
     pub node: Option<String>,
-    /// The console's theme: a built-in one or a file; `None` is the dark one.
+    /// Theme of the console: a built-in one or a file; `None` is the dark one.
     pub theme: Option<Spanned<String>>,
-    /// The file and the line in which the theme stands.
+    /// Where the theme is configured: file and line.
     #[serde(skip)]
     pub(crate) theme_at: Option<(PathBuf, usize)>,
-    /// Where the console's exports go; `None` is the working directory.
+    /// Directory of exports; `None` is the working directory.
     pub export_dir: Option<PathBuf>,
     /// Settings of the engine.
     pub engine: Settings,
@@ -51,10 +51,10 @@ pub struct Config {
     pub keys: Keys,
 }
 
-/// Why the settings can't be used.
+/// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file that was named can't be read.
+    /// A given file cannot be read.
     #[error(
         "{}",
         text!(
@@ -64,20 +64,20 @@ pub enum ConfigError {
         )
     )]
     Unreadable {
-        /// Which file.
+        /// Path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         why: std::io::Error,
     },
-    /// The file is not understood.
+    /// The file is invalid.
     #[error(
         "{}",
         text!("settings-the-config-file-is-not-understood", path = .path.display(), why = .why)
     )]
     Invalid {
-        /// Which file.
+        /// Path.
         path: PathBuf,
-        /// Where and what, on one line.
+        /// Line and error, on one line.
         why: String,
     },
     /// A value out of range.
@@ -85,13 +85,13 @@ pub enum ConfigError {
     Range(#[from] Unfit),
 }
 
-/// A setting whose value can't be.
+/// An invalid value.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Unfit {
     /// Its name in the file.
     pub name: String,
-    /// What is wrong.
+    /// The error.
     pub why: String,
 }
 
@@ -102,7 +102,7 @@ impl From<OutOfRange> for Unfit {
 }
 
 impl Config {
-    /// Reads `file`, or the default file if there is one. A file that was named must exist.
+    /// Reads `file`, or the default file if it exists. A given file must exist.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let default = default_file();
         let Some(path) = file.map(Path::to_path_buf).or(default.filter(|path| path.exists()))
@@ -119,7 +119,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Why the theme of the file can't be used, with its line.
+    /// Error of the theme configured in the file, with its line.
     pub fn theme_fault(&self, why: &str) -> ConfigError {
         match self.theme_at.clone() {
             Some((path, line)) => {
@@ -128,13 +128,13 @@ impl Config {
                     why,
                     instead = faults::instead(&["theme".to_owned()])
                 );
-                ConfigError::Invalid { path, why: words::at(line, &why) }
+                ConfigError::Invalid { path, why: messages::at(line, &why) }
             }
             None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
         }
     }
 
-    /// Refuses what can't be: numbers out of range, a node name that Redis keys can't hold.
+    /// Rejects numbers out of range and node names that Redis keys cannot contain.
     pub fn check(&self) -> Result<(), Unfit> {
         self.engine.check()?;
         self.store.check()?;
@@ -156,7 +156,7 @@ impl Config {
     }
 }
 
-/// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.
+/// `$XDG_CONFIG_HOME/seckill/config.toml`, or below `~/.config`.
 fn default_file() -> Option<PathBuf> {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".config"));
     let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home)?;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_overrides_defaults_and_typos_are_told() {
+    fn file_overrides_defaults_and_rejects_typos() {
         let config = faults::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
@@ -185,31 +185,31 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would share the key 'm'"),
             ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is not a key"),
         ] {
-            let told = faults::read(text).unwrap_err();
-            assert!(told.starts_with(start), "{text}: {told}");
+            let error = faults::read(text).unwrap_err();
+            assert!(error.starts_with(start), "{text}: {error}");
         }
-        let told = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
-        assert!(told.starts_with("line 4: unknown action 'fly'"), "{told}");
+        let error = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        assert!(error.starts_with("line 4: unknown action 'fly'"), "{error}");
         assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, seckill_store::Tls::Verify);
     }
 
     #[test]
-    fn a_theme_that_is_none_is_told_with_its_file_and_line() {
+    fn invalid_theme_is_reported_with_file_and_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
         let config = Config::load(Some(&path)).unwrap();
         assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
-        let told = config.theme_fault("unknown theme 'dusk'").to_string();
+        let error = config.theme_fault("unknown theme 'dusk'").to_string();
         let place = format!("invalid config file {}: line 2: unknown theme 'dusk'", path.display());
-        assert!(told.contains(&place), "{told}");
-        assert!(told.ends_with("'theme': default: theme = \"dark\""), "{told}");
+        assert!(error.contains(&place), "{error}");
+        assert!(error.ends_with("'theme': default: theme = \"dark\""), "{error}");
     }
 
     #[test]
-    fn an_error_never_quotes_the_file() {
+    fn errors_never_quote_the_file() {
         let error = faults::read("redis = redis://u:secret@h").unwrap_err();
         assert!(!error.contains("secret"), "{error}");
         for text in
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nodes_are_plain() {
+    fn node_names_are_validated() {
         let named = |name: &str| Config { node: Some(name.into()), ..Config::default() };
         assert!(named("node-b.1").check().is_ok());
         for bad in ["", "a/b", "a b", &"x".repeat(65)] {

@@ -1,4 +1,4 @@
-//! What a command works with: the data dir, Redis, the store, and how they are given back.
+//! Resources of a command: data dir, Redis and store, and their release.
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
@@ -35,10 +35,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Fault, logging, output::plain};
 use crate::config::Config;
 
-/// How often a command that reports what was written looks whether it is still there.
+/// How often a command that reports written data checks that the files still exist.
 const PLACE_EVERY: Duration = Duration::from_millis(500);
 
-/// Everything opened. Give it back with [`Context::close`].
+/// All open resources. Release them with [`Context::close`].
 pub(super) struct Context {
     pub(super) config: Config,
     pub(super) dir: DataDir,
@@ -47,16 +47,16 @@ pub(super) struct Context {
     pub(super) keys: Layout,
     server: Option<Arc<ManagedServer>>,
     slot: Option<NodeSlot>,
-    /// This process, as opposed to another one of the same node name.
+    /// Distinguishes this process from another one with the same node name.
     instance: String,
-    /// Keepers of the operators' locks, ended by [`Context::close`].
+    /// Watchdogs of the operators' locks, stopped by [`Context::close`].
     keeping: Vec<(CancellationToken, JoinHandle<()>)>,
-    /// Lines of the audit log that operators of this process wrote.
+    /// Audit log lines of the operators in this process.
     outbox: Outbox,
 }
 
 impl Context {
-    /// Opens what the settings name: what was asked for is used, or is an error.
+    /// Opens the configured resources; a configured server is used, or is an error.
     pub(super) async fn open(config: &Config) -> Result<Self, Fault> {
         let dir = match &config.data_dir {
             Some(path) => DataDir::open(path)?,
@@ -65,21 +65,21 @@ impl Context {
         Self::open_in(config, dir, false).await
     }
 
-    /// As [`Context::open`], in a data dir that is open already. `changes`: whether the number of partitions may be
-    /// changed to the one that was asked for.
+    /// Like [`Context::open`], with an open data dir. `changes`: whether the number of partitions may be changed to the
+    /// requested one.
     pub(super) async fn open_in(
         config: &Config,
         dir: DataDir,
         changes: bool,
     ) -> Result<Self, Fault> {
         logging::to_file(&dir.log_path());
-        // A URL that can't be read is told before a server is started for nothing.
+        // An invalid URL is reported before a server is started.
         let (given, server) = match &config.redis {
             Some(url) => (Some(Redis::trusting(url, config.redis_ca.as_deref())?), None),
             None => (None, Some(Arc::new(ManagedServer::attach(&dir)?))),
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
-        // Both take tens of milliseconds, and neither needs the other.
+        // Both take tens of milliseconds and are independent.
         let (store, answering) =
             futures::join!(seckill_store::open(&database, &config.store), async {
                 match &server {
@@ -130,8 +130,7 @@ impl Context {
         }
     }
 
-    /// Sees to it that this Redis goes with this database, and takes the number of partitions that they have, or
-    /// changes it.
+    /// Checks that this Redis belongs to this database, and reads the number of partitions, or changes it.
     async fn agree(&mut self, changes: bool) -> Result<(), Fault> {
         let (wanted, read_only) = (self.config.partitions, self.config.read_only);
         let cluster = self.redis.is_cluster();
@@ -139,7 +138,7 @@ impl Context {
         self.keys = Layout::new(agreed, cluster);
         let mut link = self.redis.link();
         match deployment::tie(&self.store, &mut link, &self.keys, read_only).await {
-            // Whoever needs Redis says so in his own words; a node looks again before it admits anybody.
+            // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
             Err(EngineError::Broker(_)) => {}
             other => other?,
         }
@@ -169,7 +168,7 @@ impl Context {
         Ok(())
     }
 
-    /// As [`Context::open_answering`], for a node that may change the number of partitions.
+    /// Like [`Context::open_answering`], for a node that may change the number of partitions.
     pub(super) async fn open_to_work(config: &Config) -> Result<Self, Fault> {
         let dir = match &config.data_dir {
             Some(path) => DataDir::open(path)?,
@@ -178,7 +177,7 @@ impl Context {
         Self::open_in(config, dir, true).await?.answering().await
     }
 
-    /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
+    /// Like [`Context::open`], and fails if Redis does not answer: for commands that need it.
     pub(super) async fn open_answering(config: &Config) -> Result<Self, Fault> {
         Self::open(config).await?.answering().await
     }
@@ -193,7 +192,7 @@ impl Context {
         }
     }
 
-    /// This process' node name: it survives a restart, and no other live process has it.
+    /// Node name of this process: stable over restarts, and unique among live processes.
     pub(super) fn node_name(&mut self) -> Result<String, Fault> {
         if let Some(name) = &self.config.node {
             return Ok(name.clone());
@@ -203,7 +202,7 @@ impl Context {
             None => self.slot.insert(self.dir.node_slot()?).number(),
         };
         if self.server.is_some() {
-            // Nobody else speaks to this Redis but processes on this data dir.
+            // Only processes on this data dir use this Redis.
             return Ok(format!("node-{slot}"));
         }
         let host: String = gethostname::gethostname()
@@ -216,14 +215,14 @@ impl Context {
         Ok(format!("{host}-{:04x}-{slot}", dir & 0xffff))
     }
 
-    /// Starts an engine in this process, once its name is its own.
+    /// Starts an engine in this process once it owns its node name.
     pub(super) async fn start_node(&mut self) -> Result<Node, Fault> {
         let (name, dead_ms) = (self.node_name()?, self.config.engine.node_dead_ms);
         if !self.config.read_only {
-            // Whoever had this slot of the data dir before is gone: its lock says so.
+            // The lock of this slot of the data dir proves that its previous owner has ended.
             let sure = self.config.node.is_none() && self.server.is_some();
             let mut link = self.redis.link();
-            // A key of another type would stand in the way of the name. A server that is away is reported below.
+            // A key of the wrong type would block the name. An unavailable server is reported below.
             let (store, keys) = (&self.store, &self.keys);
             let _ = mend::mend_all(store, &mut link, keys, &self.outbox, &name).await;
             let (keys, instance) = (&self.keys, &self.instance);
@@ -247,7 +246,7 @@ impl Context {
         }))
     }
 
-    /// The hands of an operator, without an engine in this process.
+    /// Operator access without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
         audit_record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
@@ -271,54 +270,54 @@ impl Context {
         })
     }
 
-    /// Where this process keeps its data.
+    /// The data files of this process.
     pub(super) fn place(&self) -> Place {
         Place { server: self.server.clone(), store: Arc::clone(&self.store) }
     }
 
-    /// Gives everything back; the last process on a data dir stops its server.
+    /// Closes everything; the last process on a data dir stops its server.
     pub(super) async fn close(self) {
         for (stop, keeping) in self.keeping {
             stop.cancel();
-            // Its end has a bound of its own.
+            // Shutdown has its own timeout.
             let _ = keeping.await;
         }
         self.outbox.write(&self.store).await;
         for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?act, "the audit log does not contain this line");
-            // In English the line says it as the log would have.
+            // In English, like the log.
             let result = match language() {
                 Lang::En => act.result.to_string(),
                 Lang::Zh => told_result(&act.result),
             };
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);
-            let told = if failed {
+            let message = if failed {
                 text!("cli-the-audit-log-could-not-be", act, result)
             } else {
                 text!("cli-was-done-but-the-audit-log", act, result)
             };
-            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&told));
+            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&message));
         }
         self.store.close().await;
         if let Some(server) = self.server
             && let Err(error) = server.detach().await
         {
             tracing::warn!(%error, "the server was not stopped");
-            // What was done is done, whatever the server does; but a person has to know.
+            // The command has succeeded regardless of the server, but the user must know.
             let _ = writeln!(std::io::stderr(), "seckill: {}", Fault::from(error).told());
         }
     }
 }
 
-/// Where a process keeps its data: files that may be removed or replaced while they are in use.
+/// Data files of a process, which may be removed or replaced while in use.
 pub(super) struct Place {
     server: Option<Arc<ManagedServer>>,
     store: SharedStore,
 }
 
 impl Place {
-    /// Checks that what was written is still there to be read. A database that is away for now has lost nothing.
+    /// Checks that the written data still exists. An unavailable database has lost nothing.
     pub(super) async fn check(&self) -> Result<(), Fault> {
         if let Some(server) = &self.server {
             server.check()?;
@@ -340,8 +339,8 @@ impl Place {
     }
 }
 
-/// FNV-1a with 64 bits (draft-eastlake-fnv): a name must stay the same over releases, which the
-/// standard library's hashers do not promise.
+/// 64-bit FNV-1a (draft-eastlake-fnv): a name must be stable between releases, unlike the hashes of the standard
+/// library.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -353,7 +352,7 @@ mod tests {
     use super::fnv1a;
 
     #[test]
-    fn a_name_stays_the_same_over_releases() {
+    fn node_names_are_stable_between_releases() {
         // Test vectors of the draft.
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);

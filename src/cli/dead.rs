@@ -1,4 +1,4 @@
-//! `seckill dead`: entries that were given up, judged against what the servers hold now.
+//! `seckill dead`: dead letters with verdicts on the current state of the servers.
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -25,9 +25,9 @@ use super::{
 };
 use crate::config::Config;
 
-/// Letters that are read at once.
+/// Dead letters per read.
 const PAGE: usize = 500;
-/// Most of a field that a person is shown.
+/// Longest displayed field.
 const MOST_OF_FIELD: usize = 200;
 
 #[derive(Debug, Subcommand)]
@@ -118,7 +118,7 @@ struct Shown {
     line: Line,
     payload: Vec<Named>,
     history: Vec<Burial>,
-    /// What SQL holds under the order id.
+    /// What SQL has under the order ID.
     row: Option<Order>,
 }
 
@@ -129,7 +129,7 @@ struct Named {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8, Fault> {
-    // What a person got wrong is told before anything is opened.
+    // Invalid arguments are reported before anything is opened.
     let filter = match &command {
         DeadCommand::List { filter, .. } => filter.as_deref(),
         DeadCommand::Replay { which, .. } | DeadCommand::Discard { which, .. } => {
@@ -178,7 +178,7 @@ async fn list(
     let now = link.now().await?;
     let mut reader = reader(context);
     let (mut found, mut next) = (Vec::new(), Some(from));
-    // One more than asked for tells where the next page begins.
+    // One extra row shows where the next page begins.
     while let Some(from) = next.filter(|_| found.len() <= limit) {
         let page = reader.page(from, EntryId::MAX, PAGE).await?;
         let Some(last) = page.last() else { break };
@@ -189,7 +189,7 @@ async fn list(
     let next = found.get(limit).map(|line| line.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
-    out.answer(&listing, || words(&listing, filter))?;
+    out.answer(&listing, || render(&listing, filter))?;
     Ok(if listing.letters.is_empty() && !filter.is_empty() { fault::NO } else { 0 })
 }
 
@@ -213,7 +213,7 @@ async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8, Fau
         history: judged.letter.history(),
         row: judged.row,
     };
-    out.answer(&shown, || told(&shown))?;
+    out.answer(&shown, || describe(&shown))?;
     Ok(0)
 }
 
@@ -223,7 +223,7 @@ enum Doing {
     Discard { compensate: bool },
 }
 
-/// Counts by verdict, asks, and does it.
+/// Counts by verdict, asks for confirmation, and applies.
 async fn apply(
     context: &mut Context,
     out: Output,
@@ -255,7 +255,7 @@ async fn apply(
     let scope = scope.as_counted(&found);
     out.say(&tally(&counts, gone));
     ask(consent, &doing.question(&counts))?;
-    // Not before the question, which Ctrl-C answers by ending the program.
+    // Only after the question, where Ctrl-C ends the program.
     let mut end = EndOfLife::listen()?;
     let command = match doing {
         Doing::Replay { force } => Command::ReplayLetters { scope, force },
@@ -266,7 +266,7 @@ async fn apply(
     tokio::pin!(acting);
     let reply = tokio::select! {
         reply = &mut acting => reply,
-        // Asked to end: the page in hand is finished, and what was done is told.
+        // Interrupted: finish the current page and report the result.
         () = end.come() => {
             stop.cancel();
             acting.await
@@ -283,7 +283,7 @@ async fn apply(
         }
         _ => return Err(Fault::no("unexpected reply from the engine to a dead letter command")),
     };
-    // Of letters that were named, each was meant.
+    // Explicitly named dead letters are all included.
     let short = done == 0 || cut_short || (named && refused + gone > 0);
     Ok(if short { fault::NO } else { 0 })
 }
@@ -335,7 +335,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> Line {
     }
 }
 
-fn words(listing: &Listing, filter: &Filter) -> String {
+fn render(listing: &Listing, filter: &Filter) -> String {
     if listing.letters.is_empty() {
         return if filter.is_empty() {
             "No dead letters.".to_owned()
@@ -374,7 +374,7 @@ fn words(listing: &Listing, filter: &Filter) -> String {
     text
 }
 
-fn told(shown: &Shown) -> String {
+fn describe(shown: &Shown) -> String {
     let (line, zone) = (&shown.line, TimeZone::system());
     let mut text = format!("dead letter {}", line.letter);
     if let Some(entry) = line.entry {
@@ -395,7 +395,7 @@ fn told(shown: &Shown) -> String {
     }
     text.push_str(&format!("\n  dead after {} replays", line.replays));
     for Burial { at, consumer, deliveries, reason } in &shown.history {
-        let from = if consumer.is_empty() { "nobody's hands" } else { consumer };
+        let from = if consumer.is_empty() { "no consumer" } else { consumer };
         text.push_str(&format!(
             "\n    {}  {}, from {from}: {reason}",
             at.date_time(&zone),
@@ -405,7 +405,7 @@ fn told(shown: &Shown) -> String {
     text
 }
 
-/// The counts of letters, one verdict a line.
+/// Number of dead letters per verdict, one per line.
 fn tally(counts: &LetterCounts, gone: u64) -> String {
     let mut text = counted(counts.total(), "dead letter", "dead letters");
     text.push_str(&by_verdict(counts));

@@ -1,6 +1,6 @@
-//! `seckill demo`: a scripted flash sale on a throw-away data dir, with a fault to repair on stage.
+//! `seckill demo`: a scripted flash sale in a temporary data dir, with a failure to repair.
 //!
-//! With `--headless` the same script runs without a terminal and as fast as it goes.
+//! With `--headless` the script runs without a terminal and at full speed.
 
 use std::time::Duration;
 
@@ -25,19 +25,19 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use super::{
     Fault,
     context::Context,
+    display_args::DisplayArgs,
     fault,
-    look::Look,
     output::{Output, counted, number},
-    stage::{self, DYING_NODE, HOT_POT, Stage, answered, page},
+    sandbox::{self, DYING_NODE, HOT_POT, Sandbox, answered, page},
 };
 use crate::config::Config;
 
 pub(super) const NAME: Label = Label("demo-demo");
 const COUNTDOWN_S: u8 = 5;
-/// The stampede is spread over this long when somebody watches.
+/// Duration of the first sale's load when displayed.
 const STAMPEDE: Duration = Duration::from_secs(12);
 const STAMPEDE_TOLD: Label = Label("demo-the-stampede");
-/// Entries that the dying node takes with it, at most.
+/// Most entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ impl DemoArgs {
     }
 }
 
-/// What the demo brought about, over both of its sales.
+/// Results of both sales.
 #[derive(Debug, Default, Serialize)]
 struct Played {
     buyers: u64,
@@ -82,37 +82,37 @@ struct Played {
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    look: &Look,
+    display: &DisplayArgs,
     args: &DemoArgs,
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
         let buyers = args.buyers;
         return Err(Fault::usage(text!("demo-a-demo-with-buyers-cant-be", buyers, MAX_USERS)));
     }
-    stage::refuse_blind(config, out, look, args.headless)?;
-    let look = if args.headless { None } else { Some(look.options(config)?) };
-    let (context, node) = stage::open(config, |store| store).await?;
-    let result = match look {
+    sandbox::refuse_blind(config, out, display, args.headless)?;
+    let options = if args.headless { None } else { Some(display.options(config)?) };
+    let (context, node) = sandbox::open(config, |store| store).await?;
+    let result = match options {
         None => headless(&node, &context, args).await,
-        Some(look) => on_stage(&node, &context, look, args).await.map(|()| None),
+        Some(options) => with_console(&node, &context, options, args).await.map(|()| None),
     };
     node.stop().await;
     context.close().await;
     let Some(result) = result? else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
-    out.answer(&result, || words(&result))?;
+    out.answer(&result, || render(&result))?;
     Ok(if whole { 0 } else { fault::NO })
 }
 
-/// The script, played as fast as it goes.
+/// Runs the script at full speed.
 async fn headless(
     node: &Node,
     context: &Context,
     args: &DemoArgs,
 ) -> Result<Option<Played>, Fault> {
     let script = Script::new(node, context, args);
-    let first = script.stage.create(&HOT_POT, script.first_stock(), None).await?;
+    let first = script.sandbox.create(&HOT_POT, script.first_stock(), None).await?;
     let RushReport {
         attempts, admitted, duplicate, sold_out, rejected, errors, per_second, ..
     } = answered(script.stampede(first, None), STAMPEDE_TOLD).await?;
@@ -146,8 +146,8 @@ async fn headless(
     if let Reply::Replayed(report) = operator.execute(all, stop).await? {
         result.replayed = report.persisted + report.acknowledged;
     }
-    script.stage.until_settled().await?;
-    let audit = script.stage.audit().await?;
+    script.sandbox.until_settled().await?;
+    let audit = script.sandbox.audit().await?;
     result.balanced = audit.balanced;
     result.stock = audit.sales.iter().map(|sale| sale.initial).sum();
     result.persisted = audit.sales.iter().map(|sale| sale.persisted).sum();
@@ -155,17 +155,17 @@ async fn headless(
     Ok(Some(result))
 }
 
-/// The console, with the script played beside it until somebody quits.
-async fn on_stage(
+/// Runs the console, and the script in parallel until the user quits.
+async fn with_console(
     node: &Node,
     context: &Context,
-    look: Options,
+    options: Options,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
-    // Its first page may be written before the console is.
-    seckill_model::locale::set_language(look.lang);
+    // The first page may be written before the console starts.
+    seckill_model::locale::set_language(options.lang);
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..look };
+    let options = Options { story: Some(story), ..options };
     let shown = seckill_console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);
@@ -183,10 +183,10 @@ async fn on_stage(
 }
 
 async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fault> {
-    let Script { stage, args } = script;
+    let Script { sandbox, args } = script;
     let opens = Millis::now().plus(i64::from(COUNTDOWN_S) * 1_000);
     let stock = script.first_stock();
-    let first = script.stage.create(&HOT_POT, stock, Some(opens)).await?;
+    let first = script.sandbox.create(&HOT_POT, stock, Some(opens)).await?;
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
         let buyers = number(args.buyers);
@@ -197,8 +197,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         sleep(Duration::from_secs(1)).await;
     }
 
-    // Held back so that the stream fills where everybody can see it.
-    script.stage.hold(true).await?;
+    // Delayed so that the growing stream is visible.
+    script.sandbox.hold(true).await?;
     let plan = script.plan(first, None);
     let rate = (plan.users + plan.twice()) as f64 / STAMPEDE.as_secs_f64();
     let one_in = (1.0 / plan.repeat).round();
@@ -208,15 +208,15 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         None,
     ));
     let stampede = script.stampede(first, Some(rate));
-    script.stage.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
+    script.sandbox.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
     pages.send_replace(page(
         &Label("demo-sold-out"),
         &Label("demo-every-piece-is-promised-to-a"),
         None,
     ));
-    script.stage.hold(false).await?;
+    script.sandbox.hold(false).await?;
     answered(stampede, STAMPEDE_TOLD).await?;
-    script.stage.until_settled().await?;
+    script.sandbox.until_settled().await?;
     pages.send_replace(page(
         &Label("demo-the-books-balance"),
         &text!("demo-admitted-written-to-sql-stock-0", pieces),
@@ -226,14 +226,14 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
 
     let taken = script.fault().await?;
     let (orders, stuck) = (counted(taken.stuck, "order", "orders"), number(taken.stuck));
-    // The list is on the screen before the presenter is told to open it.
-    script.stage.until(|_| true).await?;
+    // The list is on screen before the guide points to it.
+    script.sandbox.until(|_| true).await?;
     pages.send_replace(page(
         &Label("common-a-node-dies"),
         &text!("demo-died-with-in-its-hands-promised", DYING_NODE, orders, stuck),
         Some("4  A  y"),
     ));
-    let mut snapshots = stage.node.remote().snapshots;
+    let mut snapshots = sandbox.node.remote().snapshots;
     loop {
         let pending = snapshots.borrow_and_update().stream.as_ref().map(|stream| stream.pending);
         if pending == Some(0) {
@@ -243,8 +243,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
             return Ok(());
         }
     }
-    script.stage.until_settled().await?;
-    let audit = script.stage.audit().await?;
+    script.sandbox.until_settled().await?;
+    let audit = script.sandbox.audit().await?;
     let all: u64 = audit.sales.iter().map(|sale| sale.persisted).sum();
     let (title, text) = if audit.balanced {
         let all = number(all);
@@ -259,11 +259,11 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         (Label("demo-the-books-are-off"), text!("demo-q-ends-the-demo", finding))
     };
     pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });
-    // The stage stays open until somebody quits.
+    // The console stays open until the user quits.
     std::future::pending().await
 }
 
-/// What the fault left behind.
+/// Consequences of the failure.
 struct Taken {
     stuck: u64,
     report: RushReport,
@@ -272,21 +272,21 @@ struct Taken {
 /// The steps of the script, the same with and without a terminal.
 #[derive(Clone, Copy)]
 struct Script<'a> {
-    stage: Stage<'a>,
+    sandbox: Sandbox<'a>,
     args: &'a DemoArgs,
 }
 
 impl<'a> Script<'a> {
     fn new(node: &'a Node, context: &'a Context, args: &'a DemoArgs) -> Self {
-        Self { stage: Stage { node, context, what: NAME }, args }
+        Self { sandbox: Sandbox { node, context, what: NAME }, args }
     }
 
-    /// Two pieces for five buyers.
+    /// Five buyers for two pieces.
     fn first_stock(&self) -> u64 {
         (self.args.buyers * 2 / 5).max(1)
     }
 
-    /// All buyers, some of them more than once.
+    /// All buyers, some with duplicate requests.
     fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> RushPlan {
         RushPlan {
             seed: self.args.seed,
@@ -296,31 +296,31 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Lets the buyers in. The task ends with the last answer; it does not wait for orders to settle.
+    /// Starts the buyers. The task ends with the last reply; it does not wait until the orders are settled.
     fn stampede(
         &self,
         voucher: VoucherId,
         rate: Option<f64>,
     ) -> JoinHandle<Result<RushReport, EngineError>> {
-        self.stage.rush(self.plan(voucher, rate))
+        self.sandbox.rush(self.plan(voucher, rate))
     }
 
-    /// A second, small sale; a node takes a batch of its orders and dies.
+    /// A second, small sale; a node receives a batch of its orders and dies.
     async fn fault(&self) -> Result<Taken, Fault> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let users = (stock * 4).min(self.args.buyers);
-        let report = self.stage.undelivered(stock, users, self.args.seed).await?;
-        let Context { redis, keys, config, .. } = self.stage.context;
+        let report = self.sandbox.undelivered(stock, users, self.args.seed).await?;
+        let Context { redis, keys, config, .. } = self.sandbox.context;
         let dead_ms = config.engine.node_dead_ms;
         let taken =
             fault_injection::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms)
                 .await?;
-        self.stage.hold(false).await?;
+        self.sandbox.hold(false).await?;
         Ok(Taken { stuck: taken as u64, report })
     }
 }
 
-fn words(result: &Played) -> String {
+fn render(result: &Played) -> String {
     let mut text = String::new();
     for (name, value) in [
         ("stock", result.stock),

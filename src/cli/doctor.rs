@@ -1,4 +1,4 @@
-//! `seckill doctor`: what was found, whether it is right, and how to mend it.
+//! `seckill doctor`: checks with results and fixes.
 
 use std::io::IsTerminal as _;
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::{Fault, context::Context, fault, output::Output};
 use crate::config::Config;
 
-/// Less free space than this makes a full disk a matter of one sale.
+/// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -44,7 +44,7 @@ struct Check {
 struct Report {
     healthy: bool,
     checks: Vec<Check>,
-    /// What each event may cost with these servers, as far as they could be asked.
+    /// What each failure may lose with these servers, as far as their settings are readable.
     may_cost: Option<Survival>,
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
             context.close().await;
         }
         Err(error) => {
-            // The sentence names the server that stands in the way.
+            // The message names the failing server.
             let away = error.code == fault::UNREACHABLE;
             let grade = if away { Grade::Away } else { Grade::Bad };
             report.add("opening", grade, error.sentence.to_string(), None);
@@ -86,7 +86,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     terminal(&mut report);
     let worst = report.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Good);
     report.healthy = worst < Grade::Bad;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     Ok(match worst {
         Grade::Good | Grade::Note => 0,
         Grade::Bad => fault::NO,
@@ -123,7 +123,7 @@ fn data_dir(config: &Config, report: &mut Report) {
     }
 }
 
-/// Whether other users may read what is kept here: who bought what.
+/// Whether other users may read the stored data.
 fn rights(config: &Config, dir: &DataDir, report: &mut Report) {
     let inside = dir.database_url();
     let database = seckill_store::file_of(config.database.as_ref().unwrap_or(&inside));
@@ -174,11 +174,11 @@ async fn redis(context: &Context, report: &mut Report) {
     }
 }
 
-/// Whether Redis takes writes, and each command from this user.
+/// Whether Redis accepts writes, and each command from this user.
 async fn commands(context: &Context, report: &mut Report) {
     let (mut link, keys) = (context.redis.link(), &context.keys);
     match takes_writes_redis(&mut link, keys).await {
-        // A user who may not send it is named below.
+        // A missing permission is reported below.
         Ok(()) | Err(BrokerError::Refused(_)) => {}
         Err(error) => return report.add("redis writes", Grade::Away, error.to_string(), None),
     }
@@ -237,7 +237,7 @@ async fn database(context: &Context, report: &mut Report) {
     }
 }
 
-/// One light look at each table: that it is there is not all that may be wrong.
+/// A cheap read of each table, because an existing table may still be damaged.
 async fn read_each_table(context: &Context) -> Result<(), StoreError> {
     let store = &context.store;
     store.sales().await?;
@@ -250,7 +250,7 @@ async fn read_each_table(context: &Context) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether somebody serves each partition: a cluster may lack one of several servers.
+/// Whether each partition has a server: a cluster may lack some.
 async fn partitions(context: &Context, report: &mut Report) {
     let mut link = context.redis.link();
     let mut away: Option<String> = None;
@@ -272,7 +272,7 @@ async fn partitions(context: &Context, report: &mut Report) {
     }
 }
 
-/// Which row of the table in assets/durability.md applies to these servers.
+/// The row of the table in assets/durability.md that applies to these servers.
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
@@ -285,7 +285,7 @@ async fn losses(context: &Context, report: &mut Report) {
     };
     let setup = match servers.setup(&mut link, wait).await {
         Ok(setup) => setup,
-        // Of a cluster, one of several may be away.
+        // In a cluster, some servers may be unavailable.
         Err(error) => return report.add("durability", Grade::Away, error.to_string(), None),
     };
     if setup.takeover || setup.replicas > 0 || wait > 0 {
@@ -317,7 +317,7 @@ fn terminal(report: &mut Report) {
     }
 }
 
-fn words(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let mut text = String::new();
     for Check { name, grade, found, mend } in &report.checks {
         let mark = match grade {

@@ -1,6 +1,6 @@
-//! `seckill drill`: a fault on purpose on a throw-away data dir, for a person to recognise and to mend.
+//! `seckill drill`: a failure injected in a temporary data dir, for the operator to recognize and repair.
 //!
-//! With `--headless` the person's part is played too, and the result is printed.
+//! With `--headless` the operator's actions are simulated as well, and the result is printed.
 
 mod catalogue;
 mod play;
@@ -24,10 +24,10 @@ use self::{
 use super::{
     Fault,
     context::Context,
+    display_args::DisplayArgs,
     fault,
-    look::Look,
     output::{Output, table},
-    stage::{self, Stage, page},
+    sandbox::{self, Sandbox, page},
 };
 use crate::config::Config;
 
@@ -48,7 +48,7 @@ pub(super) struct DrillArgs {
 }
 
 impl DrillArgs {
-    /// One is played, and somebody watches.
+    /// A drill is running in a console.
     pub(super) fn has_console(&self) -> bool {
         !self.headless && self.drill().is_some()
     }
@@ -62,29 +62,29 @@ fn names() -> impl Iterator<Item = &'static str> {
     DRILLS.iter().map(|drill| drill.name).chain([LIST])
 }
 
-/// One thing that has to be true in the end.
+/// A condition at the end of a drill.
 #[derive(Debug, Serialize)]
 struct Check {
     #[serde(rename = "check", serialize_with = "english")]
-    told: Label,
+    condition: Label,
     holds: bool,
 }
 
-/// A document is read by programs.
-fn english<S: Serializer>(told: &Label, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(told.english())
+/// Documents are English.
+fn english<S: Serializer>(condition: &Label, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(condition.english())
 }
 
-/// How a drill went; the keys are a contract of `drill NAME --headless --json`.
+/// Result of a drill; the keys are a contract of `drill NAME --headless --json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     drill: &'static str,
     seed: u64,
-    /// Entries that the fault befell.
+    /// Entries affected by the fault.
     struck: u64,
     /// What the screen showed.
     seen: Vec<String>,
-    /// What mended it.
+    /// How it was repaired.
     done: Vec<String>,
     checks: Vec<Check>,
     passed: bool,
@@ -92,48 +92,48 @@ struct Report {
 }
 
 impl Report {
-    fn check(&mut self, told: Label, holds: bool) {
-        self.checks.push(Check { told, holds });
+    fn check(&mut self, condition: Label, holds: bool) {
+        self.checks.push(Check { condition, holds });
     }
 
-    /// What is wrong, if anything is.
+    /// The first failed check, if any.
     fn failure(&self) -> Option<Label> {
-        self.checks.iter().find(|it| !it.holds).map(|it| it.told)
+        self.checks.iter().find(|it| !it.holds).map(|it| it.condition)
     }
 }
 
-/// `told`: which servers were asked for, none of which a drill takes.
+/// `servers`: which servers were given; a drill accepts none.
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    look: &Look,
-    told: (bool, bool, bool),
+    display: &DisplayArgs,
+    servers: (bool, bool, bool),
     args: &DrillArgs,
 ) -> Result<u8, Fault> {
     let Some(drill) = args.drill() else {
         out.answer(&DRILLS, listed)?;
         return Ok(0);
     };
-    stage::refuse_servers(NAME, told)?;
-    stage::refuse_blind(config, out, look, args.headless)?;
-    let look = if args.headless { None } else { Some(look.options(config)?) };
-    let mut ill = None;
-    let (context, node) = stage::open(config, |store| {
-        let (store, illness) = faulty(store, args.seed);
-        ill = Some(illness);
+    sandbox::refuse_servers(NAME, servers)?;
+    sandbox::refuse_blind(config, out, display, args.headless)?;
+    let options = if args.headless { None } else { Some(display.options(config)?) };
+    let mut switch = None;
+    let (context, node) = sandbox::open(config, |store| {
+        let (store, fault_switch) = faulty(store, args.seed);
+        switch = Some(fault_switch);
         store
     })
     .await?;
-    let result = match &ill {
-        Some(illness) => {
-            let stage = Stage { node: &node, context: &context, what: NAME };
-            let play = Play { stage, drill, illness, seed: args.seed, pages: None };
-            let result = match look {
+    let result = match &switch {
+        Some(fault_switch) => {
+            let sandbox = Sandbox { node: &node, context: &context, what: NAME };
+            let play = Play { sandbox, drill, fault_switch, seed: args.seed, pages: None };
+            let result = match options {
                 None => play.play().await.map(Some),
-                Some(look) => on_stage(play, look).await,
+                Some(options) => with_console(play, options).await,
             };
-            // Whoever leaves while the database is away must not wait for it.
-            illness.set(Ill::Not);
+            // Quitting while the database is unavailable must not wait for it.
+            fault_switch.set(Ill::Not);
             result
         }
         None => Ok(None),
@@ -142,7 +142,7 @@ pub(super) async fn run(
     let Some(report) = result? else {
         return Err(Fault::no(Label("drill-the-drill-was-left-before-its")));
     };
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     Ok(if report.passed { 0 } else { fault::NO })
 }
 
@@ -151,13 +151,13 @@ async fn close(node: Node, context: Context) {
     context.close().await;
 }
 
-/// The console, with the drill beside it until somebody quits; `None` where that was before its end.
-async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault> {
-    // Its first page may be written before the console is.
-    seckill_model::locale::set_language(look.lang);
+/// Runs the console, and the drill in parallel until the user quits; `None` if that was before its end.
+async fn with_console(play: Play<'_>, options: Options) -> Result<Option<Report>, Fault> {
+    // The first page may be written before the console starts.
+    seckill_model::locale::set_language(options.lang);
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..look };
-    let shown = seckill_console::run(play.stage.node.remote(), options);
+    let options = Options { story: Some(story), ..options };
+    let shown = seckill_console::run(play.sandbox.node.remote(), options);
     let played = Play { pages: Some(&pages), ..play };
     let playing = played.play();
     tokio::pin!(shown, playing);
@@ -199,15 +199,19 @@ fn listed() -> String {
     table(&["drill", "what happens"], &[], &rows)
 }
 
-fn words(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let mut text = format!("drill  {}, seed {}\n", report.drill, report.seed);
     for (name, lines) in [("seen", &report.seen), ("done", &report.done)] {
         for line in lines {
             text.push_str(&format!("{name}   {line}\n"));
         }
     }
-    for Check { told, holds } in &report.checks {
-        text.push_str(&format!("{}  {}\n", if *holds { "true " } else { "FALSE" }, told.english()));
+    for Check { condition, holds } in &report.checks {
+        text.push_str(&format!(
+            "{}  {}\n",
+            if *holds { "true " } else { "FALSE" },
+            condition.english()
+        ));
     }
     for sale in &report.sales {
         for finding in &sale.findings {

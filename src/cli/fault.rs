@@ -1,4 +1,4 @@
-//! Errors as the shell sees them: a sentence for a person and an exit code.
+//! Errors of commands: a message and an exit code.
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, error::PlanFault};
@@ -11,28 +11,27 @@ use seckill_store::StoreError;
 use super::output::plain;
 use crate::config::ConfigError;
 
-/// The answer is no.
+/// Negative result.
 pub(super) const NO: u8 = 1;
-/// Wrong use.
+/// Wrong usage.
 pub(super) const USAGE: u8 = 2;
-/// Redis, the database or the data dir can't be used.
+/// Redis, the database or the data dir cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
 
-/// Why a command could not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Fault {
-    /// For stderr; what the engine told has its data with it.
+    /// For stderr; errors of the engine are typed data.
     pub sentence: Said,
-    /// For the shell.
+    /// Exit code.
     pub code: u8,
-    /// Each of its lines is a fault of its own; in any other sentence a line break is quoted, and told as a blank.
+    /// Each line is a separate error; in all other messages a line break is quoted and shown as a blank.
     several: bool,
 }
 
 impl Fault {
-    /// The sentence as it may go to a terminal, whatever it quotes, in the language that is spoken. Several faults
-    /// have a line each.
+    /// The message in the current language, safe for a terminal. Each of several errors has a line.
     pub fn told(&self) -> String {
         if !self.several {
             return plain(&self.sentence.localized::<EngineError>());
@@ -168,7 +167,7 @@ mod tests {
     use seckill_redis::{DataDir, HOME, Redis};
     use seckill_store::Settings;
 
-    /// Told in both languages; the exit code is that of the fault.
+    /// The message in both languages, and the exit code.
     fn both(fault: impl Into<Fault>) -> (String, String, u8) {
         let fault = fault.into();
         let [english, chinese] = [Lang::En, Lang::Zh].map(|lang| {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_keeps_a_console_from_starting_is_told_in_its_language() {
+    async fn startup_errors_are_localized() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "no database of anybody".repeat(100)).unwrap();
@@ -191,7 +190,7 @@ mod tests {
         let redis = |url: &str| Redis::from_url(url).map(|_| ()).unwrap_err();
         let away = Redis::from_url("redis://127.0.0.1:1").unwrap();
         let away = away.link().connection(HOME).await.map(|_| ()).unwrap_err();
-        for ((english, chinese, code), told, expected) in [
+        for ((english, chinese, code), message, expected) in [
             (
                 both(open("sqlite:/nonexistent/x.db".to_owned()).await),
                 "目录 /nonexistent 不存在，请创建，或另指定 --database".to_owned(),
@@ -223,13 +222,13 @@ mod tests {
                 UNREACHABLE,
             ),
         ] {
-            assert_eq!((chinese, code), (told, expected), "{english}");
+            assert_eq!((chinese, code), (message, expected), "{english}");
             assert!(english.is_ascii(), "{english}");
         }
     }
 
     #[test]
-    fn each_fault_of_a_file_has_a_line_and_none_has_two() {
+    fn each_fault_of_a_file_is_one_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();
@@ -237,14 +236,14 @@ mod tests {
         std::fs::write(&path, "nodes = 1\n\"re\\ndis\" = 3\n").unwrap();
         let config = Fault::from(Config::load(Some(&path)).unwrap_err());
         for fault in [theme, config] {
-            let told = fault.told();
-            let lines: Vec<_> = told.lines().skip(1).collect();
-            let [first, second] = lines.as_slice() else { panic!("{told:?}") };
+            let message = fault.told();
+            let lines: Vec<_> = message.lines().skip(1).collect();
+            let [first, second] = lines.as_slice() else { panic!("{message:?}") };
             assert!(
                 first.starts_with("  line 1: ") && second.starts_with("  line 2: "),
-                "{told:?}"
+                "{message:?}"
             );
-            assert!(!told.contains('\u{1b}') && fault.code == USAGE, "{told:?}");
+            assert!(!message.contains('\u{1b}') && fault.code == USAGE, "{message:?}");
         }
     }
 }

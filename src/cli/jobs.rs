@@ -100,7 +100,7 @@ async fn go(context: &mut Context, out: Output, command: JobsCommand) -> Result<
     tokio::pin!(acting);
     let reply = tokio::select! {
         reply = &mut acting => reply,
-        // Asked to end: the run is cancelled, and that is written into the history.
+        // Interrupted: the run is cancelled and recorded as such.
         () = end.come() => {
             stop.cancel();
             acting.await

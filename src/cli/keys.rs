@@ -1,4 +1,4 @@
-//! `seckill keys`: what can be put on other keys, and the keys that hold.
+//! `seckill keys`: the actions and their current keys.
 
 use seckill_console::ConsoleError;
 

@@ -1,7 +1,6 @@
-//! The command line: one file a subcommand. Prints for a person, or one JSON document with `--json`.
+//! The command line: one file per subcommand. Prints text, or one JSON document with `--json`.
 //!
-//! Names, flags, JSON keys and exit codes are a contract. Nothing is decided here that the engine
-//! could decide.
+//! Names, flags, JSON keys and exit codes are a contract. Decisions belong to the engine.
 
 mod activity;
 mod alone;
@@ -13,6 +12,7 @@ mod console;
 mod context;
 mod dead;
 mod demo;
+mod display_args;
 mod doctor;
 mod drill;
 mod fault;
@@ -21,14 +21,13 @@ mod jobs;
 mod keys;
 mod locks;
 mod logging;
-mod look;
 mod man;
 mod orders;
 mod output;
 mod pending;
 mod rush;
 mod sale;
-mod stage;
+mod sandbox;
 mod status;
 mod stream;
 mod voucher;
@@ -90,7 +89,7 @@ struct Global {
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    look: look::Look,
+    display: display_args::DisplayArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,7 +147,7 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// For acts that ask first, and for the audit log.
+/// For commands that ask for confirmation and are recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 struct Consent {
     /// Skip the confirmation
@@ -160,8 +159,8 @@ struct Consent {
 }
 
 impl Command {
-    /// Whether a person gets to see a console, so that all is told in its language; what other commands say on
-    /// stderr is for scripts too.
+    /// Whether a console opens, so that all messages use its language; other commands write English to stderr for
+    /// scripts.
     fn has_console(command: Option<&Self>) -> bool {
         match command {
             None => true,
@@ -171,28 +170,28 @@ impl Command {
         }
     }
 
-    /// Whether the command prints what the program is, for a packager or a shell: it depends on no settings, and its
-    /// files are for all users.
+    /// Whether the command describes the program for a packager or a shell: it needs no settings, and its files are for
+    /// all users.
     fn describes_the_program(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man(_))
     }
 }
 
 impl Cli {
-    /// Runs the command that was asked for.
+    /// Runs the requested command.
     ///
     /// # Errors
-    /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
-    /// code 1 with the answer on stdout, and is no error.
+    /// [`Fault`] with a message for stderr and the exit code. A negative result is exit code 1 with output on stdout,
+    /// and no error.
     pub fn run(self) -> LocalBoxFuture<'static, Result<u8, Fault>> {
-        // A future is compiled where it is polled: boxed here it is part of this crate alone, not of the binary as well.
+        // Boxed, so that the future is compiled in this crate only and not again in the binary.
         self.dispatch().boxed_local()
     }
 
     async fn dispatch(self) -> Result<u8, Fault> {
         let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
-            // What this program and its Redis server write is for this user alone: who bought what is in all of it.
+            // Files of this program and its Redis server contain personal data and are for this user only.
             rustix::process::umask(Mode::RWXG | Mode::RWXO);
         }
         let Global {
@@ -204,16 +203,16 @@ impl Cli {
             config,
             read_only,
             json,
-            look,
+            display,
         } = self.global;
-        let told = (data_dir.is_some(), redis.is_some(), database.is_some());
+        let servers = (data_dir.is_some(), redis.is_some(), database.is_some());
         if Command::has_console(self.command.as_ref()) {
-            look.set_language();
+            display.set_language();
         }
         let mut config = if describes {
             Config::default()
         } else {
-            look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?
+            display.localized(|| Config::load(config.as_deref()).map_err(Fault::from))?
         };
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
@@ -224,13 +223,13 @@ impl Cli {
         config.check().map_err(ConfigError::from)?;
         let out = output::Output { json };
         match self.command {
-            None => console::run(&config, out, &look).await,
+            None => console::run(&config, out, &display).await,
             Some(Command::Demo(args)) => {
-                stage::refuse_servers(demo::NAME, told)?;
-                Box::pin(demo::run(&config, out, &look, &args)).await
+                sandbox::refuse_servers(demo::NAME, servers)?;
+                Box::pin(demo::run(&config, out, &display, &args)).await
             }
             Some(Command::Drill(args)) => {
-                Box::pin(drill::run(&config, out, &look, told, &args)).await
+                Box::pin(drill::run(&config, out, &display, servers, &args)).await
             }
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
@@ -261,7 +260,7 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn only_who_gets_a_console_is_told_in_its_language() {
+    fn only_consoles_are_localized() {
         for (line, has_console) in [
             ("seckill", true),
             ("seckill demo", true),
@@ -280,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_says_what_it_does_not_take() {
-        let told = |lang| {
+    fn sandbox_rejects_server_flags() {
+        let refusal = |lang| {
             set_thread_language(lang);
-            stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
+            sandbox::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
-        assert_eq!(told(Lang::En), english);
-        assert_eq!(told(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
+        assert_eq!(refusal(Lang::En), english);
+        assert_eq!(refusal(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
     }
 }

@@ -1,4 +1,4 @@
-//! `seckill locks`: who holds what, and taking a lock from its holder.
+//! `seckill locks`: lists holders and force-releases locks.
 
 use clap::Subcommand;
 use seckill_engine::{
@@ -67,7 +67,7 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
     result
 }
 
-/// Which nodes give signs of life.
+/// Which nodes send heartbeats.
 async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>, Fault> {
     let nodes = Nodes::read(&mut context.redis.link(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;
@@ -80,7 +80,7 @@ async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault>
     let mut held = lock_holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
     held.foreign = lock_holders::foreign_locks(&mut link, &context.keys, &names).await?;
-    out.answer(&held, || words(&held))?;
+    out.answer(&held, || render(&held))?;
     Ok(0)
 }
 
@@ -125,7 +125,7 @@ async fn release(
     Ok(0)
 }
 
-fn words(held: &Holders) -> String {
+fn render(held: &Holders) -> String {
     let mut foreign = String::new();
     for found in &held.foreign {
         foreign.push_str(&format!("! {found}\n"));

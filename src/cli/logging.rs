@@ -1,4 +1,4 @@
-//! The log file in the data dir. Terminals and stdout belong to the program's answers.
+//! The log file in the data dir. Terminal and stdout are for results.
 
 use std::{
     fmt,
@@ -17,11 +17,10 @@ use tracing_subscriber::{
 
 use seckill_model::{locale::in_english, steers};
 
-/// A larger file is set aside when the next program starts.
+/// A larger file is rotated at the next start.
 const LARGE: u64 = 16 * 1024 * 1024;
 
-/// Sends log lines to `path`; how much is said follows from `SECKILL_LOG` (default `info`). A log that
-/// can't be written is no reason not to run a sale.
+/// Writes log lines to `path`; the level is `SECKILL_LOG` (default `info`). An unwritable log is ignored.
 pub(super) fn to_file(path: &Path) {
     if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
         let _ = std::fs::rename(path, path.with_extension("log.1"));
@@ -34,7 +33,7 @@ pub(super) fn to_file(path: &Path) {
         .with_ansi(false)
         .log_internal_errors(false)
         .map_event_format(English);
-    // A second start in one process (tests) keeps the first one's file.
+    // A second start in one process (tests) keeps the file of the first.
     let _ = lines.with_writer(Mutex::new(Harmless(file))).try_init();
 }
 
@@ -57,11 +56,11 @@ where
     }
 }
 
-/// Leaves nothing in a line that steers the terminal of whoever reads the file: lines quote what others wrote.
+/// Replaces control characters, because log lines quote untrusted text.
 struct Harmless<W>(W);
 
 impl<W: Write> Write for Harmless<W> {
-    /// Takes whole lines, as the subscriber writes them: half a character would be told as none.
+    /// Expects whole lines, as written by the subscriber: a partial character would be replaced.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let harmless = |c: char| if steers(c) && c != '\n' { '·' } else { c };
         let shown: String = String::from_utf8_lossy(lines).chars().map(harmless).collect();
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_steers_a_terminal() {
+    fn lines_contain_no_control_characters() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Mutex::new(Harmless(file.reopen().unwrap()));
         let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_english_whatever_the_console_speaks() {
+    fn log_is_english_in_every_console_language() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let lines = tracing_subscriber::fmt()
             .with_ansi(false)

@@ -1,4 +1,4 @@
-//! `seckill man`: the man pages, one for the program and one for each command.
+//! `seckill man`: man pages of the program and of each command.
 
 use std::{
     fs, io,
@@ -27,7 +27,7 @@ pub(super) fn run(args: &ManArgs) -> Result<u8, Fault> {
     Ok(0)
 }
 
-/// Not `clap_mangen::generate_to`: the foot of its pages names the command alone, without program and version.
+/// Unlike `clap_mangen::generate_to`, the footer names program and version.
 fn write(command: &Command, dir: &Path) -> io::Result<()> {
     for below in command.get_subcommands() {
         write(below, dir)?;

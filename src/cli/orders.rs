@@ -1,4 +1,4 @@
-//! `seckill orders`: what became of orders, and of one by its id.
+//! `seckill orders`: lists orders, shows and pays one.
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -92,9 +92,9 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
                 status: args.status,
                 ..OrderFilter::default()
             };
-            // What a person got wrong is told before anything is opened.
+            // Invalid arguments are reported before anything is opened.
             let filter = filter.admitted(args.from, args.to)?;
-            // SQL tells all of it, also while Redis is away.
+            // Needs SQL only, so it also works while Redis is unavailable.
             let context = Context::open(config).await?;
             let read = context.store.orders(&filter, args.before, args.limit + 1).await;
             context.close().await;
@@ -106,7 +106,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             let found = orders::find(&context.store, &mut link, &context.keys, id).await;
             context.close().await;
             let shown = Shown { id, decoded: orders::decode(id), standing: found? };
-            out.answer(&shown, || words(&shown))?;
+            out.answer(&shown, || render(&shown))?;
             Ok(if shown.standing == Standing::Unknown { fault::NO } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
@@ -149,7 +149,7 @@ fn row(order: &Order, zone: &TimeZone) -> Vec<String> {
     ]
 }
 
-/// When the order came into its state, as far as SQL tells.
+/// When the order reached its status, if SQL records it.
 fn since(order: &Order) -> Millis {
     let at = match order.status {
         OrderStatus::Unpaid => None,
@@ -181,7 +181,7 @@ async fn pay(
     Ok(if matches!(payment, Payment::Paid | Payment::PaidBefore) { 0 } else { fault::NO })
 }
 
-fn words(shown: &Shown) -> String {
+fn render(shown: &Shown) -> String {
     let zone = TimeZone::system();
     let of = |user: &UserId, voucher: &VoucherId| format!("buyer {user}, sale #{voucher}");
     let standing = match &shown.standing {

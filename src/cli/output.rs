@@ -1,53 +1,53 @@
-//! Printing, and asking before an act.
+//! Output and confirmations.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-/// Thousands apart, for a person; and a count with its noun.
+/// Numbers with grouped digits, and counted nouns.
 pub(super) use seckill_console::{counted, signed, thousands as number};
 use seckill_model::{harmless_json, steers};
 use serde::Serialize;
 
 use super::{Consent, Fault};
 
-/// Words for a person, or one JSON document.
+/// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Output {
     pub(super) json: bool,
 }
 
 impl Output {
-    /// Prints the answer. A reader that has gone away (`| head`) is no error.
+    /// Prints the result. A closed pipe (`| head`) is no error.
     ///
     /// # Errors
-    /// The answer could not be written: whoever asked for it does not have it.
+    /// The result could not be written.
     pub(super) fn answer(
         self,
         value: &impl Serialize,
-        words: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
     ) -> Result<(), Fault> {
         let text = if self.json {
             let document = serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
-            // Its values go to a terminal as well.
+            // Its values may reach a terminal as well.
             harmless_json(&document)
         } else {
-            // Titles and fields come from anywhere.
-            words().lines().map(plain).collect::<Vec<_>>().join("\n")
+            // Titles and fields are untrusted.
+            text().lines().map(plain).collect::<Vec<_>>().join("\n")
         };
         print(text.trim_end())
     }
 
-    /// A word in between, for a person only.
-    pub(super) fn say(self, words: &str) {
+    /// Progress message, for text output only.
+    pub(super) fn say(self, text: &str) {
         if !self.json {
-            for line in words.lines() {
+            for line in text.lines() {
                 let _ = writeln!(io::stdout(), "{}", plain(line));
             }
         }
     }
 }
 
-/// Prints a text as it is, with a line break at its end. A reader that has gone away (`| head`) is no error.
+/// Prints a text with a trailing newline. A closed pipe (`| head`) is no error.
 ///
 /// # Errors
 /// The text could not be written.
@@ -61,37 +61,36 @@ pub(super) fn print(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Several sentences in one line.
-pub(super) fn sentences(told: &[impl ToString]) -> String {
-    told.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+/// Joins several messages on one line.
+pub(super) fn sentences(messages: &[impl ToString]) -> String {
+    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Reads a number that a person typed, and says what would be one.
+/// Parses a number; the error describes the expected format.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace([',', '_'], "");
     digits.parse().map_err(|_| "expected a non-negative integer".to_owned())
 }
 
-/// The same with a sign: below 0 is fewer.
+/// The same with a sign; negative means fewer.
 pub(super) fn difference(text: &str) -> Result<i64, String> {
     let digits = text.replace([',', '_'], "");
     digits.parse().map_err(|_| "expected an integer; a negative one removes stock".to_owned())
 }
 
-/// How many rows a page may have.
+/// Maximum number of rows per page.
 pub(super) fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000)
 }
 
-/// Cuts a page that was read with one row more than asked for; gives the key by which the next page is
-/// asked for, if there is one.
+/// Truncates a page that was read with one extra row; returns the key of the next page, if there is one.
 pub(super) fn page<T, K>(rows: &mut Vec<T>, limit: u32, key: impl FnOnce(&T) -> K) -> Option<K> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     rows.last().filter(|_| more).map(key)
 }
 
-/// Asks before an act that can't be undone. Without a terminal `--yes` is needed.
+/// Asks for confirmation. Without a terminal, `--yes` is required.
 pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     if consent.yes {
         return Ok(());
@@ -111,8 +110,8 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     }
 }
 
-/// Why an act of recovery is done: as it was given, or as a person says it now, which may be nothing. Nobody is
-/// asked where `--yes` stands, or where there is no terminal.
+/// The reason of a recovery command: as given, or entered now, possibly empty. Does not ask with `--yes` or without a
+/// terminal.
 pub(super) fn why(consent: &Consent) -> Option<String> {
     let silent = consent.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal();
     if consent.reason.is_some() || silent {
@@ -125,12 +124,12 @@ pub(super) fn why(consent: &Consent) -> Option<String> {
     (!answer.is_empty()).then_some(answer)
 }
 
-/// Without what would steer a terminal: control characters, and those that reorder a line.
+/// Removes control characters and those that reorder a line.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
 }
 
-/// Milliseconds as a person says them.
+/// A duration for display.
 pub(super) fn span(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
@@ -140,7 +139,7 @@ pub(super) fn span(millis: u64) -> String {
     }
 }
 
-/// Columns aligned by what a terminal shows: the first ones to the left, those in `right` to the right.
+/// Aligns columns by display width: to the left, and those in `right` to the right.
 pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     use unicode_width::UnicodeWidthStr as _;
     let widths: Vec<usize> = head
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_leads_to_the_next_one_if_there_is_one() {
+    fn pages_return_the_key_of_the_next_one() {
         let mut rows = vec![9, 8, 7];
         assert_eq!(page(&mut rows, 3, |row| *row), None);
         assert_eq!((page(&mut rows, 2, |row| *row), rows), (Some(8), vec![9, 8]));

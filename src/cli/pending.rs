@@ -1,4 +1,4 @@
-//! `seckill pending`: entries that were delivered and not acknowledged.
+//! `seckill pending`: entries that were delivered but not acknowledged.
 
 use std::{
     fs::OpenOptions,
@@ -30,9 +30,9 @@ use super::{
 };
 use crate::config::Config;
 
-/// Lines of a plan that a person is shown; all of them are in its file.
+/// Displayed lines of a plan; its file has all of them.
 const SHOWN: usize = 20;
-/// Between two lines of progress on a terminal.
+/// Interval of progress messages on a terminal.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Subcommand)]
@@ -101,7 +101,7 @@ pub(super) async fn run(
     out: Output,
     command: PendingCommand,
 ) -> Result<u8, Fault> {
-    // What is wrong with a plan is told before a server is asked.
+    // An invalid plan is reported before a server is contacted.
     let plan = match &command {
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
@@ -181,7 +181,7 @@ async fn show(
         keep(&plan, path)?;
     }
     if out.json {
-        // As it is kept: it may be longer than memory.
+        // Copied from its file, since it may exceed the memory.
         match plan.copy_to(&mut io::stdout().lock()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 return Err(Fault::no(format!("cannot write the plan ({error})")));
@@ -201,7 +201,7 @@ async fn show(
 }
 
 fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
-    let told = |error: io::Error| {
+    let failed = |error: io::Error| {
         Fault::no(match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!("{} already exists; pass another name or remove it", path.display())
@@ -209,18 +209,18 @@ fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
             _ => format!("cannot write {} ({error}); pass another path", path.display()),
         })
     };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
-    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(told)
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(failed)
 }
 
 async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan, Fault> {
     let scope = Scope::All(which.filter.unwrap_or_default());
     let stop = CancellationToken::new();
-    // Nothing is changed by it: Ctrl-C may end the program at once, also at the question that follows.
+    // Nothing is changed yet: Ctrl-C may end the program, also at the following question.
     with_progress(operator, out, None, operator.plan(&scope, &stop)).await
 }
 
-/// Waits for some work, tells on a terminal how far it is, and asks it to stop when the person does.
+/// Waits for a task, shows its progress on a terminal, and cancels it on Ctrl-C.
 async fn with_progress<T, E>(
     operator: &Operator,
     out: Output,
@@ -244,7 +244,7 @@ where
     let mut tick = tokio::time::interval(TELL_EVERY);
     tick.tick().await;
     tokio::pin!(work, asked);
-    let (mut told, mut stopping) = (false, false);
+    let (mut reported, mut stopping) = (false, false);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
@@ -253,12 +253,12 @@ where
                 if let Some(line) = operator.meters.recoveries().last().filter(|_| shown) {
                     let (done, of) = (number(line.done), number(line.planned));
                     let _ = write!(io::stderr(), "\r\x1b[K{}: {done} of {of}", line.act);
-                    told = true;
+                    reported = true;
                 }
             }
         }
     };
-    if told {
+    if reported {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     Ok(done?)
@@ -296,7 +296,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     operator.check_plan(&plan).await?;
     out.say(planned(&plan)?.trim_end());
     operator.reason = why(&consent);
-    // Of a plan that was begun before some are done already, and a number ends it sooner.
+    // A resumed plan is partly done, and a limit ends it early.
     let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
     let entries = counted(most, "entry", "entries");
     ask(&consent, &format!("Apply this to up to {entries}?"))?;
@@ -307,9 +307,9 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     else {
         return Err(Fault::no("unexpected reply from the engine to a replay"));
     };
-    out.answer(&report, || told(&report))?;
+    out.answer(&report, || describe(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
-    // A number that was asked for is an end; a signal is not.
+    // A requested limit is a regular end; a signal is not.
     let cut = report.cut_short && (pace.most.is_none() || stop.is_cancelled());
     let open = nothing_done || cut || report.changed > 0 || report.lost > 0;
     Ok(if open { fault::NO } else { 0 })
@@ -411,7 +411,7 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
     Ok(text)
 }
 
-fn told(report: &ReplayReport) -> String {
+fn describe(report: &ReplayReport) -> String {
     let mut text = format!("Looked at {}", counted(report.seen, "entry", "entries"));
     if report.cut_short {
         text.push_str(&format!(
@@ -452,9 +452,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_that_were_not_there_any_more_are_told_as_such() {
+    fn missing_entries_are_reported_as_missing() {
         let report = ReplayReport { planned: 3, seen: 3, gone: 3, ..ReplayReport::default() };
-        let text = told(&report);
+        let text = describe(&report);
         assert_eq!(text, "Looked at 3 entries\n           3  no longer there when their turn came");
     }
 }

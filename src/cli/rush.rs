@@ -51,12 +51,12 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     let mut end = EndOfLife::listen()?;
     let mut context = Context::open_answering(config).await?;
     let result = go(&mut context, plan, &mut end).await;
-    // What was written counts only while it is there.
+    // Results count only while the written files exist.
     let there = context.place().check().await;
     context.close().await;
     there?;
     let report = result?;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     Ok(if well { 0 } else { fault::NO })
 }
@@ -68,7 +68,7 @@ async fn go(
 ) -> Result<RushReport, Fault> {
     context.store.sale(plan.voucher).await?;
     let node = context.start_node().await?;
-    // The engine goes on until each buyer who came has his answer.
+    // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();
     let ending = stop.clone();
     let ended = async {
@@ -81,10 +81,10 @@ async fn go(
     let place = context.place();
     let reply = tokio::select! {
         reply = &mut rushing => reply,
-        // Asked to end: the buyers stop coming, and what was answered is told.
+        // Interrupted: stop the buyers and report the results so far.
         () = ended => rushing.await,
         fault = place.lost() => {
-            // There is no report: it would count what is lost.
+            // No report: it would include lost orders.
             node.stop().await;
             return Err(fault);
         }
@@ -96,7 +96,7 @@ async fn go(
     }
 }
 
-fn words(report: &RushReport) -> String {
+fn render(report: &RushReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let mut text = format!(

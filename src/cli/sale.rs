@@ -1,4 +1,4 @@
-//! `seckill sale`: create, show and steer sales.
+//! `seckill sale`: creates, shows and controls sales.
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -100,10 +100,10 @@ struct Page {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> Result<u8, Fault> {
-    // What a person got wrong is told before anything is opened.
+    // Invalid arguments are reported before anything is opened.
     let act = match &command {
         SaleCommand::Create(args) => {
-            // Its window is looked at once the clock of Redis is known.
+            // The window is checked once Redis' clock is known.
             let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now())?;
             Some((Command::CreateSale(sale.limited(args.limit)?), &args.consent))
         }
@@ -144,7 +144,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     result.map(|()| 0)
 }
 
-/// The sale with its window, by the clock of Redis: by it the sale opens and closes.
+/// The sale with its window resolved by Redis' clock, by which it opens and closes.
 async fn window(context: &Context, sale: &NewSale, args: &CreateArgs) -> Result<NewSale, Fault> {
     let now = context.redis.link().now().await?;
     let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
@@ -204,7 +204,7 @@ async fn change(
 
 async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
     let (_, seen) = super::status::still(context).await;
-    // A list that could not be read is no empty one.
+    // A failed read is not an empty list.
     if let Some(error) = seen.sql.error.or(seen.redis.error) {
         return Err(Fault::unreachable(error.to_string()));
     }

@@ -1,4 +1,4 @@
-//! `seckill stream`: the order stream, its group, and moving what stands in them.
+//! `seckill stream`: the order stream and its group; redelivers and transfers entries.
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -90,7 +90,7 @@ struct Shown {
 #[derive(Serialize)]
 struct Rewound {
     plan: Vec<Rewind>,
-    /// `None` where it was only looked at.
+    /// `None` in a dry run.
     done: Option<RewindReport>,
 }
 
@@ -179,10 +179,10 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     let mut link = context.redis.link();
     let (store, keys) = (context.store.clone(), context.keys.clone());
     let plan = rewind::preview(&store, &mut link, &keys, &args.to, args.partition).await?;
-    let told = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
+    let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
         out.answer(&Rewound { plan, done: None }, || {
-            format!("{told}\nNothing was changed: this is a dry run.")
+            format!("{text}\nNothing was changed: this is a dry run.")
         })?;
         return Ok(0);
     }
@@ -190,7 +190,7 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    out.say(&told);
+    out.say(&text);
     ask(&args.consent, &question(&plan))?;
     let command = Command::Rewind(plan.clone());
     let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {
@@ -224,8 +224,8 @@ fn question(plan: &[Rewind]) -> String {
             " {} SKIPPED.",
             counted(
                 sum(|it| it.skipped_missing),
-                "older entry is in nobody's hands and not in SQL: it is",
-                "older entries are in nobody's hands and not in SQL: they are"
+                "older entry is neither pending nor in SQL: it is",
+                "older entries are neither pending nor in SQL: they are"
             )
         ));
     }
@@ -257,7 +257,7 @@ fn preview(it: &Rewind) -> String {
             "of those not in SQL: no buyer holds the order any more; it is written all the same",
         ),
         (it.malformed, "of them malformed: put among the dead letters"),
-        (it.pending, "of them pending now: settled by whoever comes first"),
+        (it.pending, "of them pending now: settled by their consumer or by this command"),
         (it.undelivered, "entries after them, never delivered so far"),
         (it.trimmed, "older entries were trimmed or deleted: gone"),
         (it.skipped, "older entries are kept but not delivered"),
@@ -290,7 +290,7 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     }
     let given = counted(plan.count(), "pending entry", "pending entries");
     ask(&consent, &format!("Transfer {given} to '{to}'?"))?;
-    // Not before the question, which Ctrl-C answers by ending the program.
+    // Only after the question, where Ctrl-C ends the program.
     let mut end = EndOfLife::listen()?;
     let stop = CancellationToken::new();
     let giving = operator.execute(Command::Claim(plan), &stop);
@@ -343,7 +343,7 @@ async fn remove(
     }
     let dead_ms = context.config.engine.node_dead_ms;
     let mut link = context.redis.link();
-    // Nobody is asked about what is refused anyway.
+    // Rejected requests are not confirmed first.
     let found = remove::preview(&mut link, &context.keys, &name, partition, dead_ms).await?;
     let groups = found.partitions.len() as u64;
     let groups = counted(groups, "group", "groups");

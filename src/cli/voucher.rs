@@ -103,7 +103,7 @@ pub(super) async fn run(
     out: Output,
     command: VoucherCommand,
 ) -> Result<u8, Fault> {
-    // What is wrong with the arguments is said before anything is opened.
+    // Invalid arguments are reported before anything is opened.
     let (command, reason) = match command {
         VoucherCommand::Create(args) => {
             let CreateArgs {
@@ -128,7 +128,7 @@ pub(super) async fn run(
             return result.map(|()| 0);
         }
     };
-    // Redis has nothing of a voucher, so it may be away; ids of orders come from its counters.
+    // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
     let mut context = match command {
         Command::BuyVoucher(..) => Context::open_answering(config).await?,
         _ => Context::open(config).await?,
@@ -178,7 +178,7 @@ async fn list(
         let head = ["#", "title", "kind", "status", "shop", "pays", "worth"];
         let listed = table(&head, &[0, 4, 5, 6], &rows);
         let mut text = String::new();
-        // The first line is the head.
+        // The first line is the header.
         let vouchers = std::iter::once(None).chain(page.vouchers.iter().map(Some));
         for (line, voucher) in listed.lines().zip(vouchers) {
             text.push_str(&format!("{line}\n"));
@@ -211,7 +211,7 @@ fn row(voucher: &Line) -> Vec<String> {
     ]
 }
 
-/// Cents with a decimal point.
+/// Cents as a decimal number.
 fn money(cents: u64) -> String {
     format!("{}.{:02}", number(cents / 100), cents % 100)
 }

@@ -62,8 +62,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     Ok(if finished { 0 } else { fault::NO })
 }
 
-/// The signals that end a program, heard from the moment this is made: one that comes while servers
-/// are still being opened must not leave them half open.
+/// Termination signals, handled from construction on: a signal during startup must not leave servers half open.
 pub(super) struct EndOfLife([Signal; 4]);
 
 impl EndOfLife {

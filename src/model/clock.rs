@@ -1,4 +1,4 @@
-//! Points in time as the program stores and compares them.
+//! Points in time as stored and compared by the program.
 
 use std::{fmt, str::FromStr};
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::text;
 
-/// Milliseconds since the Unix epoch, UTC: what Redis and SQL keep, and what Lua can compare
-/// without losing bits.
+/// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -16,7 +15,7 @@ use super::message::text;
 pub struct Millis(pub i64);
 
 impl Millis {
-    /// The node's own clock. Sales begin and end by the clock of Redis, never by this one.
+    /// The node's own clock. Sales begin and end by Redis' clock, never by this one.
     pub fn now() -> Self {
         Self(Timestamp::now().as_millisecond())
     }
@@ -26,13 +25,13 @@ impl Millis {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// How far the clock that told this point is ahead of this node's, where it was read somewhere between `asked` and
-    /// `answered`: `known` where that may be, so that an answer that takes its time moves no date.
+    /// Offset of the clock that read this point to the local clock, when it was read between `asked` and `answered`.
+    /// `known` if that is within this range, so that a slow reply does not shift the result.
     pub fn ahead(self, known: i64, asked: Self, answered: Self) -> i64 {
         known.max(self.0 - answered.0).min(self.0 - asked.0)
     }
 
-    /// This point moved by `millis`.
+    /// Returns this point plus `millis`.
     #[must_use]
     pub fn plus(self, millis: i64) -> Self {
         Self(self.0.saturating_add(millis))
@@ -57,7 +56,7 @@ impl Millis {
 }
 
 impl fmt::Display for Millis {
-    /// RFC 3339 in UTC, the form that `--json` prints and [`FromStr`] reads.
+    /// RFC 3339 in UTC, as printed by `--json` and read by [`FromStr`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Timestamp::from_millisecond(self.0) {
             Ok(at) => write!(f, "{at}"),
@@ -66,7 +65,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// A time that could not be read.
+/// A time that cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{}", text!("faults-time", text = .0))]
 pub struct TimeFault(pub String);
@@ -74,24 +73,24 @@ pub struct TimeFault(pub String);
 impl FromStr for Millis {
     type Err = TimeFault;
 
-    /// Reads RFC 3339, a local date and time, a local time of today, or a span from now (`+90s`, `+10m`, `-2h`).
+    /// Parses RFC 3339, a local date and time, a local time of today, or an offset from now (`+90s`, `+10m`, `-2h`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         read_time(text.trim()).ok_or_else(|| TimeFault(text.chars().take(40).collect()))
     }
 }
 
-/// A time as a person gives it: a moment, or so long from now or before it. Whose now that is, the reader of this
-/// decides: sales open and close by the clock of Redis, and entries tell their age by it.
+/// A time as the user enters it: absolute, or relative to now. The caller decides whose now: sales open and close by
+/// Redis' clock, which also dates entries.
 #[derive(Clone, Debug)]
 pub enum When {
-    /// At that moment.
+    /// Absolute.
     At(Millis),
-    /// That long from now; below 0 before it.
+    /// Relative to now; negative is before it.
     In(jiff::Span),
 }
 
 impl When {
-    /// The moment, where it is `now`. A span that leads out of time stays at its end.
+    /// Resolves the time at `now`. An offset beyond the range of time is clamped.
     pub fn from(&self, now: Millis) -> Millis {
         match self {
             Self::At(at) => *at,
@@ -104,7 +103,7 @@ impl When {
 }
 
 impl PartialEq for When {
-    /// As it was written: an hour is not sixty minutes.
+    /// In the unit that was entered: the user distinguishes an hour from sixty minutes.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::At(a), Self::At(b)) => a == b,
@@ -117,7 +116,7 @@ impl PartialEq for When {
 impl FromStr for When {
     type Err = TimeFault;
 
-    /// Reads what [`Millis`] reads.
+    /// Accepts the same formats as [`Millis`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_ahead_by_no_more_than_its_answer_tells() {
+    fn clock_offset_is_bounded_by_the_reply_time() {
         let of = |known, read, asked, answered| {
             Millis(read).ahead(known, Millis(asked), Millis(answered))
         };
@@ -169,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_it_prints() {
+    fn parses_what_it_prints() {
         let at = Millis(1_795_000_000_123);
         assert_eq!(at.to_string().parse::<Millis>(), Ok(at));
     }
 
     #[test]
-    fn a_span_counts_from_whoever_is_asked() {
+    fn relative_times_use_the_given_now() {
         let soon: When = "+90s".parse().unwrap();
         assert_eq!(soon.from(Millis(1_000)), Millis(91_000));
         let ago: When = "-1s".parse().unwrap();
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_spans_and_refuses_nonsense() {
+    fn parses_durations_and_rejects_garbage() {
         let before = Millis::now();
         let soon = "+10m".parse::<Millis>().unwrap_or_default();
         assert!(soon.since(before) >= 600_000 && soon.since(before) < 700_000, "{soon}");

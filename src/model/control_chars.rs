@@ -1,6 +1,6 @@
-//! Characters that would steer a terminal, and text that holds none. It must not know where the text goes.
+//! Terminal control characters, and their removal from text.
 
-/// Control characters, and those that break, turn or reorder a line.
+/// Control characters, and those that break, reverse or reorder a line.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -9,8 +9,8 @@ pub fn steers(c: char) -> bool {
         )
 }
 
-/// A JSON document with those characters as `\uXXXX`: its values stay the same for whoever reads it. They stand in
-/// strings only, where JSON itself has escaped the ones below U+0020 already.
+/// A JSON document with those characters as `\uXXXX`, which keeps its values. They occur in strings only, where JSON
+/// itself has already escaped those below U+0020.
 pub fn harmless_json(document: &str) -> String {
     let mut text = String::with_capacity(document.len());
     for c in document.chars() {
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_keeps_its_values_and_steers_nothing() {
+    fn json_keeps_its_values_without_control_characters() {
         let steering: String = ('\0'..='\u{ffff}').filter(|c| steers(*c)).collect();
         assert_eq!(steering.chars().count(), 65 + 3 + 7 + 4);
         let value = vec![format!("火锅{steering}\"\\")];

@@ -1,6 +1,6 @@
-//! Dead letters: what is true of one, which act follows, and the history that it takes along over replays.
+//! Dead letters: verdict, recommended action, and the history kept across replays.
 //!
-//! Rules without I/O. What they are asked about was found out by somebody else, just before.
+//! Rules without I/O, applied to evidence that the caller has just collected.
 
 use std::fmt;
 
@@ -8,106 +8,106 @@ use serde::{Deserialize, Serialize};
 
 use super::{Millis, Said, steers};
 
-/// Most characters of a reason.
+/// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
-/// Most bytes of the data beside it.
+/// Longest data of a reason, in bytes.
 pub const MAX_DATA: usize = 600;
-/// Before the data of the burial in the line above; who does not know it leaves such a line out.
+/// Prefix of the data of the failure in the line above; readers that do not know it skip the line.
 const DATA: char = '=';
-/// Burials that a history remembers; of more it keeps the newest.
+/// Failures kept in a history; the newest ones are kept.
 const MAX_BURIALS: usize = 16;
-/// Most bytes of a history as text.
+/// Longest history as text, in bytes.
 const MAX_HISTORY: usize = 4_096;
 
-/// What somebody found out about one dead letter.
+/// Evidence about one dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LetterEvidence {
-    /// Its fields make an order.
+    /// Its fields form an order.
     pub fields_good: bool,
-    /// What SQL holds under its order id.
+    /// What SQL has under its order ID.
     pub row: Row,
-    /// What Redis holds at the buyer's place.
+    /// What Redis has in the buyer's slot.
     pub buyer: Buyer,
-    /// SQL knows the sale.
+    /// Its sale in SQL.
     pub sale: Sale,
-    /// How often it was replayed.
+    /// Number of earlier replays.
     pub replays: u64,
-    /// SQL refused it for another live order of its buyer, which is live still.
+    /// SQL rejected it because of another live order of the buyer, which is still live.
     pub superseded: bool,
 }
 
-/// What SQL holds under the order id of a letter.
+/// What SQL has under the order ID of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     /// Nothing.
     None,
-    /// This very order, live or closed.
+    /// This order, live or closed.
     This,
-    /// An order of another buyer, place or voucher.
+    /// An order of another buyer, slot or voucher.
     Other,
 }
 
-/// What Redis holds at the place of a letter's buyer.
+/// What Redis has in the slot of a dead letter's buyer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buyer {
-    /// This very order.
+    /// This order.
     This,
     /// Another order.
     Another,
     /// Nothing.
     Nothing,
-    /// The sale is not in Redis, so nobody can tell.
+    /// Unknown, because the sale is not in Redis.
     Unknown,
 }
 
-/// The sale of a letter, by SQL.
+/// The sale of a dead letter, by SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sale {
-    /// It is kept in Redis, or ought to be.
+    /// It is, or should be, in Redis.
     Open,
-    /// It is over, and its books were closed when it left Redis.
+    /// It is over, and its ledger was closed when it left Redis.
     Archived,
-    /// There is none.
+    /// It does not exist.
     Missing,
 }
 
-/// What is true of one dead letter.
+/// Verdict on one dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterVerdict {
     /// Its buyer waits, and there is no order.
     Awaited,
-    /// Its buyer waits, but it was replayed as often as it may be and came back each time.
+    /// Its buyer waits, but it reached the replay limit and failed each time.
     CameBack,
     /// Its order is in SQL.
     Written,
-    /// Its buyer holds nothing, or another order.
+    /// Its buyer holds no order, or another one.
     NobodyWaits,
     /// There is no such sale.
     NoSale,
-    /// Redis does not hold the sale, so nobody can tell who waits.
+    /// Unknown whether a buyer waits, because the sale is not in Redis.
     NotLoaded,
-    /// Its buyer waits, but the id is another order's.
+    /// Its buyer waits, but the ID belongs to another order.
     IdTaken,
-    /// Its buyer holds another live order in SQL, at the same place.
+    /// Its buyer holds another live order in SQL, in the same slot.
     HoldsAnother,
-    /// No order can be made of it.
+    /// It contains no valid order.
     Malformed,
 }
 
-/// What should be done with one dead letter.
+/// Recommended action for one dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterAct {
-    /// Put it back into the order stream.
+    /// Replay it into the order stream.
     Replay,
-    /// Remove it.
+    /// Discard it.
     Discard,
-    /// Leave it to a person.
+    /// Leave the decision to the operator.
     Decide,
 }
 
-/// The verdict that the evidence supports. `max_replays`: more are for a person to decide.
+/// The verdict supported by the evidence. After `max_replays` the operator decides.
 pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
     if !evidence.fields_good {
         return LetterVerdict::Malformed;
@@ -125,7 +125,7 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
 }
 
 impl LetterVerdict {
-    /// All of them, in the order in which a person wants to see them.
+    /// All verdicts, in display order.
     pub const ALL: [Self; 9] = [
         Self::Awaited,
         Self::CameBack,
@@ -151,7 +151,7 @@ impl LetterVerdict {
         "malformed",
     ];
 
-    /// The act that follows.
+    /// The recommended action.
     pub fn act(self) -> LetterAct {
         match self {
             Self::Awaited => LetterAct::Replay,
@@ -164,7 +164,7 @@ impl LetterVerdict {
         }
     }
 
-    /// Whether a buyer may wait for it: without it he would have no result at all.
+    /// Whether a buyer may be waiting for it and would otherwise get no result.
     pub fn is_awaited(self) -> bool {
         matches!(
             self,
@@ -172,7 +172,7 @@ impl LetterVerdict {
         )
     }
 
-    /// The word that JSON and filters know.
+    /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Awaited => "awaited",
@@ -187,23 +187,23 @@ impl LetterVerdict {
         }
     }
 
-    /// Why the act follows, for a person.
+    /// Why this action is recommended.
     pub fn why(self) -> &'static str {
         match self {
             Self::Awaited => "its buyer waits and there is no order: replay it",
             Self::CameBack => {
-                "replayed as often as it may be, and it came back: mend what its reason names and \
-                 replay it by force, or discard it with compensation"
+                "reached the replay limit and failed each time: fix the cause given in its reason and \
+                 replay it with --force, or discard it with compensation"
             }
             Self::Written => "its order is in SQL: discard it",
             Self::NobodyWaits => "its buyer holds nothing or another order: discard it",
-            Self::NoSale => "there is no such sale, so nobody can wait for it: discard it",
+            Self::NoSale => "there is no such sale, so no buyer waits for it: discard it",
             Self::NotLoaded => {
-                "Redis does not hold the sale, so nobody can tell who waits: load it first ('seckill \
+                "Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill \
                  audit --repair'), or discard it with compensation"
             }
             Self::IdTaken => {
-                "its buyer waits, but the order id is another buyer's: a person has to decide"
+                "its buyer waits, but the order id is another buyer's: the operator must decide"
             }
             Self::HoldsAnother => {
                 "its buyer holds another live order: discard it with compensation, which cancels this one and \
@@ -224,7 +224,7 @@ impl LetterAct {
     /// Their words.
     pub const WORDS: [&str; 3] = ["replay", "discard", "decide"];
 
-    /// The word that JSON and filters know.
+    /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Replay => "replay",
@@ -240,7 +240,7 @@ impl fmt::Display for LetterAct {
     }
 }
 
-/// How many letters have which verdict; every key is always there.
+/// Number of dead letters per verdict; every key is always present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterCounts {
     /// [`LetterVerdict::Awaited`].
@@ -280,7 +280,7 @@ impl LetterCounts {
         } += 1;
     }
 
-    /// How many have this verdict.
+    /// Number with this verdict.
     pub fn of(&self, verdict: LetterVerdict) -> u64 {
         match verdict {
             LetterVerdict::Awaited => self.awaited,
@@ -295,20 +295,20 @@ impl LetterCounts {
         }
     }
 
-    /// How many there are in all.
+    /// Total.
     pub fn total(&self) -> u64 {
         LetterVerdict::ALL.into_iter().map(|verdict| self.of(verdict)).sum()
     }
 }
 
-/// One time that an entry was put among the dead letters.
+/// One failure of an entry, after which it became a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Burial {
     /// When.
     pub at: Millis,
-    /// From whose hands; empty where nobody held it.
+    /// Former holder; empty if it had none.
     pub consumer: String,
-    /// How often it had been delivered by then.
+    /// Number of deliveries by then.
     pub deliveries: u64,
     /// Why.
     pub reason: Said,
@@ -324,7 +324,7 @@ impl fmt::Display for Burial {
 }
 
 impl Burial {
-    /// Reads a line of a history; `None` where it is none.
+    /// Parses a line of a history; `None` if it is not one.
     fn read(line: &str) -> Option<Self> {
         let mut parts = line.splitn(4, '|');
         let (at, consumer) = (parts.next()?.parse().ok()?, parts.next()?);
@@ -338,7 +338,7 @@ impl Burial {
     }
 }
 
-/// Reads a history, oldest first. What is no line of one is left out.
+/// Parses a history, oldest first. Invalid lines are skipped.
 pub fn read_history(text: &str) -> Vec<Burial> {
     let mut all: Vec<Burial> = Vec::new();
     let mut lines = text.lines().peekable();
@@ -352,7 +352,7 @@ pub fn read_history(text: &str) -> Vec<Burial> {
     all
 }
 
-/// Writes a history as text, newest last; what is too much of it is left out, oldest first.
+/// Formats a history as text, newest last; the oldest failures are dropped if it is too long.
 pub fn write_history(burials: &[Burial]) -> String {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     for burial in burials.iter().rev().take(MAX_BURIALS) {
@@ -371,8 +371,7 @@ pub fn write_history(burials: &[Burial]) -> String {
     lines.join("\n")
 }
 
-/// A text of unknown origin as a terminal may show it: bounded, and without what steers a terminal or turns the
-/// direction of its letters.
+/// Makes untrusted text safe for a terminal: of bounded length and without control or bidirectional characters.
 pub fn shown(text: &str, most: usize) -> String {
     let mut shown: String =
         text.chars().take(most).map(|c| if steers(c) { '·' } else { c }).collect();
@@ -399,7 +398,7 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_the_table() {
+    fn verdict_table() {
         use LetterVerdict::{
             Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded,
             Written,
@@ -428,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_buyer_waits_for_is_discarded_by_rule() {
+    fn awaited_letters_are_never_discarded_by_rule() {
         assert_eq!(LetterVerdict::ALL.map(LetterVerdict::as_str), LetterVerdict::WORDS);
         for verdict in LetterVerdict::ALL {
             assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
@@ -454,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_read_as_it_was_written() {
+    fn history_round_trips() {
         let text = write_history(&[burial(1, "first | why"), burial(2, "two\nlines \x1b[2J")]);
         assert_eq!(text, "1|n·1/1|2|first | why\n2|n·1/1|2|two·lines ·[2J");
         let read = read_history(&text);
@@ -467,10 +466,10 @@ mod tests {
     }
 
     #[test]
-    fn a_history_keeps_what_its_reasons_are_made_of() {
-        let told =
+    fn history_keeps_the_data_of_its_reasons() {
+        let burial_at =
             |n| Burial { reason: Said::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
-        let all = [told(6), burial(7, "of an older version"), told(8)]
+        let all = [burial_at(6), burial(7, "of an older version"), burial_at(8)]
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);
         let strange = "=5\nnonsense\n={\"gone\":1}\n5|c|1|x\n={\n=5\n6|c|1|y";
@@ -480,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_history_the_newest_stays() {
+    fn long_history_keeps_the_newest() {
         let many: Vec<Burial> = (0..100).map(|n| burial(n, "why")).collect();
         let read = read_history(&write_history(&many));
         assert_eq!((read.len(), read[15].at), (MAX_BURIALS, Millis(99)));
@@ -492,7 +491,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_a_history(reason: String, consumer: String, at: i64) {
+        fn arbitrary_text_does_not_break_a_history(reason: String, consumer: String, at: i64) {
             let burial = Burial { at: Millis(at), consumer, deliveries: 1, reason: reason.into() };
             let read = read_history(&write_history(std::slice::from_ref(&burial)));
             prop_assert_eq!(read.len(), 1);

@@ -1,27 +1,27 @@
-//! What survives what: from how the servers are set up to what an event may cost.
+//! Durability: from the configuration of the servers to what a failure may lose.
 //!
-//! The rules are those of the table in assets/durability.md. Power losses and what a database writes at a commit are told
-//! by the servers' documentation; the rest is shown by tests that the table names.
+//! The rules are those of the table in assets/durability.md. Power losses and database commits are described by the
+//! servers' documentation; the rest is proven by the tests named in the table.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// When Redis writes what it has answered; the worse the later.
+/// When Redis writes an acknowledged command to disk; later is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Append {
-    /// Before it answers.
+    /// Before it replies.
     Always,
     /// Once a second.
     EverySecond,
-    /// When the system likes to.
+    /// When the operating system decides.
     Late,
-    /// Never: it keeps no append-only file.
+    /// Never: there is no append-only file.
     Off,
 }
 
 impl Append {
-    /// Reads `appendonly` and `appendfsync`.
+    /// From `appendonly` and `appendfsync`.
     pub fn read(appendonly: &str, appendfsync: &str) -> Self {
         match (appendonly, appendfsync) {
             ("yes", "always") => Self::Always,
@@ -32,21 +32,21 @@ impl Append {
     }
 }
 
-/// Where an order is when the database has committed it; the worse the later.
+/// Where an order is when the database has committed it; later is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Commit {
-    /// On the disk.
+    /// On disk.
     Flushed,
-    /// With the system, which outlives the database and no power loss.
+    /// In the page cache, which survives the database but not a power loss.
     Written,
     /// In the database's memory, for up to a second.
     Kept,
-    /// Anywhere: a power loss may damage the files.
+    /// Undefined: a power loss may damage the files.
     Unsafe,
 }
 
 impl Commit {
-    /// Reads the settings that the databases name themselves; `None` where they are not known.
+    /// From the settings of the databases, by their names; `None` if unknown.
     pub fn read(settings: &[(String, String)]) -> Option<Self> {
         let all = settings.iter().filter_map(|(name, value)| Self::by(name, value));
         all.max()
@@ -69,49 +69,49 @@ impl Commit {
     }
 }
 
-/// How the servers are set up, as far as anybody could read it.
+/// Configuration of the servers, as far as it is readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Redis' append-only file; `None` where this user may not read the settings.
+    /// Redis' append-only file; `None` if the settings are not readable.
     pub append: Option<Append>,
-    /// Redis runs on the host of its nodes: they lose their power together.
+    /// Redis runs on the host of its nodes and shares their power supply.
     pub one_host: bool,
-    /// Somebody promotes a replica where the primary dies: sentinels or a cluster.
+    /// Sentinels or a cluster promote a replica if the primary fails.
     pub takeover: bool,
-    /// Replicas that are connected to each primary.
+    /// Replicas connected to each primary.
     pub replicas: u32,
-    /// Replicas that have to hold an admission before its buyer is told.
+    /// Replicas that must confirm an admission before the buyer gets a reply.
     pub wait_replicas: u32,
     /// The database.
     pub commit: Option<Commit>,
 }
 
-/// What an event may cost.
+/// What a failure may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// Nothing.
     Nothing,
     /// Nothing while the nodes that promised it live.
     PutBack,
-    /// What SQL did not hold yet and no node promised in its last seconds.
+    /// What was not in SQL yet and was not promised by a node in its last seconds.
     Waiting,
-    /// The last seconds of what SQL did not hold yet.
+    /// The last seconds of what was not in SQL yet.
     LastSeconds,
     /// Half a minute of it.
     HalfMinute,
-    /// All that SQL did not hold yet.
+    /// All that was not in SQL yet.
     Undelivered,
-    /// What the dead primary had not sent, unless it is put back.
+    /// What the failed primary had not replicated, unless it is restored.
     Unsent,
-    /// Nothing, but only while the replica that has confirmed it is the one that takes over.
+    /// Nothing, provided that the replica which confirmed it is the one promoted.
     Confirmed,
-    /// Time, since nobody takes over.
+    /// Only time, because no replica is promoted.
     Standstill,
-    /// The last commits, which Redis can tell still.
+    /// The last commits, which Redis still has.
     LastCommits,
     /// The database itself.
     Damage,
-    /// Nobody could read the settings.
+    /// Unknown: the settings are not readable.
     Unknown,
 }
 
@@ -136,9 +136,9 @@ impl fmt::Display for Cost {
                 "what the dead primary had not sent, unless the node that promised it lives and puts it back"
             }
             Self::Confirmed => {
-                "nothing that a buyer was told, if the replica that takes over is one that confirmed it"
+                "no admission that was acknowledged, if the promoted replica confirmed it"
             }
-            Self::Standstill => "no order, but time: nobody takes over until the server is back",
+            Self::Standstill => "no order, only time: no replica is promoted until the server is back",
             Self::LastCommits => {
                 "orders of the last second in SQL; 'seckill audit' names them, and --repair writes them again while Redis holds their buyers"
             }
@@ -154,27 +154,27 @@ impl Serialize for Cost {
     }
 }
 
-/// What each event may cost: a line of the table.
+/// What each failure may lose: a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Survival {
-    /// A node dies by kill -9.
+    /// A node is killed (kill -9).
     pub node_killed: Cost,
-    /// Redis alone does.
+    /// Redis is killed.
     pub redis_killed: Cost,
-    /// Both do, at once.
+    /// Both are killed at once.
     pub both_killed: Cost,
-    /// The host of Redis loses its power.
+    /// The host of Redis loses power.
     pub redis_power_loss: Cost,
-    /// The database dies by kill -9; SQLite does with its node.
+    /// The database is killed; for SQLite, its node.
     pub database_killed: Cost,
-    /// The host of the database loses its power.
+    /// The host of the database loses power.
     pub database_power_loss: Cost,
-    /// A replica takes over from a dead primary of Redis.
+    /// A replica is promoted after the Redis primary failed.
     pub failover: Cost,
 }
 
 impl Setup {
-    /// The line of the table that this is.
+    /// The row of the table.
     pub fn survival(&self) -> Survival {
         let of_redis = |always, everysec, late, off| match self.append {
             Some(Append::Always) => always,
@@ -183,7 +183,7 @@ impl Setup {
             Some(Append::Off) => off,
             None => Cost::Unknown,
         };
-        // What Redis has not written is gone with it; who else knows it depends on who is left.
+        // Unwritten data is lost with Redis; which other copies exist depends on what survives.
         let alone = of_redis(Cost::Nothing, Cost::PutBack, Cost::PutBack, Cost::Waiting);
         let both = of_redis(Cost::Nothing, Cost::LastSeconds, Cost::LastSeconds, Cost::Undelivered);
         let power = match self.append {
@@ -214,7 +214,7 @@ impl Setup {
         }
     }
 
-    /// Whether more replicas have to confirm than are connected: then no buyer is told anything.
+    /// Whether more replicas must confirm than are connected: then no buyer gets a reply.
     pub fn waits_in_vain(&self) -> bool {
         self.wait_replicas > self.replicas
     }
@@ -224,7 +224,7 @@ impl Setup {
 mod tests {
     use super::*;
 
-    /// The program's own servers.
+    /// The embedded servers.
     const OWN: Setup = Setup {
         append: Some(Append::EverySecond),
         one_host: true,
@@ -235,11 +235,11 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_redis_costs_what_the_table_says() {
+    fn redis_costs_match_the_table() {
         use Cost::{
             HalfMinute, LastSeconds, Nothing, PutBack, Standstill, Undelivered, Unknown, Waiting,
         };
-        // Redis alone, both, power with the nodes' host, power of a host of its own.
+        // Redis alone, both, power with the nodes' host, power of a separate host.
         let lines = [
             (Some(Append::Always), [Nothing, Nothing, Nothing, Nothing]),
             (Some(Append::EverySecond), [PutBack, LastSeconds, LastSeconds, PutBack]),
@@ -250,19 +250,19 @@ mod tests {
         for (append, costs) in lines {
             let here = Setup { append, ..OWN }.survival();
             let apart = Setup { append, one_host: false, ..OWN }.survival();
-            let told = [
+            let actual = [
                 here.redis_killed,
                 here.both_killed,
                 here.redis_power_loss,
                 apart.redis_power_loss,
             ];
-            assert_eq!(told, costs, "{append:?}");
+            assert_eq!(actual, costs, "{append:?}");
             assert_eq!((here.node_killed, here.failover), (Nothing, Standstill));
         }
     }
 
     #[test]
-    fn who_takes_over_decides_what_a_failover_costs() {
+    fn failover_cost_depends_on_the_promoted_replica() {
         let led = Setup { takeover: true, one_host: false, replicas: 1, ..OWN };
         assert_eq!(led.survival().failover, Cost::Unsent);
         assert_eq!(led.survival().redis_power_loss, Cost::Unsent);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_a_database_costs_what_the_table_says() {
+    fn database_costs_match_the_table() {
         let read = |settings: &[(&str, &str)]| {
             let settings: Vec<_> =
                 settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

@@ -1,4 +1,4 @@
-//! Entries of the order stream, read from whatever stands in them.
+//! Entries of the order stream, parsed from their fields.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{Millis, OrderId, Place, UserId, VoucherId, message::text, steers};
 
-/// Fields of an entry, in the tutorial's words.
+/// Field names of an entry, as in the tutorial.
 pub const FIELD_USER: &str = "userId";
-/// The voucher's field.
+/// The voucher.
 pub const FIELD_VOUCHER: &str = "voucherId";
-/// The place's field; only there where it is not the first.
+/// The buyer's slot; omitted for the first one.
 pub const FIELD_PLACE: &str = "place";
-/// The order id's field.
+/// The order ID.
 pub const FIELD_ORDER: &str = "id";
 
-/// Id of a stream entry: milliseconds, a number within them, and whose stream it is.
+/// ID of a stream entry: milliseconds, sequence number and partition.
 ///
-/// Sorted by time over all partitions. Printed as Redis writes it, with `@` and the partition where that
-/// is not 0: `1795000000000-0`, `1795000000000-0@3`.
+/// Sorted by time over all partitions. Printed as Redis writes it, followed by `@` and the partition unless that is 0:
+/// `1795000000000-0`, `1795000000000-0@3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
-    /// Milliseconds of Redis' clock when it was added.
+    /// Redis' clock in milliseconds when it was added.
     pub millis: u64,
-    /// Number within that millisecond.
+    /// Sequence number within that millisecond.
     pub number: u64,
-    /// The partition in whose stream it stands.
+    /// The partition of its stream.
     pub partition: u16,
 }
 
@@ -35,18 +35,17 @@ impl EntryId {
     /// The largest id.
     pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX, partition: u16::MAX };
 
-    /// When it was added, by the clock of Redis. An id that a person made up may lie beyond all time.
+    /// When it was added, by Redis' clock. An ID entered by a user may lie beyond the range of time.
     pub fn added(self) -> Millis {
         Millis(i64::try_from(self.millis).unwrap_or(i64::MAX))
     }
 
-    /// The last id that any stream can give within a millisecond.
+    /// The last ID of any stream within a millisecond.
     pub fn last_of(millis: u64) -> Self {
         Self { millis, ..Self::MAX }
     }
 
-    /// The next possible id of the same stream, to page on without seeing this one again; `None` after the largest
-    /// one, where a loop over pages ends.
+    /// The next possible ID of the same stream, to continue paging; `None` after the largest one, where paging ends.
     pub fn next(self) -> Option<Self> {
         match self.number.checked_add(1) {
             Some(number) => Some(Self { number, ..self }),
@@ -54,8 +53,7 @@ impl EntryId {
         }
     }
 
-    /// The last possible id of the same stream before this one: whoever goes on after it begins here. The smallest one
-    /// has none before it.
+    /// The previous possible ID of the same stream, to continue after it. The smallest ID returns itself.
     #[must_use]
     pub fn before(self) -> Self {
         match (self.number.checked_sub(1), self.millis.checked_sub(1)) {
@@ -65,7 +63,7 @@ impl EntryId {
         }
     }
 
-    /// The next possible id of all streams together; `None` after the largest one.
+    /// The next possible ID over all streams; `None` after the largest one.
     pub fn next_of_all(self) -> Option<Self> {
         match self.partition.checked_add(1) {
             Some(partition) => Some(Self { partition, ..self }),
@@ -73,13 +71,13 @@ impl EntryId {
         }
     }
 
-    /// The first id of `partition` that is not before this one; `None` where all are.
+    /// The first ID of `partition` that is not before this one; `None` if there is none.
     pub fn first_in(self, partition: u16) -> Option<Self> {
         let here = Self { partition, ..self };
         if partition < self.partition { here.next() } else { Some(here) }
     }
 
-    /// The last id of `partition` that is not after this one; `None` where all are.
+    /// The last ID of `partition` that is not after this one; `None` if there is none.
     pub fn last_in(self, partition: u16) -> Option<Self> {
         let here = Self { partition, ..self };
         match (partition > self.partition, self.number.checked_sub(1)) {
@@ -89,7 +87,7 @@ impl EntryId {
         }
     }
 
-    /// The id as Redis writes it.
+    /// The ID as Redis writes it.
     pub fn in_stream(self) -> String {
         format!("{}-{}", self.millis, self.number)
     }
@@ -127,46 +125,46 @@ impl<'de> Deserialize<'de> for EntryId {
     }
 }
 
-/// Why an entry can't become an order.
+/// Why an entry contains no order.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryFault {
     /// Not an entry id.
     #[error("{}", text!("faults-entry-id", text = .0))]
     Id(String),
-    /// A field is not there.
+    /// A field is missing.
     #[error("{}", text!("faults-field-missing", field = .0))]
     Missing(Cow<'static, str>),
-    /// A field holds something else.
+    /// A field has an invalid value.
     #[error("{}", text!("faults-field-garbage", field = .0, value = .1))]
     Garbage(Cow<'static, str>, String),
 }
 
-/// One entry of the order stream that makes sense.
+/// A valid entry of the order stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderEntry {
-    /// Where it stands in the stream.
+    /// Its ID in the stream.
     pub entry: EntryId,
-    /// The order that it asks to write.
+    /// The order it contains.
     pub order: OrderId,
-    /// Who bought.
+    /// User ID of the buyer.
     pub user: UserId,
-    /// What was bought.
+    /// The voucher bought.
     pub voucher: VoucherId,
-    /// Which of the buyer's places the order takes; an entry without the field means the first.
+    /// The buyer's slot that the order takes; without the field it is the first one.
     pub place: u8,
 }
 
 impl OrderEntry {
-    /// The place that the order takes.
+    /// The slot that the order takes.
     pub fn seat(&self) -> Place {
         Place { user: self.user, number: self.place }
     }
 
-    /// Reads an entry's fields; unknown ones are left alone, so that a newer writer does no harm.
+    /// Parses an entry's fields; unknown ones are ignored, for compatibility with newer writers.
     ///
     /// # Errors
-    /// [`EntryFault`] names the field that is missing or no number.
+    /// [`EntryFault`] names the missing or invalid field.
     pub fn parse<'a>(
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -198,7 +196,7 @@ impl OrderEntry {
     }
 }
 
-/// A field as a number that SQL can keep: 0 to 2^63 - 1.
+/// A field as a number in the range of SQL: 0 to 2^63 - 1.
 fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> {
     let value = value.ok_or(EntryFault::Missing(field.into()))?;
     std::str::from_utf8(value)
@@ -228,20 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_tutorials_fields() {
+    fn parses_the_fields_of_the_tutorial() {
         let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("id", "99"), ("note", "x")]);
         assert_eq!(entry.map(|e| (e.user.0, e.voucher.0, e.order.get())), Ok((5, 7, 99)));
     }
 
     #[test]
-    fn an_id_tells_its_time_whatever_it_is() {
+    fn every_id_has_a_time() {
         let id: EntryId = "1795000000000-3@2".parse().unwrap();
         assert_eq!((id.added(), EntryId::MIN.added()), (Millis(1_795_000_000_000), Millis(0)));
-        assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "nobody has seen that time");
+        assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "beyond the range of time");
     }
 
     #[test]
-    fn nothing_comes_after_the_largest_id() {
+    fn largest_id_has_no_successor() {
         let last = EntryId { partition: 0, ..EntryId::MAX };
         assert_eq!((last.next(), EntryId::MAX.next_of_all()), (None, None));
         assert_eq!(last.next_of_all(), Some(EntryId { partition: 1, ..EntryId::MAX }));
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_wrong() {
+    fn faults_name_the_field() {
         assert_eq!(
             parse(&[("userId", "5"), ("id", "9")]),
             Err(EntryFault::Missing("voucherId".into()))
@@ -269,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn ids_read_what_they_print(millis: u64, number: u64, partition: u16) {
+        fn ids_round_trip(millis: u64, number: u64, partition: u16) {
             let id = EntryId { millis, number, partition };
             prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
             prop_assert!(id.next_of_all().map_or(id == EntryId::MAX, |next| next > id));
@@ -277,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn a_page_of_all_streams_starts_and_ends_where_it_says(
+        fn pages_of_all_streams_keep_their_bounds(
             (ms, no, p) in (0..3u64, 0..3u64, 0..3u16),
             (ms2, no2, p2) in (0..3u64, 0..3u64, 0..3u16),
         ) {

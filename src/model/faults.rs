@@ -1,19 +1,18 @@
-//! Fault points: named places on the path of an order where a test lets its own process die.
+//! Fault points: named places on the path of an order where a test terminates its own process.
 //!
-//! It must not know what stands around a point. A debug build reads once, from `SECKILL_KILL_AT=POINT:NTH`, at
-//! which passing of which point it dies. A release build has nothing of it: this goes by `debug_assertions` and
-//! not by a feature of the crate, which somebody could turn on in what is shipped.
+//! A debug build reads once, from `SECKILL_KILL_AT=POINT:NTH`, at which pass of which point it dies. A release build
+//! contains none of this: it depends on `debug_assertions`, not on a crate feature that could be enabled in a release.
 
-/// A place where a process may die between two steps that belong together.
+/// A point between two steps that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Point {
-    /// The admission script ran, and no buyer was told yet.
+    /// The admission script ran, and no buyer has a reply yet.
     AfterAdmission,
-    /// Entries were delivered, and nothing was done with them.
+    /// Entries were delivered but not processed.
     AfterRead,
-    /// Entries were taken over from another consumer.
+    /// Entries were claimed from another consumer.
     AfterClaim,
-    /// A transaction has done its work and is not committed.
+    /// A transaction is complete but not committed.
     BeforeCommit,
     /// Orders were committed, and their entries are pending.
     BeforeAck,
@@ -23,24 +22,24 @@ pub enum Point {
     BeforeBurial,
     /// It has become one.
     AfterBurial,
-    /// Orders were closed in SQL, and Redis does not know.
+    /// Orders were closed in SQL but not in Redis.
     AfterClosing,
-    /// Redis has their pieces back, and SQL has no note of that.
+    /// Redis has the stock back, and SQL has no record of that.
     AfterGiveBack,
-    /// A sale is in SQL, and Redis has nothing of it.
+    /// A sale is in SQL but not in Redis.
     AfterSaleCommit,
-    /// A change of a sale is in SQL, and Redis has the old one.
+    /// A change of a sale is in SQL but not in Redis.
     AfterChangeCommit,
-    /// Pieces are out of Redis, and not out of SQL.
+    /// Stock was removed in Redis but not in SQL.
     AfterCut,
-    /// A sale's buyers are back in a Redis that lost them, and the sale is held still.
+    /// A sale's buyers are restored in Redis, and the sale is still paused.
     MidHeal,
-    /// Lost orders are in the stream again, and what they were lost by is pending.
+    /// Lost orders are in the stream again, and the entries that lost their bodies are pending.
     AfterRebuild,
 }
 
 impl Point {
-    /// All of them, in the order of the path.
+    /// All points, in the order of the path.
     pub const ALL: [Self; 15] = [
         Self::AfterAdmission,
         Self::AfterRead,
@@ -81,16 +80,16 @@ impl Point {
     }
 }
 
-/// Where the environment says at which point a process dies.
+/// Environment variable with the point at which the process dies.
 pub const KILL_AT: &str = "SECKILL_KILL_AT";
 
-/// Passes a point; in a debug build that was told so, it does not return.
+/// Passes a point; does not return if this is the configured pass.
 #[cfg(debug_assertions)]
 pub fn pass(point: Point) {
     armed::pass(point);
 }
 
-/// Passes a point: nothing in a release build.
+/// Passes a point: does nothing in a release build.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn pass(_: Point) {}
@@ -110,19 +109,19 @@ mod armed {
     use super::{KILL_AT, Point};
 
     static PLAN: LazyLock<Option<(Point, u64)>> = LazyLock::new(|| {
-        let told = std::env::var(KILL_AT).ok()?;
-        let plan = read(&told);
+        let setting = std::env::var(KILL_AT).ok()?;
+        let plan = read(&setting);
         if plan.is_none() {
-            // A test that believes it dies somewhere must not pass because of a typing error.
-            let _ = writeln!(std::io::stderr(), "{KILL_AT}={told} is no POINT:NTH");
+            // A test must not pass because of a typo in its point.
+            let _ = writeln!(std::io::stderr(), "{KILL_AT}={setting} is no POINT:NTH");
             std::process::abort();
         }
         plan
     });
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
-    pub(super) fn read(told: &str) -> Option<(Point, u64)> {
-        let (name, nth) = told.split_once(':')?;
+    pub(super) fn read(setting: &str) -> Option<(Point, u64)> {
+        let (name, nth) = setting.split_once(':')?;
         let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
         Some((point, nth.parse().ok().filter(|nth| *nth > 0)?))
     }
@@ -143,7 +142,7 @@ mod tests {
     use super::{Point, armed::read};
 
     #[test]
-    fn each_point_is_named_once_and_read_by_its_name() {
+    fn point_names_are_unique_and_parsed() {
         for point in Point::ALL {
             assert_eq!(read(&format!("{}:3", point.name())), Some((point, 3)));
         }

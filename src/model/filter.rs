@@ -1,6 +1,6 @@
-//! Filters over lists: terms that all have to hold, read from one line that a person typed.
+//! Filters over lists: terms that must all hold, parsed from one line of input.
 //!
-//! It knows no list: what a row says of itself is asked by name.
+//! Independent of the list: the values of a row are requested by field name.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -10,38 +10,38 @@ use super::{
     steers,
 };
 
-/// What a row says of one of its fields.
+/// Value of a field of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact<'a> {
-    /// A number; spans are in milliseconds.
+    /// A number; durations are in milliseconds.
     Number(u64),
-    /// A word or a sentence.
+    /// A word or sentence.
     Text(Cow<'a, str>),
-    /// Where it stands in a stream.
+    /// A stream entry ID.
     Entry(EntryId),
 }
 
-/// What a field holds, so that a filter is refused before a row is read.
+/// Type of a field, so that an invalid filter is rejected before a row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number.
     Number,
-    /// A span of time: `90s`, `5m`, `250ms`.
+    /// A duration: `90s`, `5m`, `250ms`.
     Span,
-    /// Any text; `=` asks for the whole of it, `~` for a part, both without regard to case.
+    /// Any text; `=` matches the whole, `~` a part, both case-insensitive.
     Text,
-    /// An id of a stream entry.
+    /// A stream entry ID.
     Entry,
     /// One of these words.
     Word(&'static [&'static str]),
 }
 
-/// A field that rows of a list have.
+/// A field of the rows.
 pub type Field = (&'static str, Kind);
 
-/// Terms that all have to hold: `verdict=stuck,idle>30s,voucher!=7`.
+/// Terms that must all hold: `verdict=stuck,idle>30s,voucher!=7`.
 ///
-/// Without a term everything passes. `=`, `!=`, `<` and `>` compare; `~` and `!~` look for a part of a text.
+/// An empty filter matches everything. `=`, `!=`, `<` and `>` compare; `~` and `!~` search a part of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     terms: Vec<Term>,
@@ -65,53 +65,53 @@ enum Test {
     HoldsNot,
 }
 
-/// Why a filter is none.
+/// Why a filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermFault {
-    /// No field with an operator.
+    /// Not a field with an operator.
     #[error("{}", text!("faults-term", term = .0))]
     Term(String),
-    /// Nothing of that name.
+    /// An unknown field.
     #[error("{}", text!("faults-term-field", name = .name, known = .known))]
     Field {
-        /// What was asked for.
+        /// The field name given.
         name: String,
-        /// What there is.
+        /// The known fields.
         known: String,
     },
-    /// The value does not fit the field.
+    /// The value does not have the type of the field.
     #[error("{}", text!("faults-term-value", field = .field, value = .value, takes = .takes))]
     Value {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What the field takes.
+        /// The expected type.
         takes: Label,
     },
-    /// None of the words that a field knows.
+    /// Not a known word of the field.
     #[error("{}", text!("faults-term-word", field = .field, value = .value, words = .words))]
     Word {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What it can be.
+        /// The known words.
         words: String,
     },
-    /// The operator does not fit the field.
+    /// The operator does not apply to the field.
     #[error("{}", text!("faults-term-test", field = .field, test = .test, takes = .takes))]
     Test {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What was asked for.
+        /// The operator given.
         test: &'static str,
-        /// What goes.
+        /// The operators that apply.
         takes: &'static str,
     },
 }
 
-/// Longer ones first: `!=` holds a `=`.
+/// Longer ones first, because `!=` contains `=`.
 const TESTS: [(&str, Test); 6] = [
     ("!=", Test::IsNot),
     ("!~", Test::HoldsNot),
@@ -122,18 +122,18 @@ const TESTS: [(&str, Test); 6] = [
 ];
 
 impl Filter {
-    /// Reads terms that are parted by commas.
+    /// Parses comma-separated terms.
     ///
     /// # Errors
-    /// [`TermFault`] names the term, and what would be one.
+    /// [`TermFault`] names the invalid term and what is expected.
     pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermFault> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let terms = words.map(|word| Term::parse(word, fields)).collect::<Result<_, _>>()?;
         Ok(Self { terms, text: text.trim().to_owned() })
     }
 
-    /// Whether a row passes; `fact` tells what it says of a field, `None` where it has nothing to say. Nothing
-    /// is unlike every value.
+    /// Whether a row matches; `fact` returns its value of a field, or `None` if it has none. A missing value differs
+    /// from every value.
     pub fn passes<'a>(&self, fact: impl Fn(&str) -> Option<Fact<'a>>) -> bool {
         self.terms.iter().all(|term| match fact(term.field) {
             Some(fact) => term.holds(&fact),
@@ -141,7 +141,7 @@ impl Filter {
         })
     }
 
-    /// Everything passes.
+    /// Whether the filter is empty and matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn all_terms_have_to_hold() {
+    fn all_terms_must_hold() {
         let passes = |text: &str| Filter::parse(text, FIELDS).unwrap().passes(row);
         for text in
             ["", "idle>30s", "idle>30s, voucher=#7", "why~ID IS", "voucher!=8", "entry!=1-0"]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_told() {
+    fn invalid_filters_are_reported() {
         let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
         assert!(fault("idle").contains("'idle' is not a filter term"));
         assert!(fault("=5").contains("not a filter term"));
@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_filter_or_a_sentence(text: String) {
+        fn any_text_is_a_filter_or_an_error(text: String) {
             if let Err(fault) = Filter::parse(&text, FIELDS) {
                 prop_assert!(fault.to_string().len() < 300);
             }

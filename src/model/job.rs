@@ -1,4 +1,4 @@
-//! Scheduled jobs: what a run is, as SQL keeps it and a screen shows it.
+//! Scheduled jobs: runs as stored in SQL and displayed.
 
 use std::{fmt, str::FromStr};
 
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 
 use super::{Millis, Said};
 
-/// Why a run began.
+/// Why a run started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// Its time had come.
+    /// It was due.
     Due,
-    /// Its time had come while no node could run it.
+    /// It was due while no node could run it.
     Missed,
-    /// An operator asked for it.
+    /// An operator requested it.
     Operator,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobOutcome {
-    /// It has not ended.
+    /// Still running.
     Running,
-    /// As it should.
+    /// Success.
     Done,
-    /// With an error, or it panicked.
+    /// It returned an error or panicked.
     Failed,
-    /// It took longer than it may, or its node stopped.
+    /// It exceeded its time limit, or its node stopped.
     Cancelled,
-    /// Its node died, or was away for longer than the run may take.
+    /// Its node died, or was unreachable for longer than the time limit.
     Lost,
 }
 
 macro_rules! words {
     ($kind:ident, $what:literal, $($variant:ident = $word:literal),+) => {
         impl $kind {
-            /// The word that SQL keeps.
+            /// The word in SQL.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -73,77 +73,77 @@ words!(
     Lost = "lost"
 );
 
-/// A run that is about to begin.
+/// A run that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
-    /// Which job.
+    /// Job name.
     pub job: String,
-    /// When it was due, by the clock of Redis; no job runs twice for the same.
+    /// When it was due, by Redis' clock; unique per job.
     pub due: Millis,
-    /// Why it begins.
+    /// Why it starts.
     pub cause: Cause,
-    /// On which node.
+    /// The node that runs it.
     pub node: String,
     /// Fencing token of the job's lock.
     pub token: i64,
-    /// When it begins, by the clock of Redis.
+    /// When it starts, by Redis' clock.
     pub started: Millis,
 }
 
 /// One run of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobRun {
-    /// Its number.
+    /// Run ID.
     pub id: i64,
-    /// Which job.
+    /// Job name.
     pub job: String,
     /// When it was due.
     pub due: Millis,
-    /// Why it began.
+    /// Why it started.
     pub cause: Cause,
-    /// On which node.
+    /// The node that ran it.
     pub node: String,
-    /// When it began.
+    /// When it started.
     pub started: Millis,
-    /// How long it took, in milliseconds; `None` while it runs.
+    /// Duration in milliseconds; `None` while it runs.
     pub took_ms: Option<u64>,
-    /// How it ended.
+    /// Its result.
     pub outcome: JobOutcome,
-    /// What it says of itself.
+    /// Its detail message.
     pub detail: Option<Said>,
-    /// How many rows, entries or keys it changed.
+    /// Number of changed rows, entries or keys.
     pub rows: Option<u64>,
 }
 
-/// How a run ended, to be written.
+/// The result of a run, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// How.
+    /// The result.
     pub outcome: JobOutcome,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// What it says of itself.
+    /// Its detail message.
     pub detail: Option<Said>,
-    /// How many rows, entries or keys it changed.
+    /// Number of changed rows, entries or keys.
     pub rows: u64,
 }
 
 /// Whether a job is paused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobSwitch {
-    /// Which job.
+    /// Job name.
     pub name: String,
-    /// It is.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Since when that is so.
+    /// When that last changed.
     pub since: Millis,
 }
 
-/// A lock's name and the fencing token under which a write is made.
+/// A lock's name and the fencing token of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The lock.
     pub name: String,
-    /// The token; a write under one that is lower than another's is refused.
+    /// The token; writes with a lower token than the last one are rejected.
     pub token: i64,
 }

@@ -1,4 +1,4 @@
-//! The ledger: what must be true of a sale's books, told from figures that somebody else read.
+//! The ledger: the invariants of a sale, checked against figures read by the caller.
 
 use std::fmt;
 
@@ -10,96 +10,96 @@ use super::{
     message::{Label, text},
 };
 
-/// What Redis holds of one sale, read in one step.
+/// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedisBooks {
-    /// Pieces ever put on sale, as Redis was told.
+    /// Pieces ever put on sale, by Redis.
     pub initial: u64,
-    /// Pieces left; Redis would show a negative one as it is.
+    /// Pieces left; a negative value is reported as it is.
     pub stock: i64,
-    /// How many changes Redis' copy of the sale is behind SQL.
+    /// Number of changes by which Redis' copy of the sale is behind SQL.
     pub behind: u64,
-    /// How many changes of the sale Redis has that SQL lacks.
+    /// Number of changes of the sale in Redis that SQL lacks.
     pub ahead: u64,
 }
 
-/// What SQL holds of one sale, read in one transaction.
+/// Figures of one sale in SQL, read in one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqlBooks {
     /// Pieces ever put on sale.
     pub initial: u64,
-    /// Pieces that no live order holds, as the row says.
+    /// Pieces not held by a live order, by the row of the sale.
     pub stock: i64,
-    /// Live orders, counted.
+    /// Number of live orders, counted.
     pub live: u64,
-    /// Closed or cancelled orders, counted.
+    /// Number of closed or cancelled orders, counted.
     pub closed: u64,
     /// Buyers with more than one live order.
     pub doubled: u64,
-    /// Closed orders of which Redis was not told yet.
+    /// Closed orders not yet returned in Redis.
     pub returning: u64,
 }
 
-/// One sale's books, with what the comparison by order id brought to light.
+/// The figures of one sale, with the result of comparing order IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// `None` where Redis does not hold the sale, or not completely.
+    /// `None` if Redis does not hold the sale, or not completely.
     pub redis: Option<RedisBooks>,
-    /// Buyers in Redis that were admitted and are not closed, also where other keys of the sale are lost.
+    /// Admitted buyers in Redis that are not closed, also if other keys of the sale are lost.
     pub admitted: u64,
-    /// Redis holds another sale of that number than SQL.
+    /// Redis holds another sale with this ID than SQL.
     pub other: bool,
-    /// The key of the sale in Redis that does not agree with the others.
+    /// The key of the sale in Redis that is inconsistent with the others.
     pub damaged: Option<SaleKey>,
     /// SQL has the sale.
     pub in_sql: bool,
-    /// The sale is over and has left Redis.
+    /// The sale is over and no longer in Redis.
     pub archived: bool,
-    /// By SQL.
+    /// State in SQL.
     pub sql: SqlBooks,
-    /// Entries never delivered.
+    /// Undelivered entries.
     pub undelivered: u64,
-    /// Entries delivered and not acknowledged.
+    /// Pending entries.
     pub pending: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Admitted orders that are dead letters, and nowhere else: their buyers wait.
+    /// Admitted orders that exist only as dead letters: their buyers wait.
     pub stranded: u64,
-    /// Admitted orders that are neither in SQL nor in the stream nor a dead letter.
+    /// Admitted orders that are neither in SQL nor in the stream nor dead letters.
     pub lost: u64,
-    /// Live orders in SQL whose buyer Redis does not know.
+    /// Live orders in SQL whose buyer is unknown to Redis.
     pub unknown: u64,
-    /// Order ids that two buyers hold.
+    /// Order IDs held by two buyers.
     pub repeated: u64,
-    /// Closed orders whose buyer still holds them in Redis, those about to be given back left out.
+    /// Closed orders still held by their buyer in Redis, except those about to be returned.
     pub kept: u64,
 }
 
-/// One thing that is wrong with a sale's books.
+/// An inconsistency of a sale.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The sale is open and Redis has nothing of it.
+    /// The sale is open but missing in Redis.
     #[error("{}", Label("ledger-finding-not-loaded"))]
     NotLoaded,
-    /// Keys of the sale that were deleted, replaced or set back.
+    /// Keys of the sale were deleted, replaced or rolled back.
     #[error("{}", damaged(*.0))]
     Damaged(SaleKey),
-    /// SQL was set back, or Redis was given another database.
+    /// SQL was rolled back, or Redis is used with another database.
     #[error("{}", Label("ledger-finding-not-in-sql"))]
     NotInSql,
-    /// SQL was set back.
+    /// SQL was rolled back.
     #[error("{}", text!("ledger-finding-ahead", changes = .0))]
     Ahead(u64),
-    /// SQL was set back, and the number was given again.
+    /// SQL was rolled back, and the ID was assigned again.
     #[error("{}", Label("ledger-finding-other-sale"))]
     OtherSale,
-    /// An older copy of Redis brought an archived sale back.
+    /// An older copy of Redis restored an archived sale.
     #[error("{}", Label("ledger-finding-still-held"))]
     StillHeld,
-    /// Invariant 2: the order is a result, but not the one that was promised.
+    /// Invariant 2: the order has a result, but not the promised one.
     #[error("{}", text!("ledger-finding-stranded", orders = .0))]
     Stranded(u64),
     /// Invariant 1.
@@ -120,13 +120,13 @@ pub enum Finding {
         /// Buyers.
         admitted: u64,
     },
-    /// Invariants 1 and 3: below zero.
+    /// Invariants 1 and 3: negative.
     #[error("{}", text!("ledger-finding-negative", side = .0, stock = .1))]
     Negative(Side, i64),
-    /// What an operator decided did not reach Redis, or a repair was broken off.
+    /// A command did not reach Redis, or a repair was interrupted.
     #[error("{}", text!("ledger-finding-behind", changes = .0))]
     Behind(u64),
-    /// Redis and SQL were told different initial stocks.
+    /// Redis and SQL have different initial stocks.
     #[error("{}", text!("ledger-finding-initial", redis = .redis, sql = .sql))]
     Initial {
         /// By Redis.
@@ -134,10 +134,10 @@ pub enum Finding {
         /// By SQL.
         sql: u64,
     },
-    /// Invariant 2, one side.
+    /// Invariant 2, Redis side.
     #[error("{}", text!("ledger-finding-lost", orders = .0))]
     Lost(u64),
-    /// Invariant 2, other side.
+    /// Invariant 2, SQL side.
     #[error("{}", text!("ledger-finding-unknown", orders = .0))]
     Unknown(u64),
     /// Invariant 3.
@@ -156,7 +156,7 @@ pub enum Finding {
     /// Invariant 4.
     #[error("{}", text!("ledger-finding-doubled", buyers = .0))]
     Doubled(u64),
-    /// Invariant 7: a piece that goes back neither now nor later.
+    /// Invariant 7: a piece that is never returned.
     #[error("{}", text!("ledger-finding-kept", orders = .0))]
     Kept(u64),
     /// Invariant 5.
@@ -164,11 +164,11 @@ pub enum Finding {
     Repeated(u64),
 }
 
-/// A key of a sale in Redis that does not agree with the others.
+/// A key of a sale in Redis that is inconsistent with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleKey {
-    /// The hash of the sale itself.
+    /// The hash of the sale.
     Sale,
     /// Its stock.
     Stock,
@@ -179,7 +179,7 @@ pub enum SaleKey {
 }
 
 impl SaleKey {
-    /// By the name that the scripts use.
+    /// By the name used in the scripts.
     pub fn named(name: &str) -> Self {
         match name {
             "stock" => Self::Stock,
@@ -201,13 +201,13 @@ impl fmt::Display for SaleKey {
     }
 }
 
-/// Whose figures they are.
+/// Source of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Those of Redis.
+    /// Redis.
     Redis,
-    /// Those of SQL.
+    /// SQL.
     Sql,
 }
 
@@ -220,12 +220,12 @@ impl fmt::Display for Side {
     }
 }
 
-/// A finding with the sale that it is about; `None` where it is about all of them together.
+/// A finding and its sale; `None` if it concerns all sales together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleFinding {
     /// The sale.
     pub sale: Option<VoucherId>,
-    /// What is wrong with its books.
+    /// The inconsistency.
     pub what: Finding,
 }
 
@@ -238,58 +238,58 @@ impl fmt::Display for SaleFinding {
     }
 }
 
-/// One sale's line of an audit; the keys are a contract of `audit --json`.
+/// An audit of one sale; the keys are a contract of `audit --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SaleAudit {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// What buyers read.
+    /// Title.
     pub title: String,
     /// Pieces ever put on sale, by SQL.
     pub initial: u64,
-    /// Pieces left in Redis; `None` where Redis does not hold the sale.
+    /// Pieces left in Redis; `None` if Redis does not hold the sale.
     pub stock: Option<i64>,
-    /// Buyers that hold an order, by Redis.
+    /// Buyers with an order, by Redis.
     pub admitted: u64,
     /// Live orders, counted in SQL.
     pub persisted: u64,
     /// Closed orders, counted in SQL.
     pub closed: u64,
-    /// Entries never delivered.
+    /// Undelivered entries.
     pub undelivered: u64,
-    /// Entries delivered and not acknowledged.
+    /// Pending entries.
     pub pending: u64,
     /// Dead letters.
     pub dead: u64,
     /// Pieces left in SQL.
     pub db_stock: i64,
-    /// What is wrong.
+    /// Findings.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<Finding>,
 }
 
 impl SaleAudit {
-    /// What is wrong, with the sale that it is wrong with.
+    /// Findings, each with its sale.
     pub fn found(&self) -> impl Iterator<Item = SaleFinding> {
         let of = |what: &Finding| SaleFinding { sale: Some(self.voucher_id), what: what.clone() };
         self.findings.iter().map(of)
     }
 
-    /// Orders that were admitted and are on their way to SQL.
+    /// Admitted orders on their way to SQL.
     pub fn in_flight(&self) -> u64 {
         self.undelivered + self.pending
     }
 
-    /// What repairs it, in this order.
+    /// The repairs, in this order.
     pub fn cures(&self) -> Vec<Cure> {
         cures(&self.findings)
     }
 }
 
-/// As a document has findings: one English sentence each.
+/// Serializes findings as one English sentence each.
 ///
 /// # Errors
-/// Those of the document.
+/// Those of the serializer.
 pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(findings.iter().map(|finding| in_english(|| finding.to_string())))
 }
@@ -301,26 +301,26 @@ fn damaged(key: SaleKey) -> String {
     }
 }
 
-/// What puts a finding right. In the order in which they are done.
+/// A repair of findings, ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cure {
-    /// Take the sale over into SQL as Redis holds it.
+    /// Restore the sale in SQL from Redis.
     Adopt,
     /// Remove an archived sale from Redis.
     Remove,
-    /// Rename the keys of another sale of that number in Redis, and load the one of SQL.
+    /// Rename the keys of another sale with that ID in Redis, and load the one in SQL.
     Replace,
     /// Reconcile the sale in Redis with SQL, the stream and the dead letters.
     Reconcile,
-    /// Give back in Redis what is closed in SQL.
+    /// Return in Redis what is closed in SQL.
     GiveBack,
-    /// Put promised orders that are nowhere into the stream again.
+    /// Add promised orders that are missing everywhere to the stream again.
     Enqueue,
 }
 
 impl Cure {
-    /// Every cure, in the order in which they are done.
+    /// All repairs, in order of execution.
     pub const ALL: [Self; 6] =
         [Self::Adopt, Self::Remove, Self::Replace, Self::Reconcile, Self::GiveBack, Self::Enqueue];
 }
@@ -339,7 +339,7 @@ impl fmt::Display for Cure {
     }
 }
 
-/// What repairs these findings, each cure once, in the order in which they are done.
+/// The repairs for these findings, each once, in order of execution.
 pub fn cures(findings: &[Finding]) -> Vec<Cure> {
     let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
     cures.sort_unstable();
@@ -348,7 +348,7 @@ pub fn cures(findings: &[Finding]) -> Vec<Cure> {
 }
 
 impl Finding {
-    /// What puts it right; `None` where a person has to decide.
+    /// The repair; `None` if the operator must decide.
     pub fn cure(&self) -> Option<Cure> {
         match self {
             Self::NotInSql | Self::Ahead(_) => Some(Cure::Adopt),
@@ -372,14 +372,14 @@ impl Finding {
 }
 
 impl Books {
-    /// Everything that is wrong. What is merely under way (undelivered, pending) is not.
+    /// All inconsistencies. Orders on their way (undelivered, pending) are not among them.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let sql = &self.sql;
         let shown = self.damaged.filter(|key| match key {
-            // The figures below show the mismatch.
+            // The checks below report the mismatch.
             SaleKey::Stock => self.redis.is_none(),
-            // Another sale is closed with the mark of one that is being reconciled.
+            // Another sale is closed by the same mark as one being reconciled.
             SaleKey::Restoring => !self.other,
             _ => true,
         });
@@ -435,30 +435,30 @@ impl Books {
         found
     }
 
-    /// Orders that were admitted and are on their way to SQL.
+    /// Admitted orders on their way to SQL.
     pub fn in_flight(&self) -> u64 {
         self.undelivered + self.pending
     }
 }
 
-/// The ledger's one word for every screen.
+/// Summary of the ledger for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Balance {
-    /// Nothing was read yet, or a server is away.
+    /// Nothing was read yet, or a server is unavailable.
     #[default]
     Unknown,
-    /// Every figure agrees.
+    /// All figures agree.
     Balanced {
-        /// Whether order ids were compared, beyond counts.
+        /// Whether order IDs were compared, not only counts.
         by_id: bool,
     },
-    /// Orders are on their way; nothing speaks against them.
+    /// Orders are on their way, without inconsistency.
     InFlight {
         /// How many.
         orders: u64,
     },
-    /// Something is really wrong.
+    /// The audit failed.
     Off {
         /// What.
         #[serde(serialize_with = "sentences")]
@@ -500,7 +500,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        for (finding, told) in [
+        for (finding, sentence) in [
             (Finding::Behind(1), "Redis lacks the last change of the sale"),
             (
                 Finding::Lost(1),
@@ -513,18 +513,18 @@ mod tests {
             (Finding::Doubled(2), "2 buyers have more than one live order"),
             (Finding::Repeated(1), "1 order ID is held by two buyers"),
         ] {
-            assert_eq!(finding.to_string(), told);
+            assert_eq!(finding.to_string(), sentence);
         }
     }
 
     #[test]
-    fn what_is_under_way_is_no_imbalance() {
+    fn orders_on_their_way_are_no_imbalance() {
         assert_eq!(books().findings(), []);
         assert_eq!(books().in_flight(), 9);
     }
 
     #[test]
-    fn each_invariant_is_noticed() {
+    fn each_violation_is_detected() {
         type Spoil = fn(&mut Books);
         let cases: [(Spoil, Finding); 16] = [
             (|b| b.redis = None, Finding::NotLoaded),

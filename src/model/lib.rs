@@ -1,6 +1,6 @@
-//! What the program talks about: vouchers, sales, orders, ids, outcomes, verdicts.
+//! The types of the domain: vouchers, sales, orders, IDs, outcomes, verdicts.
 //!
-//! Plain types and pure rules, without Redis, SQL, a terminal or a clock: the time is passed in.
+//! Plain types and pure rules, without Redis, SQL, terminal or clock: times are arguments.
 
 pub mod clock;
 mod control_chars;

@@ -1,7 +1,7 @@
 //! The languages, each a file of messages in `assets/locales`, and which one is read.
 //!
-//! A process has one reader with one language, so that it is not handed to each place that makes a text. A debug build reads
-//! the files from the source tree when it starts; a release build contains them.
+//! A process has one language, so it need not be passed to each place that creates a text. A debug build reads the
+//! files from the source tree at startup; a release build contains them.
 
 use std::{
     cell::Cell,
@@ -43,8 +43,8 @@ impl Lang {
         }
     }
 
-    /// The language of the environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not empty, as in
-    /// POSIX. English for every locale that is not Chinese.
+    /// The language of the environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not empty, as
+    /// in POSIX. English for every locale that is not Chinese.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_MESSAGES", "LANG"]
             .iter()
@@ -60,7 +60,7 @@ impl Lang {
 static LANGUAGE: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    /// The language of this thread instead.
+    /// Overrides the language in this thread.
     static OF_THREAD: Cell<Option<Lang>> = const { Cell::new(None) };
 }
 
@@ -69,12 +69,12 @@ pub fn set_language(lang: Lang) {
     LANGUAGE.store(lang as u8, Ordering::Relaxed);
 }
 
-/// Sets the language of this thread alone: tests of both languages run beside each other.
+/// Sets the language of this thread only: tests of both languages run in parallel.
 pub fn set_thread_language(lang: Lang) {
     OF_THREAD.set(Some(lang));
 }
 
-/// Runs `this` in English, for what programs read; other threads keep their language.
+/// Runs `this` in English, for output that programs read; other threads keep their language.
 pub fn in_english<T>(this: impl FnOnce() -> T) -> T {
     let before = OF_THREAD.replace(Some(Lang::En));
     let done = this();
@@ -92,15 +92,15 @@ pub fn language() -> Lang {
 
 struct Catalog {
     bundle: FluentBundle<&'static FluentResource>,
-    /// Messages without arguments by their ID; the console reads hundreds of them for each frame.
+    /// Messages without arguments, by ID; the console reads hundreds of them per frame.
     labels: HashMap<&'static str, &'static str>,
 }
 
-/// By the number of their language. They live as long as the process.
+/// By the index of their language. They live as long as the process.
 static CATALOGS: LazyLock<Vec<Catalog>> =
     LazyLock::new(|| Lang::ALL.iter().map(|lang| Catalog::load(*lang)).collect());
 
-/// Numbers as they are shown in every language so far: `-1,234.5`.
+/// Number format, so far the same in every language: `-1,234.5`.
 fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
     let FluentValue::Number(number) = value else { return None };
     let plain = number.as_string();
@@ -116,7 +116,7 @@ fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
     Some(text + fraction)
 }
 
-/// The messages of a language as they are written.
+/// Source text of a language's messages.
 fn source(lang: Lang) -> String {
     let file = Files::get(&format!("{}.ftl", lang.tag()));
     file.map_or_else(String::new, |file| String::from_utf8_lossy(&file.data).into_owned())
@@ -124,11 +124,11 @@ fn source(lang: Lang) -> String {
 
 impl Catalog {
     fn load(lang: Lang) -> Self {
-        // A test reads the files without a fault; a message that is missing shows its ID.
+        // A test checks the files; a missing message shows its ID.
         let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(source(lang));
         let resource: &'static FluentResource = Box::leak(Box::new(resource));
         let mut bundle = FluentBundle::new_concurrent(lang.tag().parse().into_iter().collect());
-        // Marks for the direction of writing would take cells of a table.
+        // Directional isolates would take cells of a table.
         bundle.set_use_isolating(false);
         bundle.set_formatter(Some(grouped));
         bundle.add_resource_overriding(resource);
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_variable_that_is_set_decides() {
+    fn first_nonempty_variable_decides() {
         let of = |set: &'static [(&'static str, &'static str)]| {
             Lang::of_environment(|name| {
                 set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())

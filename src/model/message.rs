@@ -1,4 +1,4 @@
-//! What a user reads: a message by its ID in the catalog, with arguments, which becomes text in the language of the reader.
+//! Localized messages: an ID in the catalog with arguments, formatted in the current language.
 //!
 //! `text!("alarms-redis-unreachable", reason)` is a text; [`Label`] is a message without arguments, as a constant.
 
@@ -13,7 +13,7 @@ use crate::{
 
 pub use crate::text;
 
-/// A message of the catalog without arguments. It reads as text in the current language.
+/// A message of the catalog without arguments. Displays itself in the current language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(pub &'static str);
 
@@ -28,7 +28,7 @@ impl Label {
         locale::label(language(), self.0)
     }
 
-    /// The same as a text of its own.
+    /// As an owned string.
     pub fn to_owned(self) -> String {
         self.read().to_owned()
     }
@@ -76,7 +76,7 @@ pub trait Count {
     fn value(&self) -> FluentValue<'static>;
 }
 
-/// Anything else: it is shown as it displays itself.
+/// Anything else, formatted with its Display.
 pub trait Quote {
     /// As Fluent takes it.
     fn value(&self) -> FluentValue<'static>;
@@ -99,7 +99,7 @@ macro_rules! counts {
 
 counts!(u8, u16, u32, u64, usize, i32, i64);
 
-// A step further from the macro's call than `Count`, so that a number is one although it displays itself too.
+// One more reference than the impl for `Count`, so that the macro's method call prefers `Count` for numbers.
 impl<T: fmt::Display + ?Sized> Quote for &Argument<'_, T> {
     fn value(&self) -> FluentValue<'static> {
         self.0.to_string().into()
@@ -116,8 +116,8 @@ pub fn format<const N: usize>(
 
 /// A message of the catalog as text in the current language: `text!("orders-found", count, sale = sale.id)`.
 ///
-/// Integers are numbers for the catalog (`{ $count -> [one] an order *[other] { $count } orders }`) and are shown as
-/// `1,234`. What is no count but an identifier, such as a port or a year, is given as text.
+/// Integers select the plural (`{ $count -> [one] an order *[other] { $count } orders }`) and are formatted as `1,234`.
+/// Identifiers, such as a port or a year, are passed as text.
 #[macro_export]
 macro_rules! text {
     ($id:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_text_in_the_language_of_the_reader() {
+    fn messages_use_the_current_language() {
         let stock = Label("console-stock");
         let age = || text!("common-old", age = "3 s");
         assert_eq!((stock.read(), age()), ("STOCK", "3 s old".to_owned()));

@@ -1,4 +1,4 @@
-//! The order: the row that the whole path exists to write.
+//! Orders: the row that is written at the end of the path.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Millis, OrderId, Place, UserId, VoucherId, message::text};
 
-/// What became of an order; the numbers are the tutorial's.
+/// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderStatus {
@@ -18,12 +18,12 @@ pub enum OrderStatus {
     Used = 3,
     /// Cancelled by the buyer.
     Cancelled = 4,
-    /// Closed because nobody paid in time.
+    /// Closed because it was not paid in time.
     Closed = 5,
 }
 
 impl OrderStatus {
-    /// Reads the number that SQL keeps.
+    /// From the number in SQL.
     pub fn from_code(code: i64) -> Option<Self> {
         Some(match code {
             1 => Self::Unpaid,
@@ -35,12 +35,12 @@ impl OrderStatus {
         })
     }
 
-    /// The number that SQL keeps.
+    /// The number in SQL.
     pub fn code(self) -> i64 {
         self as i64
     }
 
-    /// The word that a person and JSON read.
+    /// The word in JSON and on screen.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unpaid => "unpaid",
@@ -51,13 +51,13 @@ impl OrderStatus {
         }
     }
 
-    /// Whether the order still holds its piece and its buyer's one place.
+    /// Whether the order still holds its piece and the buyer's slot.
     pub fn is_live(self) -> bool {
         !matches!(self, Self::Cancelled | Self::Closed)
     }
 }
 
-/// The orders of a sale in SQL, by what became of them.
+/// Number of orders of a sale in SQL, by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderCounts {
     /// Written, not paid.
@@ -68,12 +68,12 @@ pub struct OrderCounts {
     pub used: u64,
     /// Cancelled by the buyer, or by an operator.
     pub cancelled: u64,
-    /// Closed because nobody paid in time.
+    /// Closed because it was not paid in time.
     pub closed: u64,
 }
 
 impl OrderCounts {
-    /// So many more of that status.
+    /// Adds orders of this status.
     pub fn add(&mut self, status: OrderStatus, count: u64) {
         *match status {
             OrderStatus::Unpaid => &mut self.unpaid,
@@ -102,110 +102,110 @@ impl FromStr for OrderStatus {
     }
 }
 
-/// What came of a payment.
+/// Result of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payment {
     /// The order is paid now.
     Paid,
-    /// It was paid before, or used already.
+    /// It was already paid or used.
     PaidBefore,
-    /// It was closed or cancelled first; nothing was taken.
+    /// It was closed or cancelled before; nothing was charged.
     TooLate,
-    /// SQL has no such order, yet or at all.
+    /// SQL has no such order, or not yet.
     NotFound,
 }
 
-/// An order that was closed, with the place and the piece that go back.
+/// A closed order, whose slot and piece are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClosedOrder {
     /// Its id.
     pub id: OrderId,
-    /// Who may buy again.
+    /// The user who may buy again.
     pub user_id: UserId,
-    /// What has a piece more.
+    /// The voucher whose stock gains a piece.
     pub voucher_id: VoucherId,
-    /// Which of the buyer's places it took.
+    /// The buyer's slot it took.
     pub place: u8,
 }
 
 impl ClosedOrder {
-    /// The place that is free again.
+    /// The slot that is free again.
     pub fn seat(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
 }
 
-/// An order that holds its piece.
+/// A live order, which holds a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOrder {
     /// Its id.
     pub id: OrderId,
     /// Who bought.
     pub user_id: UserId,
-    /// Which of the buyer's places it takes.
+    /// The buyer's slot it takes.
     pub place: u8,
 }
 
 impl LiveOrder {
-    /// The place that it takes.
+    /// The slot it takes.
     pub fn seat(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
 }
 
-/// Which orders somebody looks for; what is `None` does not matter.
+/// Filter of orders; `None` matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderFilter {
-    /// Whose.
+    /// User.
     pub user: Option<UserId>,
-    /// Of what.
+    /// Voucher.
     pub voucher: Option<VoucherId>,
-    /// In which state.
+    /// Status.
     pub status: Option<OrderStatus>,
-    /// This id and later ones: ids rise with the time of admission.
+    /// This ID and later ones: IDs increase with the time of admission.
     pub from: Option<OrderId>,
-    /// Ids before this one.
+    /// IDs before this one.
     pub to: Option<OrderId>,
-    /// What they are not.
+    /// Excluded values.
     pub not: OrderExcept,
 }
 
-/// Which orders nobody looks for; what is `None` does not matter.
+/// Excluded values of a filter; `None` excludes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderExcept {
-    /// Not of this user.
+    /// User.
     pub user: Option<UserId>,
-    /// Not of this sale.
+    /// Voucher.
     pub voucher: Option<VoucherId>,
-    /// Not in this state.
+    /// Status.
     pub status: Option<OrderStatus>,
 }
 
-/// What is wrong with orders that somebody looks for.
+/// Why a filter of orders is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FilterFault {
-    /// An unknown word where a state should stand.
+    /// Unknown status.
     #[error("{}", text!("faults-order-status", text = .0))]
     Status(String),
-    /// No id can be of that time.
+    /// A time outside the range of order IDs.
     #[error("{}", text!("faults-order-time", at = .0))]
     Time(Millis),
     /// The times are swapped.
     #[error("{}", text!("faults-order-window", from = .from, to = .to))]
     Window {
-        /// The first time asked for.
+        /// Requested begin.
         from: Millis,
-        /// The end asked for.
+        /// Requested end.
         to: Millis,
     },
 }
 
 impl OrderFilter {
-    /// Only orders admitted at `from` or later, and before `to`: by the second that their ids tell.
+    /// Restricts to orders admitted at `from` or later and before `to`, by the second in their IDs.
     ///
     /// # Errors
-    /// [`FilterFault`] for times that are swapped, or that no id can tell.
+    /// [`FilterFault`] for times that are swapped or outside the range of order IDs.
     pub fn admitted(self, from: Option<Millis>, to: Option<Millis>) -> Result<Self, FilterFault> {
         if let (Some(from), Some(to)) = (from, to)
             && from > to
@@ -216,23 +216,23 @@ impl OrderFilter {
             let id = |at: Millis| OrderId::new(at.plus(up).0.div_euclid(1_000), 0);
             at.map(|at| id(at).map_err(|_| FilterFault::Time(at))).transpose()
         };
-        // A second that is cut by the end counts as a whole.
+        // A partial second at the end counts as a whole one.
         Ok(Self { from: first_of(from, 0)?, to: first_of(to, 999)?, ..self })
     }
 }
 
-/// One order as SQL keeps it.
+/// An order as stored in SQL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {
-    /// Its id, which the buyer was told at admission.
+    /// Its ID, returned to the buyer at admission.
     pub id: OrderId,
     /// Who bought.
     pub user_id: UserId,
     /// What was bought.
     pub voucher_id: VoucherId,
-    /// Which of the buyer's places in the sale it takes, from 1; `None` for an ordinary voucher, which has no sale.
+    /// The buyer's slot in the sale, from 1; `None` for an ordinary voucher, which has no sale.
     pub place: Option<u8>,
-    /// What became of it.
+    /// Its status.
     pub status: OrderStatus,
     /// When the row was written.
     pub create_time: Millis,
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_read_what_they_print() {
+    fn states_round_trip() {
         for code in 1..=5 {
             let status = OrderStatus::from_code(code).unwrap();
             assert_eq!(status.to_string().parse(), Ok(status));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_admission_are_bounds_of_ids() {
+    fn admission_times_bound_the_ids() {
         const SECOND: i64 = 1_795_000_000;
         let between = |from: i64, to: i64| {
             OrderFilter::default().admitted(Some(Millis(from)), Some(Millis(to)))

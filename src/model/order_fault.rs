@@ -1,6 +1,6 @@
-//! Why no order comes of an entry, as data: it is kept beside the sentence, and told in the reader's language.
+//! Why an entry yields no order, as data stored beside the sentence and displayed in the user's language.
 //!
-//! What only the database can tell stays in its words.
+//! Messages of the database are quoted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,48 +9,48 @@ use super::{
     message::{Label, text},
 };
 
-/// Why no order comes of an entry.
+/// Why an entry yields no order.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderFault {
-    /// Its fields make none.
+    /// Its fields are invalid.
     #[error("{0}")]
     Fields(EntryFault),
     /// The entry was trimmed or deleted.
     #[error("{}", Label("faults-order-gone"))]
     Gone,
-    /// The buyer has another one.
+    /// The buyer holds another order.
     #[error("{}", text!("faults-order-holds", user = .user, holds = .holds, voucher = .voucher))]
     Holds {
         /// Who bought.
         user: UserId,
-        /// What he holds.
+        /// The order held.
         holds: OrderId,
         /// What was bought.
         voucher: VoucherId,
     },
-    /// Somebody else's order has its id.
+    /// Another order has its ID.
     #[error("{}", text!("faults-order-id-taken", order = .0))]
     IdTaken(OrderId),
-    /// Nothing of the kind is sold.
+    /// There is no such sale.
     #[error("{}", text!("faults-order-no-sale", voucher = .0))]
     NoSale(VoucherId),
     /// More orders than pieces.
     #[error("{}", text!("faults-order-out-of-stock", voucher = .0))]
     OutOfStock(VoucherId),
-    /// The database refused it, in its words.
+    /// Rejected by the database; its message.
     #[error("{}", text!("faults-order-refused", reason = .0))]
     Refused(String),
-    /// It was tried so many times.
+    /// Too many attempts; their number.
     #[error("{}", text!("faults-order-too-often", times = .0))]
     TooOften(u64),
-    /// Promised by a Redis that was lost since, and the last piece is another buyer's.
+    /// Promised by a Redis that was lost since; the last piece went to another buyer.
     #[error("{}", Label("faults-order-unkept"))]
     Unkept,
-    /// No buyer was admitted under it: a foreign entry, or one of an order that was given back.
+    /// No buyer was admitted under it: a foreign entry, or one of a returned order.
     #[error("{}", Label("faults-order-not-promised"))]
     NotPromised,
-    /// Promised by a Redis that was lost since, and the buyer was given this one meanwhile.
+    /// Promised by a Redis that was lost since; the buyer got this order meanwhile.
     #[error("{}", text!("faults-order-promised", order = .0))]
     Promised(OrderId),
 }

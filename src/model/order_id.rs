@@ -1,4 +1,4 @@
-//! The 64-bit order id of the tutorial: time in the high half, the day's sequence in the low half.
+//! The tutorial's 64-bit order ID: time in the high half, the day's sequence in the low half.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::message::{Label, text};
 
-/// Unix seconds of 2022-01-01T00:00:00Z, from which ids count.
+/// Unix time of the ID epoch, 2022-01-01T00:00:00Z.
 pub const EPOCH_SECONDS: i64 = 1_640_995_200;
 const SEQUENCE_BITS: u32 = 32;
 const MAX_SECONDS: i64 = (1 << 31) - 1;
@@ -15,19 +15,19 @@ const MAX_SECONDS: i64 = (1 << 31) - 1;
 /// Order id: bit 63 is 0, then 31 bits of UTC seconds since 2022-01-01, then 32 bits of the
 /// day's sequence. Lives until 2090.
 ///
-/// It is written as a decimal string in JSON and handed to Lua as a string: both hold numbers
-/// as doubles, which lose its low bits.
+/// Written as a decimal string in JSON and passed to Lua as a string: both store numbers as doubles, which lose the low
+/// bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId(u64);
 
-/// Why no id can be made, or why a text is none.
+/// Why an ID cannot be created or parsed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderIdFault {
-    /// The clock stands before 2022 or after 2090.
+    /// The clock is before 2022 or after 2090.
     #[error("{}", text!("faults-clock", seconds = .0.to_string()))]
     Clock(i64),
-    /// More ids in one day than 32 bits count.
+    /// More IDs in one day than fit 32 bits.
     #[error("{}", Label("faults-sequence"))]
     Sequence,
     /// Not the decimal digits of an id.
@@ -36,10 +36,10 @@ pub enum OrderIdFault {
 }
 
 impl OrderId {
-    /// Puts an id together from Unix seconds and a sequence number.
+    /// Combines Unix seconds and a sequence number.
     ///
     /// # Errors
-    /// [`OrderIdFault`] when either half would not fit: an id never wraps.
+    /// [`OrderIdFault`] if either half does not fit: an ID never wraps.
     pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, OrderIdFault> {
         let seconds = unix_seconds - EPOCH_SECONDS;
         if !(0..=MAX_SECONDS).contains(&seconds) {
@@ -54,12 +54,12 @@ impl OrderId {
         self.0
     }
 
-    /// The id as SQL keeps it; bit 63 is 0, so the sign is never touched.
+    /// The ID as stored in SQL; bit 63 is 0, so the sign is not affected.
     pub fn as_i64(self) -> i64 {
         self.0 as i64
     }
 
-    /// Reads an id back from SQL.
+    /// Parses an ID from SQL.
     pub fn from_i64(raw: i64) -> Option<Self> {
         u64::try_from(raw).ok().map(Self)
     }
@@ -74,13 +74,13 @@ impl OrderId {
         self.0 as u32
     }
 
-    /// The issuer's UTC day, which names the sequence that it was drawn from.
+    /// The issuer's UTC day, which names its sequence.
     pub fn day(self) -> Date {
         utc_day(self.unix_seconds())
     }
 }
 
-/// The UTC day that a Unix second lies in.
+/// The UTC day of a Unix second.
 pub fn utc_day(unix_seconds: i64) -> Date {
     Timestamp::from_second(unix_seconds)
         .map(|at| at.to_zoned(TimeZone::UTC).date())
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_the_edges_and_refuses_to_wrap() {
+    fn keeps_the_limits_and_never_wraps() {
         assert!(OrderId::new(EPOCH_SECONDS, 0).is_ok());
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS, u64::from(u32::MAX)).is_ok());
         assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdFault::Clock(EPOCH_SECONDS - 1)));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_id() {
+    fn garbage_is_rejected() {
         for bad in
             ["", "-1", "+1", "1.5", "abc", "9223372036854775808", "99999999999999999999999", " 1"]
         {
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decodes_to_what_it_was_made_of(seconds in 0..=MAX_SECONDS, sequence in 0..=u32::MAX) {
+        fn ids_round_trip(seconds in 0..=MAX_SECONDS, sequence in 0..=u32::MAX) {
             let id = OrderId::new(EPOCH_SECONDS + seconds, u64::from(sequence)).map_err(|e| TestCaseError::fail(e.to_string()))?;
             prop_assert_eq!(id.unix_seconds(), EPOCH_SECONDS + seconds);
             prop_assert_eq!(id.sequence(), sequence);
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn later_seconds_make_larger_ids(seconds in 0..MAX_SECONDS, a in 0..=u32::MAX, b in 0..=u32::MAX) {
+        fn ids_increase_with_time(seconds in 0..MAX_SECONDS, a in 0..=u32::MAX, b in 0..=u32::MAX) {
             let early = OrderId::new(EPOCH_SECONDS + seconds, u64::from(a));
             let late = OrderId::new(EPOCH_SECONDS + seconds + 1, u64::from(b));
             prop_assert!(early.ok() < late.ok());

@@ -1,4 +1,4 @@
-//! What somebody asks of the orders in SQL, read from one line that a person typed.
+//! Search terms for orders in SQL, parsed from one line of input.
 
 use std::str::FromStr;
 
@@ -7,43 +7,43 @@ use super::{
     clock::TimeFault, message::text, steers,
 };
 
-/// Orders that somebody looks for: terms that all have to hold.
+/// A query for orders: terms that must all hold.
 ///
-/// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, parted by blanks or commas. A lone
-/// number is an order's id, and the lone name of a state is that state. `!` before a user, a sale or a state asks
-/// for the others.
+/// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, separated by blanks or commas. A number
+/// alone is an order ID, and the name of a status alone is that status. `!` before a user, voucher or status negates
+/// the term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderQuery {
-    /// That very order.
+    /// This order.
     pub id: Option<OrderId>,
-    /// What it has to be like.
+    /// Orders that match this filter.
     pub filter: OrderFilter,
 }
 
-/// Why a line asks for nothing.
+/// Why a query is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryFault {
-    /// No name with a value.
+    /// Not a name with a value.
     #[error("{}", text!("faults-query-term", term = .0))]
     Term(String),
-    /// One order, or a time, with a `!`.
+    /// An order ID or a time with `!`.
     #[error("{}", text!("faults-query-no-inverse", field = .0))]
     NoInverse(&'static str),
-    /// Nothing of that name.
+    /// Unknown name.
     #[error("{}", text!("faults-query-field", field = .0))]
     Field(String),
     /// The same name with two values.
     #[error("{}", text!("faults-query-twice", field = .0))]
     Twice(&'static str),
-    /// The value does not fit.
+    /// Invalid value of a field.
     #[error("{}", text!("faults-query-value", field = .field, value = .value))]
     Value {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
     },
-    /// Not a state, or times that no order can be of.
+    /// An unknown status, or a time outside the range of order IDs.
     #[error(transparent)]
     Filter(#[from] FilterFault),
     /// Not a time.
@@ -54,12 +54,12 @@ pub enum QueryFault {
 const FIELDS: [&str; 6] = ["id", "user", "voucher", "status", "from", "to"];
 
 impl OrderQuery {
-    /// Every order.
+    /// Whether the query matches every order.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether an order is one of them.
+    /// Whether an order matches.
     pub fn holds(&self, order: &Order) -> bool {
         let OrderFilter { user, voucher, status, from, to, not } = self.filter;
         self.id.is_none_or(|id| id == order.id)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_read_together() {
+    fn terms_are_combined() {
         assert!(read("  , ").unwrap().is_empty());
         let query = read("user=1001, voucher=#7 status=paid").unwrap();
         let filter = OrderFilter {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_has_an_inverse_and_a_state_its_name() {
+    fn terms_are_negated_and_states_stand_alone() {
         let (user, voucher) = (Some(UserId(7)), Some(VoucherId(1)));
         let not = OrderExcept { user, voucher, status: Some(OrderStatus::Paid) };
         for text in ["!user=7 !voucher=#1 !status=paid", "!paid,!user=#7,!voucher=1"] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_nothing_is_told() {
+    fn invalid_queries_are_reported() {
         let fault = |text: &str| read(text).unwrap_err().to_string();
         assert!(fault("status").contains("'status' is not a search term"));
         assert!(
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_query_or_a_sentence(text: String) {
+        fn any_text_is_a_query_or_an_error(text: String) {
             if let Err(fault) = read(&text) {
                 prop_assert!(fault.to_string().len() < 300);
             }

@@ -1,4 +1,4 @@
-//! What the operating system said, as data: the common errors are read in the reader's language, others are quoted.
+//! Errors of the operating system, as data: the common ones are localized, others are quoted.
 
 use std::{fmt, io};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::message::Label;
 
-/// Why a call of the operating system failed.
+/// Why a system call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OsError {
-    /// By its number.
+    /// By error number.
     Number(i32),
-    /// A library said it, in its words.
+    /// Message of a library.
     Quoted(String),
 }
 
@@ -23,7 +23,7 @@ impl<E: Into<io::Error>> From<E> for OsError {
 }
 
 impl OsError {
-    /// The number, where there is one.
+    /// The error number, if there is one.
     pub fn of(error: &io::Error) -> Self {
         error.raw_os_error().map_or_else(|| Self::Quoted(error.to_string()), Self::Number)
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::locale::{Lang, set_thread_language};
 
     #[test]
-    fn common_errors_are_read_in_the_language_and_others_quoted() {
+    fn common_errors_are_localized_and_others_quoted() {
         for (number, english, chinese) in [
             (111, "connection refused", "连接被拒绝"),
             (2, "no such file or directory", "文件或目录不存在"),

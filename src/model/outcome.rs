@@ -1,4 +1,4 @@
-//! What admission answers a buyer.
+//! Results of admission.
 
 use std::fmt;
 
@@ -6,37 +6,36 @@ use serde::Serialize;
 
 use super::{Millis, OrderId};
 
-/// The answer to one buyer's request. None of them is given before Redis decided, but `Busy`,
-/// which never reached it.
+/// The reply to a buyer's request. Redis decided all of them except `Busy`, which never reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// A piece was taken for this buyer; the order will be written under this id.
+    /// Admitted; the order will be written under this ID.
     Admitted {
-        /// Id of the order to come.
+        /// ID of the order.
         order: OrderId,
     },
-    /// This buyer holds an order already.
+    /// This buyer already holds an order.
     Duplicate {
-        /// The id that the buyer holds, also when the first reply was lost.
+        /// ID of the order held, also if the first reply was lost.
         order: OrderId,
     },
-    /// Nothing is left.
+    /// Sold out.
     SoldOut,
-    /// The window is not open yet, by the clock of Redis.
+    /// The window is not open yet, by Redis' clock.
     NotStarted {
         /// When it opens.
         begins: Millis,
     },
     /// The sale is over.
     Ended,
-    /// The operator holds the sale.
+    /// The sale is paused.
     Paused,
-    /// Redis knows no such sale.
+    /// The sale is unknown to Redis.
     NotLoaded,
-    /// The stream or its group is missing, so nothing may be taken.
+    /// The stream or its group is missing, so no order can be accepted.
     NotReady,
-    /// The queue before admission is full; nothing was taken, ask again.
+    /// The admission queue is full; nothing changed, retry.
     Busy,
 }
 
@@ -57,7 +56,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// The id that this buyer holds, if any.
+    /// The ID that this buyer holds, if any.
     pub fn order(&self) -> Option<OrderId> {
         match self {
             Self::Admitted { order } | Self::Duplicate { order } => Some(*order),

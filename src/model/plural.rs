@@ -1,6 +1,6 @@
-//! A count with its noun, as sentences that are kept have it: `1 entry`, `128 entries`. Screens group the digits.
+//! Counted nouns for stored English sentences: `1 entry`, `128 entries`. Screens also group the digits.
 
-/// `number` with the noun that goes with it.
+/// Returns `number` followed by the matching noun.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
@@ -11,7 +11,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        let told = [0, 1, 1_200].map(|number| counted(number, "entry", "entries"));
-        assert_eq!(told, ["0 entries", "1 entry", "1200 entries"]);
+        let phrases = [0, 1, 1_200].map(|number| counted(number, "entry", "entries"));
+        assert_eq!(phrases, ["0 entries", "1 entry", "1200 entries"]);
     }
 }

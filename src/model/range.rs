@@ -1,10 +1,10 @@
-//! A number that lies outside its range; it must not know what the number is for.
+//! A number outside its range.
 
 use thiserror::Error;
 
 use super::message::text;
 
-/// A setting that no program can work with.
+/// A setting outside its range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{}",
@@ -13,17 +13,16 @@ use super::message::text;
 pub struct OutOfRange {
     /// Its name in the settings.
     pub name: String,
-    /// What it is.
+    /// Its value.
     pub value: u64,
-    /// The least that it may be.
+    /// The minimum.
     pub least: u64,
-    /// The most that it may be.
+    /// The maximum.
     pub most: u64,
 }
 
 impl OutOfRange {
-    /// Refuses the first of these settings of `section` whose value, the second of four, does not lie between the
-    /// third and the last.
+    /// Rejects the first of these settings of `section` (name, value, minimum, maximum) whose value is out of range.
     ///
     /// # Errors
     /// That setting.

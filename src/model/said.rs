@@ -1,7 +1,7 @@
-//! What the program says of itself and keeps: a sentence in English, and the data that it was made of.
+//! Stored messages: an English sentence with the data it was made from.
 //!
-//! The command line prints the sentence. Who speaks another language tells the data anew, and must not read the
-//! sentence for that. What the data means is known where it was made; here it is opaque.
+//! The command line prints the sentence. Other languages are formatted from the data, never from the sentence. The type
+//! of the data is known to its creator; here it is opaque.
 
 use std::{fmt, ops::Deref};
 
@@ -17,7 +17,7 @@ pub struct Said {
     is: Option<Value>,
 }
 
-/// As SQL keeps it.
+/// As stored in SQL.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -26,37 +26,37 @@ struct Stored {
 }
 
 impl Said {
-    /// What `data` says by its own words.
+    /// From data, with its English sentence.
     pub fn of(data: &(impl Serialize + fmt::Display)) -> Self {
         Self { text: in_english(|| data.to_string()), is: serde_json::to_value(data).ok() }
     }
 
-    /// The data, where there is any and it is of this kind.
+    /// The data, if it is of this type.
     pub fn data<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.is.as_ref()?).ok()
     }
 
-    /// The data in the current language, where it is of this kind; otherwise the sentence.
+    /// The data in the current language, if it is of this type; otherwise the sentence.
     pub fn localized<T: DeserializeOwned + fmt::Display>(&self) -> String {
         self.data::<T>().map_or_else(|| self.text.clone(), |data| data.to_string())
     }
 
-    /// A part of the data, by the path to it.
+    /// A part of the data, by its path.
     pub fn part<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
         T::deserialize(self.is.as_ref()?.pointer(path)?).ok()
     }
 
-    /// The data alone, for who keeps it beside the sentence; none where it takes more bytes than that.
+    /// The data, to be stored beside the sentence; `None` if it is longer than this many bytes.
     pub fn beside(&self, most: usize) -> Option<String> {
         serde_json::to_string(self.is.as_ref()?).ok().filter(|data| data.len() <= most)
     }
 
-    /// From a sentence and what stands beside it, which may be anything.
+    /// From a sentence and the untrusted text beside it.
     pub fn with(text: String, beside: &str) -> Self {
         Self { text, is: serde_json::from_str(beside).ok() }
     }
 
-    /// From what SQL holds; lines of older versions are a sentence alone.
+    /// From SQL; rows of older versions have only a sentence.
     pub fn read(kept: String) -> Self {
         match serde_json::from_str::<Stored>(&kept) {
             Ok(Stored { text, is }) => Self { text, is: Some(is) },
@@ -64,14 +64,14 @@ impl Said {
         }
     }
 
-    /// As SQL keeps it.
+    /// As stored in SQL.
     pub fn stored(&self) -> String {
         let Some(is) = &self.is else { return self.text.clone() };
         let stored = Stored { text: self.text.clone(), is: is.clone() };
         serde_json::to_string(&stored).unwrap_or(stored.text)
     }
 
-    /// What no database takes is left out; data that is too long is, since half of it is none.
+    /// Characters that no database accepts are removed; data that is too long is dropped as a whole.
     pub fn bound(&mut self, most: usize, text: impl FnOnce(&mut String)) {
         text(&mut self.text);
         if self.stored().chars().count() > most {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_and_its_data_are_kept() {
+    fn sentence_and_data_are_kept() {
         let said = Said::of(&Closed { orders: 7 });
         let read = Said::read(said.stored());
         assert_eq!(read, said);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_an_older_version_is_a_sentence() {
+    fn rows_of_older_versions_are_a_sentence() {
         for text in ["7 closed", "", "{", "{\"text\":\"x\"}"] {
             let read = Said::read(text.to_owned());
             assert_eq!((&*read, read.data::<Closed>()), (text, None));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_stands_beside_the_sentence() {
+    fn data_is_stored_beside_the_sentence() {
         let said = Said::of(&Closed { orders: 7 });
         let beside = said.beside(20).unwrap();
         assert_eq!(Said::with("7 closed".into(), &beside), said);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_data_is_none() {
+    fn truncated_data_is_dropped() {
         let mut said = Said::of(&Closed { orders: 7 });
         said.bound(20, |text| text.truncate(3));
         assert_eq!(said, Said::from("7 c"));

@@ -1,4 +1,4 @@
-//! Vouchers and their sales: what is sold, how much of it, and when.
+//! Vouchers and their sales: title, stock and window.
 
 use std::{fmt, str::FromStr};
 
@@ -12,33 +12,33 @@ use super::{
     voucher::MAX_RULES,
 };
 
-/// Most that one sale may hold.
+/// Largest stock of a sale.
 pub const MAX_STOCK: u64 = 10_000_000;
-/// Most orders that one buyer may be allowed to hold: admission looks at each of these places.
+/// Most orders per buyer: admission checks each of these slots.
 pub const MAX_LIMIT: u8 = 20;
-/// Longest title, in characters as a person counts them.
+/// Longest title, in visible characters.
 pub const MAX_TITLE: usize = 60;
-/// Longest title in bytes: one visible character may be many code points.
+/// Longest title in bytes, since one visible character may be many code points.
 const MAX_TITLE_BYTES: usize = 1_000;
 
-/// Number of a voucher, given by the database.
+/// Voucher ID, assigned by the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VoucherId(pub u64);
 
-/// Number of a buyer.
+/// User ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UserId(pub u64);
 
-/// One of the places that a buyer has in a sale, up to its limit: each holds one order.
+/// One of the slots that a buyer has in a sale, up to its limit: each holds one order.
 ///
-/// Printed as Redis keeps it among the buyers: `7` is the first place of user 7, `7/2` the second.
+/// Printed as the field in Redis' buyers hash: `7` is the first slot of user 7, `7/2` the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Whose place.
+    /// The buyer.
     pub user: UserId,
-    /// Which of them, from 1.
+    /// The slot, from 1.
     pub number: u8,
 }
 
@@ -87,22 +87,22 @@ impl FromStr for VoucherId {
     }
 }
 
-/// What the operator decided about a sale. What follows from the clock and the stock is [`Phase`].
+/// Operator-controlled state of a sale. The state derived from clock and stock is [`Phase`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SaleState {
     /// Sells within its time window.
     Running,
-    /// Held by the operator; may be resumed.
+    /// Paused by the operator; may be resumed.
     Paused,
-    /// Over for good.
+    /// Ended permanently.
     Ended,
-    /// Over, and gone from Redis; SQL still tells all of it.
+    /// Ended and removed from Redis; SQL keeps all data.
     Archived,
 }
 
 impl SaleState {
-    /// The word that Redis, SQL and JSON keep.
+    /// The word in Redis, SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -133,47 +133,47 @@ impl FromStr for SaleState {
     }
 }
 
-/// Where a sale stands, seen at one moment.
+/// State of a sale at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Its window opens later.
+    /// Its window is not open yet.
     Planned,
     /// Selling.
     Running,
-    /// Held by the operator.
+    /// Paused by the operator.
     Paused,
-    /// Open, with nothing left.
+    /// Open but sold out.
     SoldOut,
     /// Ended by the operator or by its window.
     Ended,
-    /// Ended, and gone from Redis.
+    /// Ended and removed from Redis.
     Archived,
 }
 
 impl Phase {
-    /// Nothing is sold any more.
+    /// Whether selling has ended.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Archived)
     }
 }
 
-/// A sale that is to be created. Make it with [`NewSale::checked`].
+/// A sale to be created by [`NewSale::checked`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSale {
-    /// What buyers read.
+    /// Title shown to buyers.
     pub title: String,
     /// Pieces on sale.
     pub stock: u64,
-    /// Opening of the window; `None` is at once.
+    /// Begin of the window; `None` is immediately.
     pub begin: Option<Millis>,
     /// End of the window; `None` is never.
     pub end: Option<Millis>,
-    /// Orders that one user may hold, 1 to [`MAX_LIMIT`].
+    /// Orders per user, 1 to [`MAX_LIMIT`].
     pub limit: u8,
 }
 
-/// What is wrong with a sale that somebody wants.
+/// Why a sale or voucher is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleFault {
@@ -183,16 +183,16 @@ pub enum SaleFault {
     /// The title is too long.
     #[error("{}", text!("faults-title-long", length = .0, most = MAX_TITLE))]
     LongTitle(usize),
-    /// Few characters of very many parts.
+    /// Few visible characters but too many bytes.
     #[error("{}", text!("faults-title-heavy", bytes = .0, most = MAX_TITLE_BYTES))]
     HeavyTitle(usize),
     /// The title holds line breaks or control characters.
     #[error("{}", Label("faults-title-control"))]
     ControlInTitle,
-    /// A limit of 0 or beyond what admission looks at.
+    /// A limit of 0 or above [`MAX_LIMIT`].
     #[error("{}", text!("faults-limit", limit = .0, most = MAX_LIMIT))]
     Limit(u64),
-    /// Not a place of a buyer.
+    /// An invalid buyer slot.
     #[error("{}", text!("faults-place", place = .0))]
     Place(String),
     /// Stock of 0 or beyond the limit.
@@ -204,36 +204,36 @@ pub enum SaleFault {
     /// The window closes before it opens.
     #[error("{}", text!("faults-window", begin = .begin, end = .end))]
     Window {
-        /// Opening asked for.
+        /// Requested begin.
         begin: Millis,
-        /// End asked for.
+        /// Requested end.
         end: Millis,
     },
     /// The window is over already.
     #[error("{}", text!("faults-over", end = .0))]
     Over(Millis),
-    /// Not a voucher number.
+    /// An invalid voucher ID.
     #[error("{}", text!("faults-voucher-id", text = .0))]
     VoucherId(String),
-    /// A sub-title that no screen can show.
+    /// A subtitle that is too long or contains control characters.
     #[error("{}", text!("faults-sub-title", most = MAX_TITLE))]
     SubTitle,
-    /// Rules that no log or screen has room for.
+    /// Rules that are too long or contain control characters.
     #[error("{}", text!("faults-rules", most = MAX_RULES))]
     Rules,
-    /// An unknown word where the status of a voucher should stand.
+    /// Unknown voucher status.
     #[error("{}", text!("faults-voucher-status", text = .0))]
     VoucherStatus(String),
-    /// An unknown word where a state should stand.
+    /// Unknown sale state.
     #[error("{}", text!("faults-sale-state", text = .0))]
     State(String),
 }
 
 impl NewSale {
-    /// Checks what a person asked for and trims the title.
+    /// Validates a sale and trims its title.
     ///
     /// # Errors
-    /// [`SaleFault`] names the first thing that is wrong.
+    /// [`SaleFault`] for the first error.
     pub fn checked(
         title: &str,
         stock: u64,
@@ -255,7 +255,7 @@ impl NewSale {
         Ok(Self { title, stock, begin, end, limit: 1 })
     }
 
-    /// The same sale with another limit of orders a user.
+    /// Returns the sale with another limit of orders per user.
     ///
     /// # Errors
     /// [`SaleFault::Limit`].
@@ -267,7 +267,7 @@ impl NewSale {
     }
 }
 
-/// Trims a title and refuses what no screen can show.
+/// Trims a title and rejects one that cannot be displayed.
 ///
 /// # Errors
 /// [`SaleFault::NoTitle`], [`SaleFault::LongTitle`] or [`SaleFault::ControlInTitle`].
@@ -283,7 +283,7 @@ pub fn check_title(title: &str) -> Result<String, SaleFault> {
     if title.len() > MAX_TITLE_BYTES {
         return Err(SaleFault::HeavyTitle(title.len()));
     }
-    // Bidirectional overrides reorder what stands around them on a terminal.
+    // Bidirectional overrides reorder the surrounding text on a terminal.
     let hostile =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if title.chars().any(hostile) {
@@ -292,7 +292,7 @@ pub fn check_title(title: &str) -> Result<String, SaleFault> {
     Ok(title.to_owned())
 }
 
-/// Refuses a stock that can't be sold.
+/// Rejects an invalid stock.
 ///
 /// # Errors
 /// [`SaleFault::Stock`].
@@ -300,7 +300,7 @@ pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
     if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
 }
 
-/// Refuses a restock, or a cut where it is below 0, that no sale can take.
+/// Rejects an invalid restock, which is negative for a cut.
 ///
 /// # Errors
 /// [`SaleFault::Restock`].
@@ -308,37 +308,37 @@ pub fn check_restock(by: i64) -> Result<i64, SaleFault> {
     if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleFault::Restock(by)) }
 }
 
-/// A sale as SQL keeps it: the truth that Redis is loaded from.
+/// A sale in SQL, the source for Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sale {
     /// The voucher that is sold.
     pub voucher_id: VoucherId,
-    /// What buyers read.
+    /// Title shown to buyers.
     pub title: String,
     /// Pieces ever put on sale.
     pub initial: u64,
-    /// Pieces that no live order holds, by SQL.
+    /// Pieces not held by live orders, by SQL.
     pub stock: u64,
-    /// Opening of the window; `None` is at once.
+    /// Begin of the window; `None` is immediately.
     pub begin: Option<Millis>,
     /// End of the window; `None` is never.
     pub end: Option<Millis>,
-    /// What the operator decided.
+    /// Operator-controlled state.
     pub state: SaleState,
-    /// Orders that one user may hold.
+    /// Orders per user.
     pub limit: u8,
-    /// When the row was last changed, by an operator or by an order.
+    /// When the row was last changed.
     pub changed: Millis,
-    /// Rises with each change, so that an older copy never overwrites a newer one in Redis.
+    /// Increases with each change, so that an older copy never overwrites a newer one in Redis.
     pub version: u64,
-    /// The version that Redis has confirmed; a lower one than `version` is on its way.
+    /// The version confirmed by Redis; if lower than `version`, a change is on its way.
     pub delivered: u64,
-    /// When it was created: tells it from another sale of the same number.
+    /// Creation time; distinguishes sales with the same ID.
     pub created: Millis,
 }
 
 impl Sale {
-    /// Orders that SQL holds and that are not closed: what the stock says, without counting rows.
+    /// Number of live orders in SQL, derived from the stock without counting rows.
     pub fn live_orders(&self) -> u64 {
         self.initial.saturating_sub(self.stock)
     }
@@ -348,7 +348,7 @@ impl Sale {
         self.delivered < self.version
     }
 
-    /// Where the sale stands at `now` with `stock` pieces left in Redis.
+    /// State of the sale at `now` with `stock` pieces left in Redis.
     pub fn phase(&self, now: Millis, stock: Option<u64>) -> Phase {
         if self.state == SaleState::Archived {
             Phase::Archived
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_counted_as_a_person_counts() {
+    fn titles_are_measured_in_visible_characters() {
         assert!(checked("火锅五折 🍲", 1).is_ok());
         assert!(checked(&"👩‍👩‍👧‍👦".repeat(MAX_TITLE / 2), 1).is_ok());
         assert_eq!(checked(" \t ", 1), Err(SaleFault::NoTitle));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn places_read_what_they_print() {
+    fn slots_round_trip() {
         for (text, number) in [("7", 1), ("7/2", 2), ("18446744073709551615/20", 20)] {
             let place: Place = text.parse().unwrap();
             assert_eq!((place.number, place.to_string().as_str()), (number, text));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn stock_has_both_ends() {
+    fn stock_is_bounded() {
         assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
         assert!(checked("t", MAX_STOCK).is_ok());
         assert_eq!(checked("t", u64::MAX), Err(SaleFault::Stock(u64::MAX)));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_closes_after_it_opens_and_after_now() {
+    fn window_must_end_after_begin_and_now() {
         let window = |begin: i64, end: i64| {
             NewSale::checked("t", 1, Some(NOW.plus(begin)), Some(NOW.plus(end)), NOW)
         };

@@ -1,105 +1,105 @@
-//! What is true of a pending entry, and which act follows: a rule without I/O.
+//! Verdict on a pending entry and the recommended action: rules without I/O.
 
 use serde::{Deserialize, Serialize};
 
 use super::OrderId;
 
-/// What somebody found out about one pending entry.
+/// Evidence about one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// What SQL says to the order that it asks for.
+    /// State of its order in SQL.
     pub row: Row,
-    /// Its body is still in the stream.
+    /// State of its body in the stream.
     pub body: Body,
-    /// The node of its consumer gave a sign of life lately.
+    /// The node of its consumer sends heartbeats.
     pub holder_alive: bool,
-    /// Milliseconds since it was last delivered.
+    /// Milliseconds since its last delivery.
     pub idle_ms: u64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
 }
 
-/// What stands in SQL for an order, or against it.
+/// State of an order in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// Nothing: it can be written.
+    /// Missing: it can be written.
     Absent,
-    /// The very order.
+    /// Present.
     Present,
     /// Another live order of its buyer.
     Holds(OrderId),
-    /// Somebody else's order has its id.
+    /// Another order has its ID.
     IdTaken,
-    /// There is no sale of its voucher.
+    /// There is no such sale.
     NoSale,
-    /// Nothing, and no buyer in Redis was admitted under it.
+    /// Missing, and no buyer in Redis was admitted under it.
     NotPromised,
 }
 
 /// The fields of a pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// They make an order.
+    /// They form an order.
     Good,
-    /// They make none.
+    /// They are invalid.
     Malformed,
     /// The entry was trimmed or deleted.
     Gone,
 }
 
-/// Limits that turn evidence into a verdict.
+/// Limits of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A holder that is alive keeps an entry this long, in milliseconds.
+    /// How long a live consumer may hold an entry, in milliseconds.
     pub claim_idle_ms: u64,
     /// More deliveries than this are too many.
     pub max_deliveries: u64,
 }
 
-/// What is true of one pending entry.
+/// Verdict on one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Its order is in SQL; only the acknowledgement is missing.
     Written,
-    /// No order yet, fields good, and its holder is dead or idle too long.
+    /// No order yet, fields valid, and its holder is dead or idle too long.
     Stuck,
-    /// Held by a live node, and still young.
+    /// Held by a live node, and recent.
     InHand,
     /// Its body is gone from the stream.
     BodyGone,
-    /// Its fields make no order.
+    /// Its fields are invalid.
     Malformed,
     /// Delivered more often than allowed.
     TooOften,
-    /// Its order can never be written: SQL holds what stands against it.
+    /// Its order can never be written because of the data in SQL.
     Refused,
     /// No buyer in Redis was admitted under its order.
     NotPromised,
 }
 
-/// What should be done with one pending entry.
+/// Recommended action for one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Tell Redis that it is done.
+    /// Acknowledge it in Redis.
     Acknowledge,
-    /// Take it over and write its order.
+    /// Claim it and write its order.
     Process,
     /// Leave it to its holder.
     Leave,
-    /// Rebuild it from the buyers hash, else report the loss.
+    /// Rebuild it from the buyers hash, or report the loss.
     Rebuild,
-    /// Put it aside for a person.
+    /// Move it to the dead letters.
     DeadLetter,
 }
 
-/// The verdict that the evidence supports.
+/// The verdict supported by the evidence.
 pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
     if evidence.row == Row::Present {
         return Verdict::Written;
     }
-    // A live holder may be writing it at this moment, whatever else is true.
+    // A live holder may be writing it right now.
     if evidence.holder_alive && evidence.idle_ms < limits.claim_idle_ms {
         return Verdict::InHand;
     }
@@ -114,7 +114,7 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
 }
 
 impl Verdict {
-    /// All of them, in the order in which they are told.
+    /// All verdicts, in display order.
     pub const ALL: [Self; 8] = [
         Self::Written,
         Self::Stuck,
@@ -138,7 +138,7 @@ impl Verdict {
         "in_hand",
     ];
 
-    /// The act that follows.
+    /// The recommended action.
     pub fn act(self) -> Act {
         match self {
             Self::Written => Act::Acknowledge,
@@ -149,7 +149,7 @@ impl Verdict {
         }
     }
 
-    /// Its word in JSON and in filters.
+    /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Written => "written",
@@ -163,14 +163,14 @@ impl Verdict {
         }
     }
 
-    /// Why the act follows, for a person.
+    /// Why this action is recommended.
     pub fn why(self) -> &'static str {
         match self {
             Self::Written => "the order is in SQL; only the acknowledgement is missing",
             Self::Stuck => "no order in SQL, and the holder is dead or has let it lie too long",
             Self::InHand => "a live node was given it a moment ago and may be writing it",
             Self::BodyGone => {
-                "the entry was trimmed or deleted; the buyers hash still tells its order"
+                "the entry was trimmed or deleted; the buyers hash still has its order"
             }
             Self::Malformed => "its fields make no order",
             Self::TooOften => {
@@ -181,8 +181,8 @@ impl Verdict {
         }
     }
 
-    /// Whether what an act found later is only the rest of what was planned: an order that was written, and not
-    /// acknowledged, before somebody was interrupted.
+    /// Whether a later verdict only completes the planned one: an order that was written but not acknowledged before an
+    /// interruption.
     pub fn continues(self, planned: Self) -> bool {
         self == planned || (planned == Self::Stuck && self == Self::Written)
     }
@@ -192,7 +192,7 @@ impl Act {
     /// Their words.
     pub const WORDS: [&str; 5] = ["acknowledge", "process", "leave", "rebuild", "dead_letter"];
 
-    /// Its word in JSON and in filters.
+    /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Acknowledge => "acknowledge",
@@ -218,7 +218,7 @@ mod tests {
     };
 
     #[test]
-    fn each_line_of_the_table() {
+    fn verdict_table() {
         let table = [
             (Evidence { row: Row::Present, body: Body::Gone, ..STUCK }, Verdict::Written),
             (STUCK, Verdict::Stuck),
@@ -239,7 +239,7 @@ mod tests {
         }
     }
     #[test]
-    fn words_are_those_of_json_and_each_is_told() {
+    fn words_match_json_and_all_are_listed() {
         assert_eq!(Verdict::ALL.map(Verdict::as_str), Verdict::WORDS);
         for verdict in Verdict::ALL {
             let json = serde_json::to_string(&verdict).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_rest_of_what_was_planned_is_done_later() {
+    fn only_interrupted_actions_are_completed_later() {
         assert!(Verdict::Written.continues(Verdict::Stuck));
         for (now, planned) in [
             (Verdict::Stuck, Verdict::Written),

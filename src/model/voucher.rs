@@ -1,4 +1,4 @@
-//! Vouchers of both kinds: what `tb_voucher` holds of them. What a flash sale adds is in [`super::sale`].
+//! Vouchers of both kinds, as in `tb_voucher`. The additional data of flash sales is in [`super::sale`].
 
 use std::{fmt, str::FromStr};
 
@@ -7,28 +7,28 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{SaleFault, VoucherId, sale::check_title, steers};
 
-/// Longest rules, in characters as a person counts them.
+/// Longest rules, in visible characters.
 pub const MAX_RULES: usize = 1_000;
-/// Longest rules in bytes: one visible character may be many code points.
+/// Longest rules in bytes, since one visible character may be many code points.
 pub const MAX_RULES_BYTES: usize = 16_000;
 
-/// Whether a voucher is on offer.
+/// Availability of a voucher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VoucherStatus {
     /// It can be bought.
     #[default]
     On,
-    /// It was taken off the shelf.
+    /// Taken off the shelf.
     Off,
-    /// Its time is over.
+    /// Expired.
     Expired,
 }
 
 impl VoucherStatus {
     const ALL: [Self; 3] = [Self::On, Self::Off, Self::Expired];
 
-    /// The number that SQL keeps.
+    /// The number in SQL.
     pub fn code(self) -> i64 {
         match self {
             Self::On => 1,
@@ -37,12 +37,12 @@ impl VoucherStatus {
         }
     }
 
-    /// The status of a number, if there is one.
+    /// From a number in SQL.
     pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
 
-    /// The word that JSON and the command line have.
+    /// The word in JSON and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::On => "on",
@@ -67,35 +67,35 @@ impl FromStr for VoucherStatus {
     }
 }
 
-/// What is printed on a voucher.
+/// Content of a voucher.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoucherDetails {
-    /// What buyers read.
+    /// Title shown to buyers.
     pub title: String,
-    /// The shop that honours it.
+    /// Shop that accepts it.
     pub shop_id: Option<u64>,
-    /// A second line under the title.
+    /// Subtitle.
     pub sub_title: Option<String>,
-    /// Terms of use, in one line or several.
+    /// Terms of use, one or more lines.
     pub rules: Option<String>,
-    /// What the buyer pays, in cents.
+    /// Price in cents.
     pub pay_value: u64,
-    /// What it is worth in the shop, in cents.
+    /// Face value in cents.
     pub actual_value: u64,
-    /// Whether it is on offer.
+    /// Availability.
     pub status: VoucherStatus,
 }
 
 impl VoucherDetails {
-    /// Only a title; it is on offer.
+    /// Only a title; available.
     pub fn titled(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Checks what a person asked for, and trims the texts.
+    /// Validates the content and trims the texts.
     ///
     /// # Errors
-    /// [`SaleFault`] names the first thing that is wrong.
+    /// [`SaleFault`] for the first error.
     pub fn checked(self) -> Result<Self, SaleFault> {
         let title = check_title(&self.title)?;
         let sub_title = self.sub_title.map(|text| check_title(&text)).transpose();
@@ -116,11 +116,11 @@ fn check_rules(rules: &str) -> Result<String, SaleFault> {
 /// A voucher of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Voucher {
-    /// Its number.
+    /// Voucher ID.
     pub id: VoucherId,
-    /// It has neither stock nor window, so no sale.
+    /// Without stock and window, so without a sale.
     pub ordinary: bool,
-    /// What is printed on it.
+    /// Its content.
     #[serde(flatten)]
     pub details: VoucherDetails,
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_reads_what_it_prints() {
+    fn status_round_trips() {
         for status in VoucherStatus::ALL {
             assert_eq!(status.to_string().parse(), Ok(status));
             assert_eq!(VoucherStatus::from_code(status.code()), Some(status));

@@ -1,7 +1,6 @@
-//! Who serves which slot of a cluster, asked of any of its servers.
+//! The slot map of a cluster, read from any of its servers.
 //!
-//! A picture of the slots is kept until somebody finds it wrong: see [`Doubt`]. This room sends nothing
-//! but questions about the cluster itself, and must not know what the keys in the slots mean.
+//! A slot map is kept until a caller reports it as outdated, see [`StaleMap`]. Only cluster commands are sent here.
 
 use std::{
     fmt,
@@ -14,12 +13,12 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value
 
 use super::{BrokerError, Reason, UrlFault, routing::SLOTS};
 
-/// Bound on one server's answer; others are asked meanwhile.
-const ANSWER: Duration = Duration::from_secs(1);
-/// Bound on the whole search.
-const SEARCH: Duration = Duration::from_secs(3);
-/// Servers asked at once: the first good answer counts.
-const AT_ONCE: usize = 4;
+/// Timeout of one server; other servers are asked in parallel.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of the whole search.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Servers asked concurrently: the first good answer is used.
+const CONCURRENCY: usize = 4;
 
 /// A server's address as clients reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// The server at an address with a host.
+    /// Parses a server address that includes a host.
     pub(super) fn of(info: &ConnectionInfo) -> Option<Self> {
         match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -49,7 +48,7 @@ impl Node {
         }
     }
 
-    /// Where a redirection leads: `866 127.0.0.1:7001`. Without a host it is the one that told it.
+    /// The target of a redirection such as `866 127.0.0.1:7001`. Without a host it is the server that sent it.
     pub(super) fn redirected(detail: &str, by: &Self) -> Option<Self> {
         let (host, port) = detail.split_ascii_whitespace().nth(1)?.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -58,17 +57,17 @@ impl Node {
     }
 }
 
-/// Who serves which slot, as one server saw it.
+/// Slot map as reported by one server.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Slots {
-    /// First slot, last slot, the primary: in rising order.
+pub(super) struct SlotMap {
+    /// First slot, last slot, primary; ascending.
     ranges: Vec<(u16, u16, Node)>,
-    /// Every server that was named, replicas too: whom to ask when a primary is gone.
+    /// All servers mentioned, replicas included: candidates to ask when a primary is gone.
     named: Vec<Node>,
 }
 
-impl Slots {
-    /// Reads CLUSTER SLOTS as `asked` answered it.
+impl SlotMap {
+    /// Parses the CLUSTER SLOTS reply of `asked`.
     fn read(reply: &Value, asked: &Node) -> Option<Self> {
         let Value::Array(rows) = reply else { return None };
         let mut slots = Self::default();
@@ -89,7 +88,7 @@ impl Slots {
         Some(slots)
     }
 
-    /// Who serves a slot.
+    /// Returns the server of a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
         let after = self.ranges.partition_point(|(first, ..)| *first <= slot);
         let (_, last, node) = self.ranges.get(after.checked_sub(1)?)?;
@@ -111,8 +110,8 @@ impl Slots {
     }
 }
 
-/// Endpoint, port, id, more. An endpoint that is empty or null is the host that was asked; one that is
-/// `?` is not known, and then the address among the rest is all there is.
+/// Endpoint, port, ID, more. An empty or null endpoint is the host that was asked; `?` is unknown, and the address
+/// among the remaining fields is used.
 fn node_of(value: &Value, asked: &Node) -> Option<Node> {
     let Value::Array(fields) = value else { return None };
     let port = match fields.get(1)? {
@@ -141,60 +140,60 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// A picture that was found wrong, and what that taught.
+/// An outdated slot map and what its failure revealed.
 #[derive(Clone, Debug)]
-pub(super) struct Doubt {
-    pub(super) slots: Arc<Slots>,
+pub(super) struct StaleMap {
+    pub(super) slots: Arc<SlotMap>,
     pub(super) hint: Hint,
 }
 
-/// Whom to ask for the next picture.
+/// Which server to ask for the next slot map.
 #[derive(Clone, Debug)]
 pub(super) enum Hint {
-    /// Anybody.
+    /// Any server.
     None,
-    /// First the one to which a redirection led: he knows of it.
+    /// This server first: a redirection pointed to it.
     First(Node),
-    /// Last the one who failed: his picture may be as old.
+    /// This server last: it failed, so its slot map may be just as old.
     Last(Node),
 }
 
-/// A cluster, known by some of its servers.
+/// A cluster, addressed by some of its servers.
 #[derive(Debug)]
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
-    /// The first seed; its login is good for all servers.
+    /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
     place: String,
-    last: Mutex<Option<Arc<Slots>>>,
+    last: Mutex<Option<Arc<SlotMap>>>,
 }
 
-/// One server's answer.
-struct View {
-    slots: Slots,
-    /// It sees every slot served, and a majority of the primaries.
+/// Reply of one server.
+struct MapReply {
+    slots: SlotMap,
+    /// All slots are served, and it sees a majority of the primaries.
     whole: bool,
 }
 
 impl Cluster {
-    /// A cluster behind these addresses; `None` where there are none.
+    /// Returns the cluster behind these addresses; `None` for an empty list.
     pub(super) fn new(seeds: Vec<ConnectionInfo>, place: String) -> Option<Self> {
         let like = seeds.first()?.clone();
         Some(Self { seeds, like, place, last: Mutex::new(None) })
     }
 
-    /// The present picture: the last one that any link has taken, unless it is the doubted one.
-    pub(super) async fn slots(&self, doubt: Option<Doubt>) -> Result<Arc<Slots>, BrokerError> {
-        let hint = match (self.last(), doubt) {
-            (Some(last), Some(doubt)) if Arc::ptr_eq(&last, &doubt.slots) => doubt.hint,
+    /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
+    pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, BrokerError> {
+        let hint = match (self.last(), stale) {
+            (Some(last), Some(stale)) if Arc::ptr_eq(&last, &stale.slots) => stale.hint,
             (Some(last), _) => return Ok(last),
-            (None, doubt) => doubt.map_or(Hint::None, |doubt| doubt.hint),
+            (None, stale) => stale.map_or(Hint::None, |stale| stale.hint),
         };
         self.look(hint).await
     }
 
-    /// A new picture.
-    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<Slots>, BrokerError> {
+    /// Fetches a new slot map.
+    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, BrokerError> {
         let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
@@ -205,7 +204,7 @@ impl Cluster {
                     match answer {
                         Ok(view) if view.whole => return Some(view.slots),
                         Ok(view) => partial = partial.take().or(Some(view.slots)),
-                        // One that is dead says less than one that refuses.
+                        // An unreachable server is less informative than one that refuses.
                         Err(error) if error.is_away() && failure.is_some() => {}
                         Err(error) => failure = Some(error),
                     }
@@ -213,7 +212,7 @@ impl Cluster {
             }
             None
         };
-        let found = tokio::time::timeout(SEARCH, searching).await.unwrap_or_default();
+        let found = tokio::time::timeout(SEARCH_TIMEOUT, searching).await.unwrap_or_default();
         match (found.or(partial), failure) {
             (Some(slots), _) => {
                 let slots = Arc::new(slots);
@@ -229,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// For connecting to one of its servers.
+    /// Connection settings for one of its servers.
     pub(super) fn client(&self, node: &Node) -> Result<Client, BrokerError> {
         let (host, port) = (node.host.clone(), node.port);
         let addr = match self.like.addr() {
@@ -245,11 +244,11 @@ impl Cluster {
             .map_err(|error| BrokerError::from_redis(&error, &node.to_string()))
     }
 
-    fn last(&self) -> Option<Arc<Slots>> {
+    fn last(&self) -> Option<Arc<SlotMap>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everybody who may know, in the order of asking.
+    /// All known servers, in the order in which to ask them.
     fn rounds(&self, hint: Hint) -> Vec<Vec<Node>> {
         let last = self.last();
         let known = last.iter().flat_map(|slots| slots.named.iter().cloned());
@@ -264,23 +263,23 @@ impl Cluster {
             Hint::First(node) => {
                 all.retain(|it| *it != node);
                 rounds.push(vec![node]);
-                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
             }
             Hint::Last(node) => {
                 all.retain(|it| *it != node);
-                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
                 rounds.push(vec![node]);
             }
-            Hint::None => rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec)),
+            Hint::None => rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec)),
         }
         rounds
     }
 
-    async fn ask(&self, node: &Node) -> Result<View, BrokerError> {
+    async fn ask(&self, node: &Node) -> Result<MapReply, BrokerError> {
         let place = node.to_string();
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER))
-            .set_response_timeout(Some(ANSWER));
+            .set_connection_timeout(Some(ANSWER_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
         let client = self.client(node)?;
         let asking = async {
             let mut connection =
@@ -295,9 +294,9 @@ impl Cluster {
         };
         let answer = asking.await.map_err(|error| BrokerError::from_redis(&error, &place))?;
         let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
-        let slots = Slots::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
+        let slots = SlotMap::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
-        Ok(View { slots, whole })
+        Ok(MapReply { slots, whole })
     }
 }
 
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_found_whatever_order_they_are_told_in() {
+    fn slots_are_found_in_any_order() {
         let none = Value::Array(Vec::new());
         let at = |host: &str, port| (bulk(host), port, none.clone());
         let reply = Value::Array(vec![
@@ -330,24 +329,24 @@ mod tests {
             row(0, 5460, &[at("a", 1)]),
             row(10_924, 16_383, &[at("c", 3)]),
         ]);
-        let slots = Slots::read(&reply, &node("asked", 9)).unwrap();
+        let slots = SlotMap::read(&reply, &node("asked", 9)).unwrap();
         assert_eq!(slots.owner(0), Some(&node("a", 1)));
         assert_eq!(slots.owner(5460), Some(&node("a", 1)));
         assert_eq!(slots.owner(5461), Some(&node("b", 2)));
-        assert_eq!(slots.owner(10_923), None, "nobody serves it");
+        assert_eq!(slots.owner(10_923), None, "unserved");
         assert_eq!(slots.owner(16_383), Some(&node("c", 3)));
         assert!(!slots.is_complete() && slots.has(&node("b", 2)));
         assert!(slots.named.contains(&node("d", 4)) && !slots.has(&node("d", 4)));
-        assert_eq!(Slots::default().owner(1), None);
+        assert_eq!(SlotMap::default().owner(1), None);
     }
 
     #[test]
-    fn a_server_without_a_name_is_the_one_that_was_asked() {
+    fn nameless_server_is_the_one_asked() {
         let asked = node("asked", 9);
         let none = Value::Array(Vec::new());
         for unnamed in [bulk(""), Value::Nil] {
             let reply = Value::Array(vec![row(0, 16_383, &[(unnamed, 1, none.clone())])]);
-            let slots = Slots::read(&reply, &asked).unwrap();
+            let slots = SlotMap::read(&reply, &asked).unwrap();
             assert_eq!(slots.owner(7), Some(&node("asked", 1)));
             assert!(slots.is_complete());
         }
@@ -356,14 +355,14 @@ mod tests {
             row(0, 1, &[(bulk("?"), 1, ip)]),
             row(2, 3, &[(bulk("?"), 1, none)]),
         ]);
-        let slots = Slots::read(&reply, &asked).unwrap();
+        let slots = SlotMap::read(&reply, &asked).unwrap();
         assert_eq!(slots.owner(1), Some(&node("10.0.0.1", 1)));
-        assert_eq!(slots.owner(2), None, "nobody can reach it");
-        assert_eq!(Slots::read(&bulk("no cluster"), &asked), None);
+        assert_eq!(slots.owner(2), None, "unreachable");
+        assert_eq!(SlotMap::read(&bulk("no cluster"), &asked), None);
     }
 
     #[test]
-    fn a_redirection_names_a_server() {
+    fn redirections_name_a_server() {
         let by = node("asked", 9);
         let led = |detail| Node::redirected(detail, &by);
         assert_eq!(led("866 127.0.0.1:7001"), Some(node("127.0.0.1", 7001)));

@@ -1,13 +1,13 @@
-//! Every command that the program sends to Redis, in a form that can be tried on keys of its own.
+//! Every Redis command that the program sends, in a form that can be tried on separate keys.
 //!
-//! The one list of them: a test compares it with the scripts and with what the code sends.
+//! This is the only such list; a test compares it with the scripts and the sources.
 
 use redis::cmd;
 
 use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 
-/// The commands, each with arguments that succeed on keys which only the lines above it have written. `{…}` is a key,
-/// one for each type.
+/// The commands, each with arguments that succeed on keys written by the lines above it. `{…}` is a key, one for each
+/// type.
 const NEEDED: &[&str] = &[
     "TIME",
     "SCAN 0 COUNT 1",
@@ -73,14 +73,14 @@ const NEEDED: &[&str] = &[
     "UNLINK {hash} {zset} {stream}",
 ];
 
-/// A command that was not done, and why.
+/// A command that failed, and why.
 pub type Denied = (&'static str, String);
 
-/// Tries every command on keys of a partition that nothing else uses, and removes them. Returns those that this user may
-/// not send, or this server does not know.
+/// Tries every command on unused keys of a partition and removes these keys. Returns the commands that this user may
+/// not run or this server does not support.
 ///
 /// # Errors
-/// Redis is away, or takes no writes.
+/// Redis is unavailable or rejects writes.
 pub async fn try_all(
     link: &mut Link,
     keys: &Layout,
@@ -107,7 +107,7 @@ pub async fn try_all(
     let mut script = scripts::TAKES_WRITES.prepare_invoke();
     script.key(of.scratch(&name, "string"));
     note("EVALSHA", link.invoke::<redis::Value>(&script).await, &mut denied)?;
-    // What comes of a command that was not done says nothing about the others.
+    // The result of a failed command does not affect the others.
     let first = |why: &str| ["NOPERM", "ERR unknown"].iter().any(|it| why.starts_with(it));
     if denied.iter().any(|(_, why)| first(why)) {
         denied.retain(|(_, why)| first(why));
@@ -122,14 +122,14 @@ fn note(
 ) -> Result<(), BrokerError> {
     match done {
         Err(BrokerError::Refused(why)) => denied.push((name_of(line), why.to_string())),
-        // The group could not be made.
+        // The group could not be created.
         Ok(_) | Err(BrokerError::NoGroup) => {}
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// The command of a line, with its subcommand.
+/// The command name of a line, with its subcommand.
 fn name_of(line: &'static str) -> &'static str {
     let words =
         if ["XGROUP ", "XINFO ", "SCRIPT "].iter().any(|it| line.starts_with(it)) { 2 } else { 1 };
@@ -142,9 +142,9 @@ mod tests {
 
     use super::*;
 
-    /// What is sent where it may fail: settings that are read for advice, the program's own server, a cluster.
+    /// Commands that may fail: reading settings for advice, the managed server, clusters.
     const OPTIONAL: &[&str] = &["CONFIG", "MEMORY", "PING", "SHUTDOWN", "CLUSTER", "EVALSHA"];
-    /// Words of scripts that are no commands.
+    /// Uppercase words in scripts that are no commands.
     const WORDS: &[&str] = &[
         "COUNT",
         "ENTRIESADDED",
@@ -162,7 +162,7 @@ mod tests {
         NEEDED.iter().flat_map(|line| line.split(' ')).chain(OPTIONAL.iter().copied()).collect()
     }
 
-    /// Words in capital letters between these signs.
+    /// Returns the uppercase words between these delimiters.
     fn capitals(text: &str, open: &str, close: char) -> Vec<String> {
         let found = text.match_indices(open).filter_map(|(at, _)| {
             let rest = &text[at + open.len()..];
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_the_scripts_and_of_the_code_is_tried() {
+    fn every_command_in_scripts_and_code_is_tried() {
         let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let (needed, mut files) = (needed(), Vec::new());
         sources(&root.join("lua"), &mut files);
@@ -204,7 +204,7 @@ mod tests {
         for dir in ["src/redis", "src/engine", "src/cli"] {
             sources(&root.join(dir), &mut files);
         }
-        // Drills break things on purpose, on servers of their own; measurements need more than a deployment.
+        // Drills and benchmarks use servers of their own and need more than a deployment.
         files.retain(|(file, _)| !file.contains("drill") && !file.contains("bench"));
         for (file, text) in &files {
             for word in capitals(text, "cmd(\"", '"') {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_named_by_its_command() {
+    fn lines_are_named_by_their_command() {
         assert_eq!(name_of("XGROUP CREATE {stream} g 0 MKSTREAM"), "XGROUP CREATE");
         assert_eq!((name_of("GET {string}"), name_of("TIME")), ("GET", "TIME"));
         assert_eq!(name_of("INFO server"), "INFO");

@@ -1,7 +1,7 @@
-//! Finding Redis: one server, the master that sentinels name, or a cluster.
+//! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
 //!
-//! Who connects learns which server process answers: an answer may only be relied on as long as
-//! that very process lives. What is asked of it goes through a [`Link`].
+//! A connection records which server process it talks to: an answer is valid only while that process lives. Commands go
+//! through a [`Link`].
 
 use std::{
     path::Path,
@@ -27,11 +27,11 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bound on every command that does not block on purpose.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of every command that does not block on purpose.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (7, 0);
 
-/// A Redis that was found: given by URL, or the program's own.
+/// A Redis deployment, given by URL or managed by the program.
 #[derive(Clone, Debug)]
 pub struct Redis {
     source: Source,
@@ -46,38 +46,36 @@ enum Source {
     Cluster(Arc<Cluster>),
 }
 
-/// What a server says of itself.
+/// Server identity, from INFO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
     /// For example `7.0.15`.
     pub version: String,
-    /// Differs after each restart of the server.
+    /// Changes with each restart of the server.
     pub run_id: String,
 }
 
-/// A connection that was made just now.
-pub(super) struct Made {
+/// A new connection.
+pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
     pub(super) info: ServerInfo,
-    /// Where the server is, without user or password.
+    /// Address without user and password.
     pub(super) place: String,
 }
 
 impl Redis {
-    /// Takes a URL: `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`.
-    /// Nothing is connected yet.
+    /// Parses a URL: `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`. Does not connect.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] without the URL's password in it.
+    /// [`BrokerError::Url`], without the URL's password.
     pub fn from_url(url: &str) -> Result<Self, BrokerError> {
         Self::trusting(url, None)
     }
 
-    /// As [`Redis::from_url`]; of an encrypted server only the certificates in the file `ca` (PEM) are trusted, instead
-    /// of the system's.
+    /// Like [`Redis::from_url`], but trusts only the certificates in the PEM file `ca` instead of those of the system.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] also where the file can't be read, or has no certificate, or nothing is encrypted.
+    /// [`BrokerError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
     pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, BrokerError> {
         install_tls();
         let authority = ca.map(Authority::read).transpose()?;
@@ -87,7 +85,7 @@ impl Redis {
         };
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
-            // redis-rs takes certificates for the sentinels, and none for the master that they name.
+            // redis-rs passes certificates to the sentinels but not to the master they name.
             Target::Sentinels { .. } if authority.is_some() => Err(UrlFault::CaOfSentinels.into()),
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
@@ -102,10 +100,10 @@ impl Redis {
         }
     }
 
-    /// Takes the program's own server.
+    /// Uses the managed server.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] when the socket's path can't be put into a URL.
+    /// [`BrokerError::Url`] when the socket path cannot be expressed as a URL.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, BrokerError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
@@ -121,12 +119,12 @@ impl Redis {
         Ok(Self { source: source(client), place })
     }
 
-    /// Where it is, without user or password.
+    /// Address without user and password.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// The program's own server, if this is it.
+    /// The managed server, if this is it.
     pub fn managed(&self) -> Option<&Arc<ManagedServer>> {
         match &self.source {
             Source::Managed(_, server) => Some(server),
@@ -146,27 +144,27 @@ impl Redis {
         }
     }
 
-    /// A link whose commands are answered within five seconds or fail.
+    /// Returns a link whose commands time out after five seconds.
     pub fn link(&self) -> Link {
-        Link::new(self.clone(), ANSWER_TIMEOUT)
+        Link::new(self.clone(), COMMAND_TIMEOUT)
     }
 
-    /// A link for reads that block on purpose for up to `block`.
+    /// Returns a link for reads that block for up to `block`.
     pub fn blocking_link(&self, block: Duration) -> Link {
-        Link::new(self.clone(), ANSWER_TIMEOUT + block)
+        Link::new(self.clone(), COMMAND_TIMEOUT + block)
     }
 
-    /// Listens to a channel on a connection of its own. The stream ends when that breaks; what was
-    /// said meanwhile is lost.
+    /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
+    /// meanwhile are lost.
     ///
     /// # Errors
-    /// The server can't be reached.
+    /// The server is unreachable.
     pub async fn subscribe(
         &self,
         channel: &str,
     ) -> Result<impl Stream<Item = String> + Unpin + use<>, BrokerError> {
         let node = match self.cluster() {
-            // Every server of a cluster hears what is said to any of them.
+            // A cluster forwards published messages to all of its servers.
             Some(cluster) => {
                 let slots = cluster.look(Hint::None).await?;
                 let home = routing::slot_of(HOME);
@@ -184,16 +182,16 @@ impl Redis {
             Ok(messages) => messages.map_err(|error| BrokerError::from_redis(&error, &place)),
             Err(_) => Err(BrokerError::Away { place, detail: Reason::TimedOut }),
         };
-        // A message that is no text is none of ours.
+        // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
     }
 
-    /// Nobody serves a slot: somebody has to mend the cluster.
+    /// A slot without a server: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> BrokerError {
         BrokerError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
     }
 
-    /// For connecting to the server, or to that one of the cluster; and where it is.
+    /// Connection settings of the server, or of this one of a cluster, with its address.
     async fn client(&self, node: Option<&Node>) -> Result<(Client, String), BrokerError> {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
@@ -215,7 +213,7 @@ impl Redis {
         &self,
         node: Option<&Node>,
         answer: Duration,
-    ) -> Result<Made, BrokerError> {
+    ) -> Result<Connected, BrokerError> {
         let (client, place) = self.client(node).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -224,11 +222,11 @@ impl Redis {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| BrokerError::from_redis(&error, &place))?;
-        let info = self.introduce(&mut connection, &place).await?;
-        Ok(Made { connection, info, place })
+        let info = self.identify(&mut connection, &place).await?;
+        Ok(Connected { connection, info, place })
     }
 
-    async fn introduce(
+    async fn identify(
         &self,
         connection: &mut MultiplexedConnection,
         place: &str,
@@ -245,8 +243,7 @@ impl Redis {
         if major_minor < OLDEST {
             return Err(BrokerError::TooOld { place: place.to_owned(), version });
         }
-        // Asked on the very connection that will be used: it may have been demoted since the
-        // sentinels were asked.
+        // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
         if matches!(self.source, Source::Sentinels(_)) && field(&role, "role") != Some("master") {
             return Err(BrokerError::Away { place: place.to_owned(), detail: Reason::NotMaster });
         }
@@ -254,7 +251,7 @@ impl Redis {
     }
 }
 
-/// Who signed the certificate of a server.
+/// Which authorities are trusted to sign a server certificate.
 struct Authority(TlsCertificates);
 
 impl Authority {
@@ -272,7 +269,7 @@ impl Authority {
         Ok(Self(TlsCertificates { client_tls: None, root_cert: Some(root) }))
     }
 
-    /// The same server, whose certificate has to be signed by this authority.
+    /// Returns the same server, whose certificate must be signed by this authority.
     fn trusted_by(&self, info: ConnectionInfo) -> Result<ConnectionInfo, UrlFault> {
         if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             return Err(UrlFault::CaUnused);
@@ -287,7 +284,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// rediss:// needs a process-wide choice of cryptography; a second call changes nothing.
+/// Installs the process-wide crypto provider that rediss:// needs; further calls have no effect.
 fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -300,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_or_refused_without_their_password() {
+    fn url_errors_never_contain_the_password() {
         for good in [
             "redis://u:p@h:1/2",
             "rediss://h",
@@ -328,19 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_refused() {
+    fn file_without_certificate_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.pem");
         let refused = |url: &str| Redis::trusting(url, Some(&file)).map(|_| ()).unwrap_err();
-        let told = refused("rediss://h").to_string();
-        assert!(told.contains("ca.pem") && told.contains("--redis-ca"), "{told}");
+        let message = refused("rediss://h").to_string();
+        assert!(message.contains("ca.pem") && message.contains("--redis-ca"), "{message}");
         std::fs::write(&file, "no certificate").unwrap();
-        let told = refused("rediss://h").to_string();
-        assert!(told.contains("contains no PEM certificate"), "{told}");
+        let message = refused("rediss://h").to_string();
+        assert!(message.contains("contains no PEM certificate"), "{message}");
     }
 
     #[test]
-    fn a_place_shows_no_login() {
+    fn displayed_addresses_have_no_credentials() {
         for (url, place) in [
             ("redis://user:secret@example.test:7000/1", "example.test:7000"),
             ("redis+sentinel://user:secret@a,b:7/m?sentinel_pass=secret", "a:26379,b:7/m"),

@@ -1,9 +1,8 @@
-//! One task's way to Redis: for each command, the connection to the server that serves its key.
+//! Per-task connections to Redis: each command goes to the server of its key.
 //!
-//! Each task owns a [`Link`] of its own: a blocking read never stands in another's way, and a broken
-//! connection is noticed by the one who used it, who knows whether his command may be repeated. So
-//! nothing is repeated here: a command that came to a wrong server fails, and the next one finds
-//! the right one.
+//! Each task owns a [`Link`]: a blocking read never delays another task, and a broken connection is reported to the
+//! task that used it, which knows whether its command may be repeated. Nothing is retried here: a command sent to the
+//! wrong server fails, and the next one goes to the right one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,31 +13,31 @@ use seckill_model::{ForeignKey, Millis};
 
 use super::{
     BrokerError, Reason, Redis,
-    cluster_slots::{Doubt, Hint, Node, Slots},
+    cluster_slots::{Hint, Node, SlotMap, StaleMap},
     connect::ServerInfo,
-    error::{Said, plain},
+    error::{ErrorReply, plain},
     keys::type_of,
     routing::{self, HOME, slot_of},
 };
 
-/// Longest wait for replicas: shorter than any answer may take.
+/// Longest wait for replicas; below the command timeout.
 const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// One task's connections, each made when it is first used and again after it broke.
+/// The connections of one task, opened on first use and reopened after a failure.
 #[derive(Debug)]
 pub struct Link {
     redis: Redis,
     answer: Duration,
-    /// Only one, where there is no cluster.
+    /// The only connection, without a cluster.
     peers: Vec<Peer>,
-    map: Map,
+    map: ClusterMap,
     generation: u64,
 }
 
 /// A server and the connection to it.
 #[derive(Debug)]
 struct Peer {
-    /// Which server of a cluster.
+    /// Address of a cluster node.
     node: Option<Node>,
     place: String,
     info: ServerInfo,
@@ -46,49 +45,47 @@ struct Peer {
     generation: u64,
 }
 
-/// Who serves which slot of a cluster. Kept by each link, so that a look at [`Link::server`] speaks of
-/// the same server as the connection before it.
+/// Slot map of a cluster. Kept per link, so that [`Link::server`] describes the same server as the last connection.
 #[derive(Debug)]
-enum Map {
+enum ClusterMap {
     Unknown,
-    Known(Arc<Slots>),
-    Wrong(Doubt),
+    Known(Arc<SlotMap>),
+    Wrong(StaleMap),
 }
 
 impl Link {
     pub(super) fn new(redis: Redis, answer: Duration) -> Self {
-        Self { redis, answer, peers: Vec::new(), map: Map::Unknown, generation: 0 }
+        Self { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
     }
 
-    /// The connection to the server of `key`, made now if there is none. Use it for several commands
-    /// in flight, and call [`Link::broke`] with what went wrong.
+    /// Returns the connection to the server of `key`, opened if necessary. Use it for pipelined commands, and report
+    /// failures to [`Link::broke`].
     pub async fn connection(&mut self, key: &str) -> Result<MultiplexedConnection, BrokerError> {
         self.reach(self.slot(key)).await
     }
 
-    /// What the server of `key` said of itself when this link was last connected to it; `None`
-    /// where that is not known (any more).
+    /// Identity of the server of `key` at the last connect; `None` if unknown.
     pub fn server(&self, key: &str) -> Option<&ServerInfo> {
         self.peer(self.slot(key)).map(|peer| &peer.info)
     }
 
-    /// The run ID of the server of `key`, to which this connects first where it has to.
+    /// Returns the run ID of the server of `key`, connecting first if necessary.
     ///
     /// # Errors
-    /// Redis is away.
+    /// Redis is unavailable.
     pub async fn run_id(&mut self, key: &str) -> Result<String, BrokerError> {
         self.connection(key).await?;
         Ok(self.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
     }
 
-    /// Rises with each connection that is made to the server of `key`: whose call failed on an older
-    /// one must not drop it. 0 where there is none.
+    /// Generation of the connection to the server of `key`; 0 without one. A failure on an older generation must not
+    /// drop a newer connection.
     pub fn generation(&self, key: &str) -> u64 {
         let peer = self.peer(self.slot(key)).filter(|peer| peer.connection.is_some());
         peer.map_or(0, |peer| peer.generation)
     }
 
-    /// Where Redis is, without user or password.
+    /// Address without user and password.
     pub fn place(&self) -> &str {
         self.redis.place()
     }
@@ -98,20 +95,20 @@ impl Link {
         self.redis.is_cluster()
     }
 
-    /// One setting of the server of `key`, as it runs now.
+    /// Reads one runtime setting of the server of `key`.
     pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, BrokerError> {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();
         let (_, value): (String, String) = self.query_at(self.slot(key), &ask).await?;
         Ok(value)
     }
 
-    /// Changes one setting of the server of `key`, until it is started again.
+    /// Changes one runtime setting of the server of `key`, until its next restart.
     pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<(), BrokerError> {
         let ask = cmd("CONFIG").arg("SET").arg(name).arg(value).take();
         self.query_at(self.slot(key), &ask).await
     }
 
-    /// Names of keys that match a pattern, on the server of `key`; each once. It looks at every key there, in steps.
+    /// Returns the distinct keys that match a pattern, on the server of `key`. Scans all keys of that server.
     pub async fn keys_like(
         &mut self,
         key: &str,
@@ -132,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Runs one command where its key is.
+    /// Runs one command on the server of its key.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
         let slot = self.slot_by(|| routing::slot_of_command(cmd));
         match self.query_at(slot, cmd).await {
@@ -141,14 +138,14 @@ impl Link {
         }
     }
 
-    /// Runs a pipeline where its keys are: all of one slot.
+    /// Runs a pipeline whose keys are all in one slot.
     pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, BrokerError> {
         let slot = self.slot_of_pipe(pipe)?;
         let mut connection = self.reach(slot).await?;
         match pipe.query_async(&mut connection).await {
             Ok(done) => Ok(done),
             Err(error) => {
-                let error = self.lose(slot, &error);
+                let error = self.drop_connection(slot, &error);
                 Err(self
                     .named(slot, error, || pipe.cmd_iter().filter_map(routing::first_key))
                     .await)
@@ -156,7 +153,7 @@ impl Link {
         }
     }
 
-    /// Runs a script where its keys are, loading it where the server does not know it.
+    /// Runs a script on the server of its keys, loading it if necessary.
     pub async fn invoke<T: FromRedisValue>(
         &mut self,
         script: &ScriptInvocation<'_>,
@@ -166,13 +163,13 @@ impl Link {
         match script.invoke_async(&mut connection).await {
             Ok(done) => Ok(done),
             Err(error) => {
-                let error = self.lose(slot, &error);
+                let error = self.drop_connection(slot, &error);
                 Err(self.named(slot, error, || routing::keys_of_script(script)).await)
             }
         }
     }
 
-    /// Names the key whose type made a command fail, where the names of keys tell.
+    /// Adds the key with the wrong type to an error, where the key layout allows it.
     async fn named<K: AsRef<[u8]>, I: IntoIterator<Item = K>>(
         &mut self,
         slot: u16,
@@ -199,23 +196,22 @@ impl Link {
         error
     }
 
-    /// The clock of Redis, by which sales begin and end, and jobs are due.
+    /// Redis time, which decides when sales begin and end and jobs are due.
     pub async fn now(&mut self) -> Result<Millis, BrokerError> {
         self.now_at(HOME).await
     }
 
-    /// The clock of the server of `key`.
+    /// Time of the server of `key`.
     pub async fn now_at(&mut self, key: &str) -> Result<Millis, BrokerError> {
         let (seconds, micros): (i64, i64) = self.query_at(self.slot(key), &cmd("TIME")).await?;
         Ok(Millis(seconds * 1_000 + micros / 1_000))
     }
 
-    /// Waits until `replicas` of the server of `key` have all that this connection wrote, at most for
-    /// `bound` or four seconds; returns how many have. What else is asked on this connection
-    /// waits meanwhile.
+    /// Waits until `replicas` replicas of the server of `key` have all writes of this connection, for at most `bound`
+    /// or four seconds; returns how many have. Other commands on this connection wait meanwhile.
     ///
     /// # Errors
-    /// As ever, and where the connection that wrote is gone: a new one would know of no write.
+    /// As for any command; also if the connection that wrote is gone, since a new one has no writes to wait for.
     pub async fn wait_replicas(
         &mut self,
         key: &str,
@@ -227,35 +223,34 @@ impl Link {
             let detail = Reason::BrokeAfterWrite;
             return Err(BrokerError::Away { place: self.place_of(slot), detail });
         };
-        // WAIT 0 would wait for ever.
+        // WAIT with a timeout of 0 blocks forever.
         let bound = bound.min(REPLICAS_TIMEOUT).as_millis().max(1) as u64;
         let wait = cmd("WAIT").arg(replicas).arg(bound).take();
         let result = wait.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        result.map_err(|error| self.drop_connection(slot, &error))
     }
 
-    /// Drops every connection: somebody found one mute before its own bound did.
+    /// Drops every connection, because one was found unresponsive before its own timeout.
     pub fn forget(&mut self) {
         for peer in &mut self.peers {
             peer.connection = None;
         }
-        self.doubt(Hint::None);
+        self.mark_stale(Hint::None);
     }
 
-    /// Sorts an error of a command that went to the server of `key`, and forgets what is of no more
-    /// use: the connection, or the picture of who serves what.
+    /// Classifies an error of a command sent to the server of `key`, and drops the connection or slot map that caused
+    /// it.
     pub fn broke(&mut self, key: &str, error: &RedisError) -> BrokerError {
-        self.lose(self.slot(key), error)
+        self.drop_connection(self.slot(key), error)
     }
 
-    /// As [`Link::broke`], of a command that went over the connection of that generation: a newer
-    /// one is kept.
+    /// Like [`Link::broke`] for a given connection generation: a newer connection is kept.
     pub fn broke_then(&mut self, key: &str, generation: u64, error: &RedisError) -> BrokerError {
         let slot = self.slot(key);
         if self.generation(key) == generation {
-            self.lose(slot, error)
+            self.drop_connection(slot, error)
         } else {
-            self.sort(slot, error)
+            self.classify(slot, error)
         }
     }
 
@@ -266,7 +261,7 @@ impl Link {
     ) -> Result<T, BrokerError> {
         let mut connection = self.reach(slot).await?;
         let result = cmd.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        result.map_err(|error| self.drop_connection(slot, &error))
     }
 
     fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, BrokerError> {
@@ -280,27 +275,27 @@ impl Link {
         self.slot_by(|| Some(slot_of(key)))
     }
 
-    /// One server has no slots, and commands for it need not be read.
+    /// A single server has no slots, so commands need not be parsed.
     fn slot_by(&self, find: impl FnOnce() -> Option<u16>) -> u16 {
         if self.redis.is_cluster() { find().unwrap_or_else(|| slot_of(HOME)) } else { 0 }
     }
 
-    /// The server of a slot, where that is known for sure.
+    /// Server of a slot, if known for certain.
     fn peer(&self, slot: u16) -> Option<&Peer> {
         match self.map {
-            Map::Wrong(_) => None,
+            ClusterMap::Wrong(_) => None,
             _ => self.peers.get(self.last_peer(slot)?),
         }
     }
 
-    /// The server that was taken for that of a slot last.
+    /// Server last used for a slot.
     fn last_peer(&self, slot: u16) -> Option<usize> {
         if !self.redis.is_cluster() {
             return (!self.peers.is_empty()).then_some(0);
         }
         let slots = match &self.map {
-            Map::Known(slots) | Map::Wrong(Doubt { slots, .. }) => slots,
-            Map::Unknown => return None,
+            ClusterMap::Known(slots) | ClusterMap::Wrong(StaleMap { slots, .. }) => slots,
+            ClusterMap::Unknown => return None,
         };
         let owner = slots.owner(slot)?;
         self.peers.iter().position(|peer| peer.node.as_ref() == Some(owner))
@@ -334,67 +329,67 @@ impl Link {
             }
             Err(error) => {
                 if error.is_away() {
-                    self.doubt(node.map_or(Hint::None, Hint::Last));
+                    self.mark_stale(node.map_or(Hint::None, Hint::Last));
                 }
                 Err(error)
             }
         }
     }
 
-    /// Which server of a cluster serves a slot; `None` where there is no cluster.
+    /// Cluster node of a slot; `None` without a cluster.
     async fn locate(&mut self, slot: u16) -> Result<Option<Node>, BrokerError> {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
-            Map::Known(slots) => Arc::clone(slots),
-            Map::Unknown => cluster.slots(None).await?,
-            Map::Wrong(doubt) => cluster.slots(Some(doubt.clone())).await?,
+            ClusterMap::Known(slots) => Arc::clone(slots),
+            ClusterMap::Unknown => cluster.slots(None).await?,
+            ClusterMap::Wrong(mark_stale) => cluster.slots(Some(mark_stale.clone())).await?,
         };
         self.peers.retain(|peer| peer.node.as_ref().is_some_and(|node| slots.has(node)));
         let owner = slots.owner(slot).cloned();
-        self.map = Map::Known(slots);
+        self.map = ClusterMap::Known(slots);
         if owner.is_none() {
-            // It may be mended by the next time.
-            self.doubt(Hint::None);
+            // The cluster may have recovered by the next call.
+            self.mark_stale(Hint::None);
             return Err(self.redis.unserved(slot));
         }
         Ok(owner)
     }
 
-    fn doubt(&mut self, hint: Hint) {
-        if let Map::Known(slots) = &self.map {
-            self.map = Map::Wrong(Doubt { slots: Arc::clone(slots), hint });
+    fn mark_stale(&mut self, hint: Hint) {
+        if let ClusterMap::Known(slots) = &self.map {
+            self.map = ClusterMap::Wrong(StaleMap { slots: Arc::clone(slots), hint });
         }
     }
 
-    fn lose(&mut self, slot: u16, error: &RedisError) -> BrokerError {
-        let sorted = self.sort(slot, error);
+    fn drop_connection(&mut self, slot: u16, error: &RedisError) -> BrokerError {
+        let sorted = self.classify(slot, error);
         let index = self.last_peer(slot);
         let node = index.and_then(|index| self.peers.get(index)?.node.clone());
-        let said = Said::of(error);
+        let said = ErrorReply::of(error);
         let code = said.as_ref().map(|said| said.code.as_str());
-        // A server that was demoted says so on a connection that would last for ever.
+        // A demoted server reports this on a connection that would otherwise stay open.
         let demoted = matches!(code, Some("READONLY" | "UNBLOCKED"));
         if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() || demoted {
             if let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) {
                 peer.connection = None;
             }
-            self.doubt(node.map_or(Hint::None, Hint::Last));
+            self.mark_stale(node.map_or(Hint::None, Hint::Last));
         } else if let (Some("MOVED"), Some(said), Some(node)) = (code, &said, &node) {
             let owner = Node::redirected(&said.detail, node);
-            self.doubt(owner.map_or(Hint::None, Hint::First));
+            self.mark_stale(owner.map_or(Hint::None, Hint::First));
         } else if let Some("CLUSTERDOWN" | "LOADING") = code {
-            // It may be cut off from the others, or replaced since it went down; they know better.
-            self.doubt(node.map_or(Hint::None, Hint::Last));
+            // It may be isolated or replaced; the other servers know.
+            self.mark_stale(node.map_or(Hint::None, Hint::Last));
         }
         sorted
     }
 
-    fn sort(&self, slot: u16, error: &RedisError) -> BrokerError {
+    fn classify(&self, slot: u16, error: &RedisError) -> BrokerError {
         let place = self.place_of(slot);
         if self.redis.is_cluster() {
-            match Said::of(error).as_ref().map(|said| said.code.as_str()) {
-                // It was not done, and will be when it is asked again: with ASK and TRYAGAIN, once the
-                // keys of the slot have all moved.
+            match ErrorReply::of(error).as_ref().map(|said| said.code.as_str()) {
+                // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
+                // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
                     return BrokerError::Away { place, detail: Reason::KeyMoved(plain(error)) };
                 }

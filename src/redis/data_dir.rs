@@ -1,7 +1,6 @@
-//! The data directory: where the database, the server's files, the log and the locks lie.
+//! The data directory: database, server files, log and locks.
 //!
-//! Every process that uses it holds a shared lock on `lock`, so that the last one out can be told
-//! from the others. It must not know what is in those files.
+//! Every process that uses it holds a shared lock on `lock`, so that the last process to leave is known.
 
 use std::{
     fmt::Write as _,
@@ -25,54 +24,54 @@ use tempfile::TempDir;
 
 use super::{flock, temp_data_dir};
 
-/// What a data directory holds, by the beginning of its name. The socket keeps the mode that its server gave it.
-const NAMES: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
-/// The bits of a mode that let others in.
-const OTHERS: u32 = 0o077;
-/// Longest path of a unix socket, without its closing zero.
+/// Contents of a data directory, by file name prefix. The socket keeps the mode set by its server.
+const CONTENTS: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
+/// Mode bits of group and others.
+const OTHERS_MODE: u32 = 0o077;
+/// Longest path of a Unix socket, without the terminating zero.
 const SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
-/// How long to wait for the one who is stopping the server of this directory.
-const LEAVING: Duration = Duration::from_secs(30);
-/// More live processes than this on one directory are a mistake.
-const NODES: u32 = 1_000;
+/// How long to wait for a process that is stopping this directory's server.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit of live processes per directory.
+const MAX_NODES: u32 = 1_000;
 
-/// Why a data directory can't be used.
+/// Why a data directory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DataDirError {
-    /// Something else has that name.
+    /// The path is not a directory.
     #[error("{}", text!("redis-data-dir-not-a-directory", path = .0.display()))]
     NotADirectory(PathBuf),
-    /// This user may not write there.
+    /// No write permission.
     #[error("{}", text!("redis-data-dir-denied", path = .0.display()))]
     Denied(PathBuf),
-    /// The file system does not take writes.
+    /// Read-only file system.
     #[error("{}", text!("redis-data-dir-read-only", path = .0.display()))]
     ReadOnly(PathBuf),
-    /// No room.
+    /// Disk full.
     #[error("{}", text!("redis-data-dir-full", path = .0.display()))]
     Full(PathBuf),
-    /// Somebody holds the lock for itself alone, and has not let go for so many seconds.
+    /// Another process has held the exclusive lock for this many seconds.
     #[error("{}", text!("redis-data-dir-closing", path = .0.display(), seconds = .1))]
     Closing(PathBuf, u64),
     /// Neither `HOME` nor `XDG_DATA_HOME`.
     #[error("{}", Label("redis-data-dir-no-home"))]
     NoHome,
-    /// A directory in a shared place that is not ours alone.
+    /// A directory in a shared location that other users can access.
     #[error("{}", text!("redis-data-dir-shared", path = .0.display()))]
     Shared(PathBuf),
-    /// Every number is taken, which are so many.
+    /// All slots are taken; their number.
     #[error("{}", text!("redis-data-dir-crowded", path = .0.display(), nodes = .1))]
     Crowded(PathBuf, u32),
-    /// It was removed or replaced while it was in use.
+    /// Removed or replaced while in use.
     #[error("{}", text!("redis-data-dir-gone", path = .0.display()))]
     Gone(PathBuf),
-    /// Anything else.
+    /// Any other error.
     #[error("{}", text!("redis-data-dir-unusable", path = .path.display(), reason = .why))]
     Io {
-        /// Where.
+        /// Path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         why: OsError,
     },
 }
@@ -92,7 +91,7 @@ impl DataDirError {
     }
 }
 
-/// A data directory in use. Clones are the same user of it; opening it twice makes two.
+/// A data directory in use. Clones share one use; opening it twice makes two.
 #[derive(Clone, Debug)]
 pub struct DataDir(Arc<Inner>);
 
@@ -102,13 +101,12 @@ struct Inner {
     socket: PathBuf,
     lock: File,
     id: DirId,
-    /// Set for a directory that goes when its last user does.
+    /// Set for a directory that is removed with its last user.
     temporary: Option<TempDir>,
 }
 
 impl DataDir {
-    /// Where data is kept unless somebody says otherwise: `$XDG_DATA_HOME/seckill` or
-    /// `~/.local/share/seckill`.
+    /// Default location: `$XDG_DATA_HOME/seckill` or `~/.local/share/seckill`.
     pub fn default_path() -> Result<PathBuf, DataDirError> {
         let absolute = |name: &str| {
             std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
@@ -119,20 +117,19 @@ impl DataDir {
             .ok_or(DataDirError::NoHome)
     }
 
-    /// Opens the directory, and creates it for this user alone if it's missing.
+    /// Opens the directory; creates it with access for this user only if it is missing.
     ///
-    /// Blocks while the last user before is still stopping the server.
+    /// Blocks while the previous last user is stopping the server.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DataDirError> {
         Self::open_as(path.as_ref(), None)
     }
 
-    /// A new directory in the temporary place, removed when the last clone is dropped. Sweeps
-    /// what demos before have left behind when they were killed.
+    /// Creates a temporary directory, removed when its last clone is dropped. Removes what killed demos left behind.
     pub fn throw_away() -> Result<Self, DataDirError> {
         Self::throw_away_in(&std::env::temp_dir())
     }
 
-    /// The same in another place.
+    /// Like [`DataDir::throw_away`], in a given location.
     pub fn throw_away_in(place: &Path) -> Result<Self, DataDirError> {
         temp_data_dir::sweep(place);
         let dir = temp_data_dir::create(place)?;
@@ -142,13 +139,12 @@ impl DataDir {
 
     fn open_as(path: &Path, temporary: Option<TempDir>) -> Result<Self, DataDirError> {
         make_dir(path)?;
-        close_to_others(path);
+        restrict_to_owner(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
         let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
         match try_writing(&path).map_err(DataDirError::of(&path)) {
-            // What was written there before can be read; who writes learns from Redis and the database that there is
-            // no room.
+            // Existing data stays readable; writers get the error from Redis and the database.
             Err(DataDirError::Full(_)) if lock_path.exists() => {}
             other => other?,
         }
@@ -159,84 +155,84 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// Becomes a user of the directory, if it isn't one.
+    /// Registers as a user of the directory, once.
     pub(super) fn enter(&self) -> Result<(), DataDirError> {
         let started = Instant::now();
         while !flock::try_shared(&self.0.lock).map_err(DataDirError::of(&self.0.path))? {
-            if started.elapsed() > LEAVING {
-                return Err(DataDirError::Closing(self.0.path.clone(), LEAVING.as_secs()));
+            if started.elapsed() > STOP_TIMEOUT {
+                return Err(DataDirError::Closing(self.0.path.clone(), STOP_TIMEOUT.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(3));
         }
         Ok(())
     }
 
-    /// Is no user any more. Does `last` before anybody new comes in, if nobody else is a user.
+    /// Unregisters as a user. Runs `last` before any new user is admitted, if this was the last one.
     ///
-    /// Of several that leave at once exactly the last finds nobody: a lock that can't be taken
-    /// whole is lost, and never taken back.
+    /// If several leave at once, exactly the last one runs it: the upgrade to an exclusive lock fails for the others,
+    /// which lose their shared lock and never take it back.
     pub(super) fn leave<T>(&self, last: impl FnOnce() -> T) -> Option<T> {
         let done = flock::try_exclusive(&self.0.lock).unwrap_or(false).then(last);
         flock::release(&self.0.lock);
         done
     }
 
-    /// The directory, absolute and without links.
+    /// Absolute path without symbolic links.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Checks that its path still leads to the directory that was opened.
+    /// Checks that the path still leads to the directory that was opened.
     pub(super) fn check(&self) -> Result<(), DataDirError> {
         self.0.id.check(&self.0.path)
     }
 
-    /// URL of the database in it.
+    /// URL of the SQLite database in it.
     pub fn database_url(&self) -> String {
         format!("sqlite:{}", percent_encoded(&self.0.path.join("seckill.db")))
     }
 
-    /// Where the server keeps its files.
+    /// Directory of the server's files.
     pub fn redis_dir(&self) -> PathBuf {
         self.0.path.join("redis")
     }
 
-    /// The server's socket: `redis.sock` in here, or in a place with a shorter name.
+    /// Socket of the server: `redis.sock` in this directory, or in one with a shorter path.
     pub fn socket_path(&self) -> &Path {
         &self.0.socket
     }
 
-    /// The program's own log.
+    /// Log file of the program.
     pub fn log_path(&self) -> PathBuf {
         self.0.path.join("seckill.log")
     }
 
-    /// Takes the lowest number from 1 that no live process on this directory has.
+    /// Takes the lowest slot, from 1, that no live process on this directory holds.
     pub fn node_slot(&self) -> Result<NodeSlot, DataDirError> {
         let nodes = self.0.path.join("nodes");
         make_dir(&nodes)?;
-        for number in 1..=NODES {
+        for number in 1..=MAX_NODES {
             let path = nodes.join(number.to_string());
             let file = flock::open(&path).map_err(DataDirError::of(&path))?;
             if flock::try_exclusive(&file).map_err(DataDirError::of(&path))? {
                 return Ok(NodeSlot { number, file });
             }
         }
-        Err(DataDirError::Crowded(self.0.path.clone(), NODES))
+        Err(DataDirError::Crowded(self.0.path.clone(), MAX_NODES))
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.temporary.is_some() {
-            // A server without its directory would be of no use to anybody.
+            // A server cannot run without its directory.
             temp_data_dir::stop_server(&self.path, &self.socket);
         }
         flock::release(&self.lock);
     }
 }
 
-/// Device and inode of a directory in use: a path may come to lead elsewhere, or nowhere.
+/// Device and inode of an open directory, because its path may be replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirId(u64, u64);
 
@@ -246,7 +242,7 @@ impl DirId {
         Ok(Self(found.dev(), found.ino()))
     }
 
-    /// Checks that `path` still leads to this directory. One that can't be looked at now may be there.
+    /// Checks that `path` still leads to this directory. A path that cannot be examined counts as unchanged.
     pub(super) fn check(self, path: &Path) -> Result<(), DataDirError> {
         match Self::of(path) {
             Ok(id) if id != self => Err(DataDirError::Gone(path.to_owned())),
@@ -261,7 +257,7 @@ impl DirId {
     }
 }
 
-/// A process' number among those on one data directory, its own until it ends, however it ends.
+/// Slot of a process on a data directory, held until the process ends in any way.
 #[derive(Debug)]
 pub struct NodeSlot {
     number: u32,
@@ -269,7 +265,7 @@ pub struct NodeSlot {
 }
 
 impl NodeSlot {
-    /// The number, from 1.
+    /// Slot number, from 1.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -281,56 +277,55 @@ impl Drop for NodeSlot {
     }
 }
 
-/// Creates a directory for this user alone, with all above it, if it's missing.
+/// Creates a directory and its parents with access for this user only, if missing.
 pub(super) fn make_dir(path: &Path) -> Result<(), DataDirError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataDirError::of(path))
 }
 
-/// Takes the rights of others from a directory that was made beforehand, and from what earlier runs left in it. What
-/// belongs to another user, and a directory that is used for something else as well, is left as it is: `doctor`
-/// reports that, see [`others_may`].
-fn close_to_others(path: &Path) {
+/// Removes the permissions of other users from an existing directory and from the files of earlier runs. Files of other
+/// users and directories shared with other programs are left alone; `doctor` reports those, see [`others_may`].
+fn restrict_to_owner(path: &Path) {
     let Ok(entries) = fs::read_dir(path) else { return };
     let mut shared = false;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
-        if !NAMES.iter().any(ours) {
+        if !CONTENTS.iter().any(ours) {
             shared = true;
         } else if name != "redis.sock"
             && let Ok(found) = entry.metadata()
             && !found.is_symlink()
         {
-            close_one(&entry.path(), &found);
+            restrict_one(&entry.path(), &found);
         }
     }
     if !shared && let Ok(found) = fs::metadata(path) {
-        close_one(path, &found);
+        restrict_one(path, &found);
     }
 }
 
-/// A file system that knows no rights, or a directory of another user, is no reason not to run a sale.
-fn close_one(path: &Path, found: &fs::Metadata) {
+/// File systems without permissions and directories of other users are tolerated.
+fn restrict_one(path: &Path, found: &fs::Metadata) {
     let mode = found.mode() & 0o7777;
-    if mode & OTHERS != 0 && found.uid() == rustix::process::geteuid().as_raw() {
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS));
+    if mode & OTHERS_MODE != 0 && found.uid() == rustix::process::geteuid().as_raw() {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS_MODE));
     }
 }
 
 /// Returns the mode of a file or directory that others may read, write or enter.
 pub fn others_may(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.mode() & 0o777;
-    (mode & OTHERS != 0).then_some(mode)
+    (mode & OTHERS_MODE != 0).then_some(mode)
 }
 
-/// Rights and flags can lie (a full disk, a quota, a network share): only a write tells.
+/// Tests by writing: permissions and flags do not show a full disk, a quota or a network share.
 fn try_writing(dir: &Path) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".probe-").tempfile_in(dir)?;
     file.write_all(b"seckill")?;
     file.flush()
 }
 
-/// The socket of a data directory: the same for every process of this user.
+/// Socket path of a data directory, identical for every process of this user.
 fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     let inside = dir.join("redis.sock");
     if fits(&inside) {
@@ -338,15 +333,15 @@ fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     }
     let short = short_dir(dir);
     make_dir(&short)?;
-    // The place above is shared with others, who may have been there first.
+    // The parent directory is shared, so another user may have created this path first.
     let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
     let mine = found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode() & OTHERS == 0;
+        && found.mode() & OTHERS_MODE == 0;
     if mine { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
 }
 
-/// A directory for the socket whose own path is short, in the first place that is short enough.
+/// Returns the first directory with a path short enough for a socket.
 fn short_dir(dir: &Path) -> PathBuf {
     let name = format!(
         "seckill-{}-{:016x}",
@@ -362,7 +357,7 @@ fn short_dir(dir: &Path) -> PathBuf {
         .unwrap_or_else(|| Path::new("/tmp").join(&name))
 }
 
-/// Where an abandoned directory's socket was, without creating anything.
+/// Former socket directory of an abandoned data directory; creates nothing.
 pub(super) fn socket_of(dir: &Path) -> PathBuf {
     let inside = dir.join("redis.sock");
     if fits(&inside) { inside } else { short_dir(dir).join("redis.sock") }
@@ -372,20 +367,20 @@ fn fits(socket: &Path) -> bool {
     socket.as_os_str().len() <= SOCKET_PATH
 }
 
-/// A hash that stays the same between builds, which the standard library does not promise.
+/// A hash that is stable between builds, unlike that of the standard library.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A path as it stands in a URL, with everything that a URL reads otherwise written as `%XX`.
+/// Percent-encodes a path for a URL.
 pub(super) fn percent_encoded(path: &Path) -> String {
     path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
             text.push(char::from(*byte));
         } else {
-            // Writing to a String can't fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
         text

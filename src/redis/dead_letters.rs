@@ -1,6 +1,6 @@
-//! Dead letters in Redis: read in pages, buried, put back into the order stream, removed.
+//! Dead letters in Redis: paged reads, and scripts that add, replay and discard them.
 //!
-//! It decides nothing about a letter. A letter never changes: what was read of one stays true until it is gone.
+//! Dead letters are immutable: what was read of one is valid until it is removed.
 
 use redis::{cmd, pipe};
 use seckill_model::{
@@ -11,43 +11,43 @@ use seckill_model::{
 
 use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 
-/// Letters in one call of a script, which copies each of them.
+/// Dead letters per script call, which copies each of them.
 pub const COPIES: usize = 200;
-/// Fields that a replay adds to an entry, for the next burial.
+/// Fields that a replay adds to an entry, for its next failure.
 const REPLAYS: &[u8] = b"replays";
 const HISTORY: &[u8] = b"history";
-/// Before the names of an entry's own fields.
+/// Prefix of the entry's own field names.
 const BODY: &[u8] = b"body:";
 
-/// A dead letter: where it stands, how it came there, and the order that it asked for, if any.
+/// A dead letter: its position, its history, and the order it contains, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {
-    /// Its own id, in the stream of dead letters.
+    /// ID in the stream of dead letters.
     pub letter: EntryId,
-    /// The entry that it was; `None` for a promise that never was one.
+    /// ID of the original entry; `None` for a promise that never was an entry.
     pub entry: Option<EntryId>,
     /// Why it was given up.
     pub reason: Said,
-    /// From whose hands; empty where nobody held it.
+    /// Former holder; empty if it had none.
     pub consumer: String,
-    /// How often it had been delivered since it was last put into the stream.
+    /// Deliveries since it was last added to the order stream.
     pub deliveries: u64,
     /// When it was given up.
     pub at: Millis,
-    /// How often it was replayed before.
+    /// Number of earlier replays.
     pub replays: u64,
-    /// Earlier burials of the same order, oldest first.
+    /// Earlier failures of the same order, oldest first.
     pub earlier: Vec<Burial>,
-    /// What it asked for.
+    /// The order it contains.
     pub order: Option<OrderEntry>,
-    /// Why it asks for no order.
+    /// Why it contains no order.
     pub fault: Option<EntryFault>,
-    /// Its own fields, as they came.
+    /// Its original fields.
     pub body: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl DeadLetter {
-    /// Every time that it was given up, oldest first, this one last.
+    /// All of its failures, oldest first, this one last.
     pub fn history(&self) -> Vec<Burial> {
         let mut all = self.earlier.clone();
         all.push(Burial {
@@ -62,10 +62,10 @@ impl DeadLetter {
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Moves pending entries to the dead letters, each with its reason; returns how many were pending until now.
+/// Moves pending entries to the dead letters, each with its reason; returns how many were still pending.
 ///
 /// # Errors
-/// Redis is away; pages that were moved by then are moved.
+/// Redis is unavailable; pages moved before the failure stay moved.
 pub async fn bury_all(
     link: &mut Link,
     of: &Partition,
@@ -86,7 +86,7 @@ pub async fn bury_all(
     Ok(moved)
 }
 
-/// The same for one entry; `false` if it was not pending any more.
+/// The same for one entry; `false` if it was no longer pending.
 pub async fn bury(
     link: &mut Link,
     of: &Partition,
@@ -96,7 +96,7 @@ pub async fn bury(
     Ok(bury_all(link, of, &[(entry, reason.into())]).await? > 0)
 }
 
-/// Dead letters, oldest first, at most `count` from `first` on.
+/// Dead letters, oldest first, at most `count` starting at `first`.
 pub async fn read(
     link: &mut Link,
     of: &Partition,
@@ -106,7 +106,7 @@ pub async fn read(
     page(link, of, &first.in_stream(), "+", count).await
 }
 
-/// One page of all partitions, in the order of time, from `first` up to and with `last`.
+/// One page over all partitions, ordered by time, from `first` to `last` inclusive.
 pub async fn page_of_all(
     link: &mut Link,
     keys: &Layout,
@@ -125,7 +125,7 @@ pub async fn page_of_all(
     Ok(all)
 }
 
-/// These letters of one partition; what is gone is left out.
+/// Reads these dead letters of one partition; missing ones are omitted.
 pub async fn named(
     link: &mut Link,
     of: &Partition,
@@ -139,7 +139,7 @@ pub async fn named(
     found.into_iter().flatten().map(|row| letter_of(of, row)).collect()
 }
 
-/// How many letters there are in all partitions.
+/// Number of dead letters in all partitions.
 pub async fn count(link: &mut Link, keys: &Layout) -> Result<u64, BrokerError> {
     let mut count = 0;
     for of in keys.partitions() {
@@ -148,11 +148,10 @@ pub async fn count(link: &mut Link, keys: &Layout) -> Result<u64, BrokerError> {
     Ok(count)
 }
 
-/// Puts letters back into the order stream, each once however often it is asked for; returns how many were
-/// there until now.
+/// Adds dead letters to the order stream again, each at most once even if repeated; returns how many still existed.
 ///
 /// # Errors
-/// Redis is away; pages that were put back by then are put back.
+/// Redis is unavailable; pages replayed before the failure stay replayed.
 pub async fn replay(
     link: &mut Link,
     of: &Partition,
@@ -171,7 +170,7 @@ pub async fn replay(
     Ok(back)
 }
 
-/// Removes letters for good; returns how many were there until now.
+/// Removes dead letters for good; returns how many still existed.
 pub async fn remove(
     link: &mut Link,
     of: &Partition,
@@ -232,7 +231,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         ),
         consumer: shown(&text("consumer").unwrap_or_default(), 100),
         deliveries: text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0),
-        // A promise that never was an entry has no time of its own, but its letter has.
+        // A promise that never was an entry has no time of its own, so the time of its dead letter counts.
         at: at.unwrap_or(letter.added()),
         replays: of_body(REPLAYS).parse().unwrap_or(0),
         earlier: read_history(&of_body(HISTORY)),

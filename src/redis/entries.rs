@@ -1,6 +1,5 @@
-//! Windows of the order stream as somebody reads them: each entry, and in whose hands it is.
-//!
-//! Nothing is delivered, claimed or acknowledged by it.
+//! Windows of the order stream for display, each entry with its delivery state. Read-only: nothing is delivered,
+//! claimed or acknowledged.
 
 use redis::Value;
 use seckill_model::EntryId;
@@ -13,53 +12,53 @@ use super::{
     stream::{Delivered, entries_of},
 };
 
-/// In whose hands an entry is.
+/// Delivery state of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// The group was not given it yet.
+    /// Not delivered yet.
     Undelivered,
     /// Delivered and not acknowledged.
     Pending {
-        /// Who holds it.
+        /// Consumer that holds it.
         consumer: String,
-        /// Milliseconds since it was last delivered.
+        /// Milliseconds since its last delivery.
         idle_ms: u64,
-        /// How often it was delivered.
+        /// Number of deliveries.
         deliveries: u64,
     },
     /// Delivered and acknowledged.
     Acknowledged,
-    /// Nobody can tell: there is no group, or more is pending between than one look tells.
+    /// Unknown: there is no group, or more entries are pending in this range than one call reads.
     Unknown,
 }
 
-/// An entry with its holder.
+/// An entry with its delivery state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// The entry.
     pub delivered: Delivered,
-    /// In whose hands it is.
+    /// Its delivery state.
     pub holding: Holding,
 }
 
-/// A part of one partition's stream.
+/// A window of one partition's stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// The entries, oldest first.
     pub entries: Vec<Seen>,
-    /// Others stand before them.
+    /// There are older entries.
     pub older: bool,
-    /// What the stream takes of Redis' memory; `None` where Redis does not tell.
+    /// Memory used by the stream; `None` if Redis does not report it.
     pub bytes: Option<u64>,
 }
 
-/// Entries, last one delivered, pending ones, whether those are all, bytes.
+/// Entries, last delivered ID, pending entries, whether these are complete, bytes.
 type Reply = (Value, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option<u64>);
 
-/// At most `count` entries, the newest of those before `before`, or of all.
+/// Returns the newest entries before `before`, or of the whole stream, at most `count`.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn window(
     link: &mut Link,
     of: &Partition,
@@ -78,7 +77,7 @@ pub async fn window(
     found.reverse();
     let id = |id: &str| of.entry_id(id.as_bytes());
     let delivered = delivered.map(|last| id(&last)).transpose()?;
-    // Where there are too many, those after the last one told are anybody's guess.
+    // If the list is truncated, the state of entries after its end is unknown.
     let known = pending.last().filter(|_| !all).map(|(last, ..)| id(last)).transpose()?;
     let mut pending = pending.into_iter().peekable();
     let mut entries = Vec::with_capacity(found.len());
@@ -107,7 +106,7 @@ pub async fn window(
     Ok(Window { entries, older, bytes })
 }
 
-/// The last id of `partition` that stands before `id` in the order of all; `None` where there is none.
+/// The last ID of `partition` that sorts before `id` over all partitions; `None` if there is none.
 fn last_before(id: EntryId, partition: u16) -> Option<EntryId> {
     let last = id.last_in(partition)?;
     if last != id {
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_ends_before_its_border_in_every_partition() {
+    fn window_end_is_exclusive_in_every_partition() {
         let id = |number, partition| EntryId { millis: 5, number, partition };
         assert_eq!(last_before(id(3, 1), 0), Some(id(3, 0)));
         assert_eq!(last_before(id(3, 1), 1), Some(id(2, 1)));

@@ -1,4 +1,4 @@
-//! What can go wrong with Redis, as data that displays itself in the reader's language.
+//! Errors of Redis, as data displayed in the user's language.
 
 use std::{borrow::Cow, error::Error, io, sync::Arc};
 
@@ -11,76 +11,76 @@ use serde::{Deserialize, Serialize};
 
 use super::UrlFault;
 
-/// Why Redis did not do what it was asked. None of these holds a password.
+/// Why a Redis operation failed. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BrokerError {
-    /// The URL is not understood.
+    /// The URL is invalid.
     #[error(transparent)]
     Url(#[from] UrlFault),
     /// No server answers, or the connection broke; the outcome of a write is then unknown.
     #[error("{}", text!("redis-away", place = .place, reason = .detail))]
     Away {
-        /// Where it was looked for.
+        /// Address.
         place: String,
-        /// Why.
+        /// Cause.
         detail: Reason,
     },
-    /// A password or a user is missing or wrong.
+    /// Missing or wrong credentials.
     #[error("{}", text!("redis-login", place = .place, reason = .detail))]
     Login {
-        /// Where.
+        /// Address.
         place: String,
-        /// What Redis said.
+        /// Error from Redis.
         detail: Reason,
     },
-    /// The server's certificate was rejected: no trusted authority signed it, or it is not valid for this host or time.
+    /// The server certificate was rejected: no trusted authority signed it, or it is not valid for this host or time.
     #[error("{}", text!("redis-certificate", place = .place, reason = .detail))]
     Certificate {
-        /// Where.
+        /// Address.
         place: String,
-        /// What is wrong with it, in the words of the library.
+        /// Error of the TLS library.
         detail: String,
     },
-    /// An older server than the scripts need.
+    /// The server is older than the scripts require.
     #[error("{}", text!("redis-too-old", place = .place, version = .version))]
     TooOld {
-        /// Where.
+        /// Address.
         place: String,
-        /// What it says of itself.
+        /// Reported version.
         version: String,
     },
     /// The group or its stream is missing.
     #[error("{}", Label("redis-no-group"))]
     NoGroup,
-    /// The server can't take writes now: out of memory, a replica, a failed save, still loading.
+    /// The server rejects writes: out of memory, a replica, a failed save, still loading.
     #[error("{}", text!("redis-unwilling", reason = .0, remedy = .0.remedy()))]
     Unwilling(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
     Server(#[from] super::server::ServerError),
-    /// Redis refused this very command.
+    /// Redis rejected this command.
     #[error("{}", text!("redis-refused", reason = .0))]
     Refused(Reason),
-    /// A key of the program holds something else.
+    /// A key of the program holds another type.
     #[error("{0}")]
     Foreign(ForeignKey),
-    /// A reply of another shape than the command or script gives, whose name is there where it is known.
+    /// A reply of unexpected shape; the command or script that gave it, if known.
     #[error("{}", unexpected(.0.as_deref()))]
     Reply(Option<Cow<'static, str>>),
 }
 
-/// Why a server did not answer or refused.
+/// Why a server is unreachable or refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// No answer in time.
+    /// Timeout.
     #[error("{}", Label("redis-timed-out"))]
     TimedOut,
-    /// No answer within so many milliseconds.
+    /// Timeout after this many milliseconds.
     #[error("{}", text!("redis-timed-out-after", millis = .0))]
     TimedOutAfter(u64),
-    /// The sentinels gave no answer in time.
+    /// The sentinels did not answer in time.
     #[error("{}", Label("redis-sentinels-timed-out"))]
     SentinelsTimedOut,
     /// The sentinels know no live master of that service.
@@ -89,15 +89,15 @@ pub enum Reason {
     /// The server was demoted since the sentinels named it.
     #[error("{}", Label("redis-not-master"))]
     NotMaster,
-    /// No server of the cluster answers.
+    /// No server of the cluster is reachable.
     #[error("{}", text!("redis-none-of-cluster", place = .place, reason = .reason))]
     NoneOfCluster {
         /// One of its servers.
         place: String,
-        /// Why that one did not.
+        /// Why that one is not.
         reason: Box<Self>,
     },
-    /// The key has another server now, in the words of the one that was asked.
+    /// The key moved to another server; reply of the one that was asked.
     #[error("{}", text!("redis-key-moved", words = .0))]
     KeyMoved(String),
     /// No server of the cluster serves a slot.
@@ -114,25 +114,25 @@ pub enum Reason {
         text!("redis-cluster-down", place = .place, slot = .slot.to_string(), words = .words)
     )]
     ClusterDown {
-        /// Where.
+        /// Address.
         place: String,
-        /// The slot that was asked for.
+        /// The requested slot.
         slot: u16,
-        /// What it said.
+        /// Its reply.
         words: String,
     },
-    /// A server that was taken for a single one belongs to a cluster.
+    /// A server configured as a single one belongs to a cluster.
     #[error("{}", text!("redis-one-of-cluster", place = .place, words = .words))]
     OneOfCluster {
-        /// Where.
+        /// Address.
         place: String,
-        /// What it said.
+        /// Its reply.
         words: String,
     },
     /// The keys of one pipeline are in different slots: a bug.
     #[error("{}", Label("redis-cross-slot"))]
     CrossSlot,
-    /// Sentinels may require a login of their own.
+    /// Sentinels may require credentials of their own.
     #[error("{}", text!("redis-sentinel-login", reason = .0))]
     SentinelLogin(Box<Self>),
     /// The connection that wrote is gone.
@@ -144,13 +144,13 @@ pub enum Reason {
     /// An error of the operating system.
     #[error("{0}")]
     Os(OsError),
-    /// What a server or a library said.
+    /// Message of a server or library.
     #[error("{0}")]
     Quoted(String),
 }
 
 impl Reason {
-    /// What makes a server take writes again.
+    /// What the operator can do so that the server accepts writes again.
     pub fn remedy(&self) -> Label {
         match self.code() {
             Some("OOM") => Label("redis-remedy-memory"),
@@ -161,15 +161,15 @@ impl Reason {
         }
     }
 
-    /// The error code that the server said, for example `OOM`.
+    /// Error code from the server, for example `OOM`.
     pub fn code(&self) -> Option<&str> {
         let Self::Quoted(words) = self else { return None };
         words.split_whitespace().next()
     }
 
-    /// Why redis-rs gave up.
+    /// Why redis-rs failed.
     fn of(error: &RedisError) -> Self {
-        // It does not show the error of the system but as a source, which it shares.
+        // The system error is only available as its source, which it shares.
         type Shared = Arc<dyn Error + Send + Sync>;
         let io = || error.source()?.downcast_ref::<Shared>()?.downcast_ref::<io::Error>();
         match io() {
@@ -186,11 +186,11 @@ fn unexpected(command: Option<&str>) -> String {
 }
 
 impl BrokerError {
-    /// Sorts what redis-rs reports, for the server at `place`.
+    /// Classifies an error of redis-rs from the server at `place`.
     pub fn from_redis(error: &RedisError, place: &str) -> Self {
         let (place, text) = (place.to_owned(), plain(error));
         let quoted = || Reason::Quoted(text.clone());
-        if let Some(said) = Said::of(error) {
+        if let Some(said) = ErrorReply::of(error) {
             return match said.code.as_str() {
                 "NOGROUP" => Self::NoGroup,
                 "NOAUTH" | "WRONGPASS" => Self::Login { place, detail: quoted() },
@@ -211,31 +211,30 @@ impl BrokerError {
         }
     }
 
-    /// An unexpected reply to a command or a script of that name.
+    /// An unexpected reply to this command or script.
     pub fn reply(command: &'static str) -> Self {
         Self::Reply(Some(command.into()))
     }
 
-    /// Whether the same command may succeed later without anybody changing it.
+    /// Whether the same command may succeed later without intervention.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Unwilling(_) | Self::Server(_))
     }
 }
 
-/// What a server said, of a pipeline or a transaction the first command that failed.
+/// Server error; of a pipeline or transaction, that of the first failed command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ErrorReply {
     /// For example `MOVED`.
     pub(super) code: String,
-    /// The rest of the line.
+    /// Rest of the line.
     pub(super) detail: String,
 }
 
-impl Said {
-    /// `None` where the error is none of a server.
+impl ErrorReply {
+    /// `None` if it is not a server error.
     pub(super) fn of(error: &RedisError) -> Option<Self> {
-        // Of a transaction the first is why one of its commands was refused; that all was given up
-        // comes after it.
+        // In a transaction, the first error names the rejected command; EXECABORT follows it.
         let errors = error.clone().into_server_errors()?;
         let (_, said) = errors.first()?;
         let detail = said.details().unwrap_or_default().to_owned();
@@ -243,9 +242,9 @@ impl Said {
     }
 }
 
-/// redis-rs' words on one line, without control characters and of bounded length.
+/// Message of redis-rs on one line, without control characters and of bounded length.
 pub(super) fn plain(error: &RedisError) -> String {
-    let text = match (Said::of(error), error.detail()) {
+    let text = match (ErrorReply::of(error), error.detail()) {
         (Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
         (Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
         (None, Some(detail)) => detail.to_owned(),
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_does_not() {
+    fn transient_errors_are_recognized() {
         for line in [
             "UNBLOCKED force unblock from blocking operation",
             "LOADING Redis is loading the dataset in memory",

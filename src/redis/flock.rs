@@ -1,7 +1,7 @@
-//! Advisory locks of the flock kind, told as yes and no.
+//! Advisory flock locks.
 //!
-//! Such a lock belongs to the open file description: it lives exactly as long as some process
-//! holds that, and a child that was handed the file holds it too. It must not know what it guards.
+//! Such a lock belongs to the open file description: it lasts while any process has it open, including a child that
+//! inherited it.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -10,24 +10,23 @@ use std::{
     path::Path,
 };
 
-/// Opens a file that is only there to be locked.
+/// Opens a file that is used only as a lock.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Takes the lock for itself alone, if nobody else holds it. A shared lock held before is lost
-/// when this says no.
+/// Tries to take an exclusive lock. On failure, a shared lock held before is lost.
 pub(super) fn try_exclusive(file: &File) -> io::Result<bool> {
     ask(|| file.try_lock())
 }
 
-/// Takes the lock beside others, if nobody holds it for itself alone.
+/// Tries to take a shared lock.
 pub(super) fn try_shared(file: &File) -> io::Result<bool> {
     ask(|| file.try_lock_shared())
 }
 
-/// Gives the lock back, for every copy of the file: closing this one alone would leave it held
-/// by a child that is just being started.
+/// Releases the lock for every copy of the descriptor: closing only this one would leave it held by a child that is
+/// just being started.
 pub(super) fn release(file: &File) {
     let _ = file.unlock();
 }

@@ -1,6 +1,5 @@
-//! Acts on the group of a partition's stream, each one script: nothing changes between its look and its act.
-//!
-//! It does not know why a group is moved, or what its entries are about.
+//! Operations on the consumer group of a partition. Each is one script, so nothing changes between its check and its
+//! action.
 
 use redis::{cmd, pipe};
 use seckill_model::EntryId;
@@ -12,36 +11,36 @@ use super::{
     scripts,
 };
 
-/// Where the group shall go on, and what it looked like when that was decided.
+/// Where the group should continue, and its state when that was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewinding {
-    /// The first entry that is delivered again.
+    /// The first entry to deliver again.
     pub from: EntryId,
-    /// Up to where the group was delivered; `None` where there was no group.
+    /// Last delivered ID at that time; `None` if there was no group.
     pub seen: Option<EntryId>,
-    /// Entries that were ever added before `from`; `None` where nobody can tell.
+    /// Number of entries ever added before `from`; `None` if unknown.
     pub read: Option<u64>,
 }
 
-/// What came of moving the group back.
+/// Result of moving the group back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewound {
-    /// It goes on at the place that was asked for.
+    /// The group continues at the requested entry.
     Done,
-    /// It was destroyed meanwhile; nothing changed.
+    /// The group was destroyed meanwhile; nothing changed.
     Gone,
-    /// Somebody has made it meanwhile; nothing changed.
+    /// The group was created meanwhile; nothing changed.
     Made,
-    /// Somebody has moved it back meanwhile; nothing changed.
+    /// The group was moved back meanwhile; nothing changed.
     Back,
-    /// The first entry is not there any more; nothing changed.
+    /// The first entry no longer exists; nothing changed.
     Trimmed,
 }
 
-/// Moves the group back, or makes it where there was none.
+/// Moves the group back, or creates it if it is missing.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn rewind(
     link: &mut Link,
     of: &Partition,
@@ -62,21 +61,22 @@ pub async fn rewind(
     }
 }
 
-/// What became of entries that were to be given to another consumer.
+/// Result of transferring an entry to another consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
-    /// His now.
+    /// Transferred.
     pub given: u64,
-    /// Not with the old holder any more; left alone.
+    /// No longer held by the old consumer; left alone.
     pub gone: u64,
-    /// Without a body; left alone, for a claim would drop them.
+    /// Without a body; left alone, because a claim would drop it.
     pub hollow: u64,
 }
 
-/// Gives entries that `from` still holds to `to`; `None` where there is no consumer `to`. It is no delivery.
+/// Transfers entries that `from` still holds to `to`; `None` if consumer `to` does not exist. Not counted as a
+/// delivery.
 ///
 /// # Errors
-/// Redis is away, or there is no group.
+/// Redis is unavailable, or there is no group.
 pub async fn give(
     link: &mut Link,
     of: &Partition,
@@ -93,10 +93,10 @@ pub async fn give(
     Ok(reply.map(|(given, gone, hollow)| Given { given, gone, hollow }))
 }
 
-/// What came of removing a consumer.
+/// Result of removing a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// It is gone; it held nothing.
+    /// Removed; it held no entries.
     Done,
     /// There is no such consumer.
     Unknown,
@@ -106,10 +106,10 @@ pub enum Removed {
     Pending(u64),
 }
 
-/// Removes a consumer that holds nothing and whose node was silent for `dead_ms`.
+/// Removes a consumer that holds no entries and whose node has sent no heartbeat for `dead_ms`.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn remove_consumer(
     link: &mut Link,
     of: &Partition,
@@ -129,10 +129,10 @@ pub async fn remove_consumer(
     }
 }
 
-/// Who holds each of these entries, in their order and in one round trip; `None` where it is not pending.
+/// Holder of each of these entries, in their order and in one round trip; `None` if it is not pending.
 ///
 /// # Errors
-/// Redis is away, or there is no group.
+/// Redis is unavailable, or there is no group.
 pub async fn holders_of(
     link: &mut Link,
     of: &Partition,
@@ -147,11 +147,11 @@ pub async fn holders_of(
     Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, Text(holder), ..)| holder)).collect())
 }
 
-/// Who holds which entries between `first` and `last`, oldest first, at most `count`; of `holder` only where one is
-/// named. Bodies are not read.
+/// Holders of the entries between `first` and `last`, oldest first, at most `count`; with `holder`, only its entries.
+/// Does not read bodies.
 ///
 /// # Errors
-/// Redis is away, or there is no group.
+/// Redis is unavailable, or there is no group.
 pub async fn holders(
     link: &mut Link,
     of: &Partition,

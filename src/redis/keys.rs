@@ -1,4 +1,4 @@
-//! The names of every key in Redis. Nothing else formats one.
+//! The names of all Redis keys. No other module formats one.
 
 use jiff::civil::Date;
 
@@ -9,10 +9,10 @@ use super::BrokerError;
 /// Most partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
 
-/// Names of keys and of the group. A value, since another deployment may use other names.
+/// Names of keys and of the group. A value, because deployments may use different names.
 ///
-/// A voucher belongs to one partition, and all that one script touches lies in one: its hash tag keeps it in
-/// one slot, so the same scripts run on Redis Cluster.
+/// A voucher belongs to one partition, and all keys that a script touches share its hash tag, so the same scripts run
+/// on Redis Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     prefix: String,
@@ -29,19 +29,20 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// A layout of that many partitions, at least one. On a cluster, locks and counters get a tag as well.
+    /// Returns a layout with this many partitions, at least one. On a cluster, locks and counters have a hash tag as
+    /// well.
     pub fn new(partitions: u16, cluster: bool) -> Self {
         let (prefix, group) = ("seckill".to_owned(), "g1".to_owned());
         Self { prefix, group, partitions: partitions.clamp(1, MAX_PARTITIONS), cluster }
     }
 
-    /// The same names under another prefix, apart from those of a deployment.
+    /// Returns the same names under another prefix.
     #[must_use]
     pub fn prefixed(self, prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), ..self }
     }
 
-    /// How many partitions there are.
+    /// Number of partitions.
     pub fn count(&self) -> u16 {
         self.partitions
     }
@@ -62,7 +63,7 @@ impl Layout {
         }
     }
 
-    /// The partition that speaks for the deployment where one has to.
+    /// The partition that holds deployment-wide keys.
     pub fn home(&self) -> Partition {
         self.partition(0)
     }
@@ -73,12 +74,12 @@ impl Layout {
     }
 
     fn number_of(&self, voucher: VoucherId) -> u16 {
-        // Less than the number of partitions, which is 16 bits.
+        // Less than the number of partitions, which fits 16 bits.
         (voucher.0 % u64::from(self.partitions)) as u16
     }
 
-    /// Hash: title, begin, end, state, initial, limit, version, created, seq, and the run of the server on which it was
-    /// reconciled.
+    /// Hash: title, begin, end, state, initial, limit, version, created, seq, and the run ID of the server on which it
+    /// was reconciled.
     pub fn sale(&self, voucher: VoucherId) -> String {
         self.of_voucher("sale", voucher)
     }
@@ -88,32 +89,32 @@ impl Layout {
         self.of_voucher("stock", voucher)
     }
 
-    /// Hash: a buyer's place -> order id; `seq` is as in the sale.
+    /// Hash: buyer slot -> order ID; `seq` as in the sale.
     pub fn buyers(&self, voucher: VoucherId) -> String {
         self.of_voucher("buyers", voucher)
     }
 
-    /// Hash: how admission answered, counted.
+    /// Hash: counters of admission results.
     pub fn tally(&self, voucher: VoucherId) -> String {
         self.of_voucher("tally", voucher)
     }
 
-    /// String: the number of partitions is being changed.
+    /// String: set while the number of partitions is being changed.
     pub fn changing(&self) -> String {
         format!("{}:{{p0}}:changing", self.prefix)
     }
 
-    /// String: the deployment whose keys these are, as its database says.
+    /// String: ID of the deployment that owns these keys, from its database.
     pub fn deployment(&self) -> String {
         format!("{}:{{p0}}:deployment", self.prefix)
     }
 
-    /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
+    /// A lock. Hash: owner -> depth, with token and acquisition time; a simple lock is a string.
     pub fn lock(&self, name: &str) -> String {
         self.of_locks(format!("lock:{name}"))
     }
 
-    /// Sorted set: locks that are held -> end of their lease in ms.
+    /// Sorted set: held locks -> end of their lease in ms.
     pub fn locks(&self) -> String {
         self.of_locks("locks".to_owned())
     }
@@ -123,22 +124,22 @@ impl Layout {
         self.of_locks("locks:token".to_owned())
     }
 
-    /// Sorted set: who waits for a lock -> until when that counts, in ms.
+    /// Sorted set: waiters of a lock -> expiry in ms.
     pub fn lock_waiting(&self, name: &str) -> String {
         self.of_locks(format!("locks:waiting:{name}"))
     }
 
-    /// Channel: releases of locks for which somebody waits, and locks taken from their owner.
+    /// Channel: releases of locks that have waiters, and forced releases.
     pub fn lock_channel(&self) -> String {
         "locks:events".to_owned()
     }
 
-    /// A lock of the plain way: a string, apart from the locks of an engine.
+    /// A benchmark lock: a string, separate from the locks of an engine.
     pub fn plain_lock(&self, name: &str) -> String {
         format!("{}:{{p0}}:lock:{name}", self.prefix)
     }
 
-    /// One script takes a lock, its token and its place in the index: in a cluster all locks share a slot.
+    /// One script takes a lock, its token and its index entry: in a cluster all locks share a slot.
     fn of_locks(&self, name: String) -> String {
         if self.cluster { format!("{{locks}}:{name}") } else { name }
     }
@@ -148,7 +149,7 @@ impl Layout {
     }
 }
 
-/// One partition: its stream, its group, and the nodes that work on it. All of it lies on one server.
+/// One partition: its stream, its group and the nodes that work on it, all on one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     prefix: String,
@@ -159,12 +160,12 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Which one, from 0.
+    /// Number of the partition, from 0.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The ID of an entry of this partition, as Redis writes it.
+    /// Parses the ID of an entry of this partition, as Redis writes it.
     pub(super) fn entry_id(&self, raw: &[u8]) -> Result<EntryId, BrokerError> {
         str::from_utf8(raw)
             .ok()
@@ -173,7 +174,7 @@ impl Partition {
             .ok_or(BrokerError::Reply(None))
     }
 
-    /// How many there are in all.
+    /// Number of partitions.
     pub fn of(&self) -> u16 {
         self.of
     }
@@ -188,17 +189,17 @@ impl Partition {
         format!("{}:dead", self.prefix)
     }
 
-    /// Sorted set: node -> its last sign of life.
+    /// Sorted set: node -> last heartbeat.
     pub fn nodes(&self) -> String {
         format!("{}:nodes", self.prefix)
     }
 
-    /// Hash: node -> which process of that name it is.
+    /// Hash: node -> process instance.
     pub fn instances(&self) -> String {
         format!("{}:instances", self.prefix)
     }
 
-    /// Hash: node -> the run of the Redis server that it has made whole.
+    /// Hash: node -> run ID of the Redis server that it has reconciled.
     pub fn healed(&self) -> String {
         format!("{}:healed", self.prefix)
     }
@@ -208,24 +209,24 @@ impl Partition {
         format!("{}:losses", self.prefix)
     }
 
-    /// Set: entries that were claimed without a body, until their orders are rebuilt.
+    /// Set: entries claimed without a body, until their orders are rebuilt.
     pub fn gone(&self) -> String {
         format!("{}:gone", self.prefix)
     }
 
-    /// Patterns of the keys that each sale of the partition has.
+    /// Patterns of the keys of each sale of the partition.
     pub fn sales(&self) -> [String; 3] {
         ["sale", "stock", "buyers"].map(|what| format!("{}:{what}:*", glob(&self.prefix)))
     }
 
-    /// Hash: how many entries were ever added to the streams (`orders`, `dead`), the last one of the orders
-    /// (`last_orders`), the highest voucher number and how many order IDs were leased, which shows that one of these keys
-    /// was lost or set back. Entries up to `unverified_until` are checked against the buyers before they are written.
+    /// Hash: number of entries ever added to the streams (`orders`, `dead`), the last order entry (`last_orders`), the
+    /// highest voucher number and the number of leased order IDs, which reveal that one of these keys was lost or set
+    /// back. Entries up to `unverified_until` are checked against the buyers before they are written.
     pub fn watermark(&self) -> String {
         format!("{}:watermark", self.prefix)
     }
 
-    /// A key of that type that is written only to see whether it can be, and removed again.
+    /// A key of this type, written and removed only as a write test.
     pub fn scratch(&self, name: &str, kind: &str) -> String {
         format!("{}:{name}:{kind}", self.prefix)
     }
@@ -235,20 +236,20 @@ impl Partition {
         &self.group
     }
 
-    /// The consumer of a node in this partition: `node-1/1` reads the first one.
+    /// Consumer of a node in this partition: `node-1/1` reads the first one.
     pub fn consumer(&self, node: &str) -> String {
         format!("{node}/{}", self.number + 1)
     }
 
-    /// String: how many order ids were leased on that UTC day. Each partition counts for itself, so that
-    /// no other server is needed to admit, and a failover is noticed by those who must know.
+    /// String: number of order IDs leased on that UTC day. Each partition counts separately, so that admission needs no
+    /// other server and a failover is noticed where it matters.
     pub fn sequence(&self, day: Date) -> String {
         let day = format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day());
         if self.tagged { format!("{day}:{{p{}}}", self.number) } else { day }
     }
 }
 
-/// A name as a pattern that stands for itself alone.
+/// Escapes a name for use in a pattern.
 fn glob(name: &str) -> String {
     name.chars().fold(String::new(), |mut pattern, c| {
         if matches!(c, '*' | '?' | '[' | ']' | '\\') {
@@ -259,7 +260,7 @@ fn glob(name: &str) -> String {
     })
 }
 
-/// The type in Redis of a key of a partition, by its name; `None` for other keys.
+/// Redis type of a key of a partition, by its name; `None` for other keys.
 pub fn type_of(key: &str) -> Option<&'static str> {
     let (_, name) = key.split_once("}:")?;
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
@@ -274,17 +275,17 @@ pub fn type_of(key: &str) -> Option<&'static str> {
     }
 }
 
-/// The node that a consumer `NODE/NUMBER` belongs to.
+/// The node of a consumer `NODE/NUMBER`.
 pub fn node_of(consumer: &str) -> &str {
     consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
 }
 
-/// The consumer under which an operator on `node` takes entries over; it works only while somebody holds the operator's lock.
+/// The consumer under which an operator on `node` claims entries; active only while the operator's lock is held.
 pub fn replay_of(node: &str) -> String {
     format!("{node}/{REPLAY}")
 }
 
-/// Whether that is such a consumer.
+/// Whether this is such a consumer.
 pub fn is_replay(consumer: &str) -> bool {
     consumer.rsplit_once('/').is_some_and(|(_, task)| task == REPLAY)
 }
@@ -296,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_design() {
+    fn key_names_match_the_design() {
         let keys = Layout::default();
         assert_eq!(keys.sale(VoucherId(7)), "seckill:{p0}:sale:7");
         assert_eq!(keys.buyers(VoucherId(7)), "seckill:{p0}:buyers:7");
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_voucher_keeps_to_its_partition() {
+    fn vouchers_stay_in_their_partition() {
         let keys = Layout::new(8, true);
         let of = keys.partition_of(VoucherId(13));
         assert_eq!((of.number(), of.orders().as_str()), (5, "seckill:{p5}:orders"));

@@ -1,6 +1,5 @@
-//! Redis: connecting, the managed server, key names, scripts, and replies turned into types.
-//!
-//! It decides nothing about sales or orders.
+//! Redis: connections, the managed server, key names, scripts and typed replies. Contains no rules about sales and
+//! orders.
 
 mod cluster_slots;
 pub mod commands;

@@ -1,6 +1,4 @@
-//! Who holds which lock, for a person.
-//!
-//! It reads what `engine::locks` has written, and changes nothing.
+//! Holders of locks, for display. Reads what `engine::locks` wrote and changes nothing.
 
 use std::collections::HashMap;
 
@@ -10,35 +8,35 @@ use serde::Serialize;
 
 use super::{BrokerError, Layout, Link, lossy_utf8::Text};
 
-/// A lease of 30 s that is renewed every 10 s has at least that long to go, in milliseconds.
+/// Milliseconds left at least of a lease of 30 s that is renewed every 10 s.
 const RENEWED_MS: u64 = 18_000;
 
 /// A lock and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
-    /// Which lock.
+    /// Lock name.
     pub name: String,
-    /// Which kind.
+    /// Lock kind.
     pub kind: Kind,
-    /// The holder's identity, one for each acquisition.
+    /// Identity of the holder, unique per acquisition.
     pub owner: String,
     /// Its node.
     pub node: String,
-    /// What it does.
+    /// Its task.
     pub task: String,
-    /// How deep it is held.
+    /// Reentrancy depth.
     pub depth: u32,
-    /// Milliseconds left of the lease; `None` where it never ends.
+    /// Milliseconds left of the lease; `None` if it never expires.
     pub left_ms: Option<u64>,
-    /// Since when, by the clock of Redis; `None` for a simple one.
+    /// Acquisition time by Redis' clock; `None` for a simple lock.
     pub since: Option<Millis>,
-    /// Its fencing token; `None` for a simple one.
+    /// Fencing token; `None` for a simple lock.
     pub token: Option<i64>,
-    /// How many wait for it.
+    /// Number of waiters.
     pub waiting: u64,
-    /// Its node gives no sign of life, or nobody renews its lease.
+    /// Its node sends no heartbeats, or its lease is not being renewed.
     pub orphan: bool,
-    /// It is one of the nodes that gave signs of life; else nobody can tell whether it is alive.
+    /// The holder is a known node; otherwise its liveness is unknown.
     pub known: bool,
 }
 
@@ -52,23 +50,23 @@ pub enum Kind {
     Reentrant,
 }
 
-/// Locks that are held, by name.
+/// Held locks, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holders {
-    /// How many are held, about: a lease may have ended just now.
+    /// Approximate number of held locks: a lease may have expired just now.
     pub total: u64,
     /// The first of them.
     pub locks: Vec<Holder>,
-    /// Locks whose key holds what another program has written: they can't be taken.
+    /// Locks whose key holds a value of another program, so that they cannot be acquired.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignKey>,
 }
 
-/// The first `most` locks that are held. Reads the index of locks and those locks, nothing else.
-/// A node counts as alive when `alive` says so.
+/// Returns the first `most` held locks. Reads the lock index and these locks only. `alive` decides whether a node is
+/// alive.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn holders(
     link: &mut Link,
     keys: &Layout,
@@ -85,16 +83,16 @@ pub async fn holders(
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {
-        locks.extend(look(link, keys, page, now, &alive).await?);
+        locks.extend(read_locks(link, keys, page, now, &alive).await?);
     }
     let ended = (names.len() - locks.len()) as u64;
     Ok(Holders { total: total.saturating_sub(ended), locks, foreign: Vec::new() })
 }
 
-/// Of these locks, which the engine takes, those that can't be taken for what their key holds.
+/// Returns those of these engine locks that cannot be acquired because of the value of their key.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn foreign_locks(
     link: &mut Link,
     keys: &Layout,
@@ -112,7 +110,7 @@ pub async fn foreign_locks(
     Ok(found.map(|(name, holds)| ForeignKey { key: keys.lock(name), holds }).collect())
 }
 
-async fn look(
+async fn read_locks(
     link: &mut Link,
     keys: &Layout,
     names: &[String],
@@ -147,7 +145,7 @@ fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, BrokerError> {
         .collect()
 }
 
-/// `None` when it was given back between the two looks.
+/// `None` if it was released between the two reads.
 fn holder(
     name: &str,
     (kind, left, waiting): (String, i64, u64),
@@ -188,10 +186,10 @@ fn holder(
     })
 }
 
-/// The holder of one lock; `None` when nobody holds it.
+/// Holder of one lock; `None` if it is free.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn holder_of(
     link: &mut Link,
     keys: &Layout,
@@ -199,10 +197,10 @@ pub async fn holder_of(
     alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Option<Holder>, BrokerError> {
     let now = link.now().await?;
-    Ok(look(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
+    Ok(read_locks(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 
-/// Node and task of an owner `NODE/TASK#RANDOM`. Of one that another program made, all is the node.
+/// Splits an owner `NODE/TASK#RANDOM` into node and task. For other owners, everything is the node.
 pub fn node_and_task(owner: &str) -> (&str, &str) {
     let (node, rest) = owner.split_once('/').unwrap_or((owner, ""));
     (node, rest.rsplit_once('#').map_or(rest, |(task, _)| task))
@@ -213,13 +211,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_says_who_it_is() {
+    fn owners_are_split_into_node_and_task() {
         assert_eq!(node_and_task("node-1/close/overdue#1f2e"), ("node-1", "close/overdue"));
         assert_eq!(node_and_task("1f2e"), ("1f2e", ""));
     }
 
     #[test]
-    fn who_is_no_node_lives_as_long_as_his_lease_is_renewed() {
+    fn holder_without_node_lives_while_its_lease_is_renewed() {
         let held = |left: i64, alive: Option<bool>| {
             let owner = Value::BulkString(b"desk/root: pending apply#1".to_vec());
             holder("operator", ("string".to_owned(), left, 0), owner, &|_| alive).unwrap()

@@ -1,9 +1,8 @@
-//! Text that anybody may have written into Redis: names of consumers, groups and nodes, fields. It must not know what it
-//! names.
+//! Text in Redis that any program may have written: names of consumers, groups and nodes, fields.
 
 use redis::{FromRedisValue, ParsingError, Value};
 
-/// Text as it was written. What is no UTF-8 in it is replaced, so that one strange name hides nothing else.
+/// Text in which invalid UTF-8 is replaced, so that one invalid name does not hide the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -21,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_utf8_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         let read = |value| Text::from_redis_value(value).map(|it| it.0).ok();
         assert_eq!(
             read(Value::BulkString(b"x\xff\xfey".to_vec())),

@@ -1,6 +1,4 @@
-//! Putting the keys of a partition right, each act one script: nothing changes between its look and its act.
-//!
-//! It does not decide what is wrong with a key.
+//! Repairs of a partition's keys. Each is one script, so nothing changes between its check and its action.
 
 use std::time::Duration;
 
@@ -8,13 +6,13 @@ use seckill_model::{EntryId, REPLACED};
 
 use super::{BrokerError, Link, keys::Partition, scripts};
 
-/// How long a stream that was replaced is kept.
-const KEPT: Duration = Duration::from_hours(24);
+/// How long a replaced stream is kept.
+const KEEP_FOR: Duration = Duration::from_hours(24);
 
-/// A stream that was replaced by a new one.
+/// Summary of a replaced stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// Entries that were not acknowledged, and are in the new stream.
+    /// Unacknowledged entries that were copied to the new stream.
     pub kept: u64,
     /// Entries that became dead letters.
     pub dead: u64,
@@ -22,16 +20,16 @@ pub struct Renewed {
     pub last: EntryId,
 }
 
-/// The name that a key gets which makes room for a new one.
+/// New name of a key that is moved out of the way.
 pub fn aside(key: &str) -> String {
     format!("{key}{REPLACED}")
 }
 
-/// Replaces an order stream whose last ID is further than `ahead` in the future, where it still is; `foreign` become
-/// dead letters, with this reason.
+/// Replaces an order stream whose last ID is still more than `ahead` in the future; `foreign` entries become dead
+/// letters with this reason.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn renew_stream(
     link: &mut Link,
     of: &Partition,
@@ -42,7 +40,7 @@ pub async fn renew_stream(
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
-    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEPT.as_millis() as u64).arg(reason);
+    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
     for entry in foreign {
         call.arg(entry.in_stream());
     }
@@ -51,10 +49,10 @@ pub async fn renew_stream(
         .transpose()
 }
 
-/// Renames a key that is no `expected` one; returns its type, or `None` where it is as it should be.
+/// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn set_aside(
     link: &mut Link,
     key: &str,

@@ -1,4 +1,4 @@
-//! Nodes and their signs of life.
+//! Nodes and their heartbeats.
 
 use redis::pipe;
 use seckill_model::Millis;
@@ -9,34 +9,34 @@ use super::{
     lossy_utf8::Text,
 };
 
-/// A node that was silent for a day is forgotten.
+/// A node without heartbeats for a day is removed.
 pub const FORGET_MS: u64 = 24 * 3_600 * 1_000;
 
-/// What became of a node, as far as its signs of life tell.
+/// State of a node, derived from its heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// It gave a sign of life in the last seconds.
+    /// Its last heartbeat is recent.
     Alive,
-    /// It gave its name back when it ended.
+    /// It left in an orderly way.
     Stopped,
-    /// It went silent without that.
+    /// It stopped without that.
     Dead,
 }
 
-/// When each node last gave a sign of life, by the clock of Redis.
+/// Last heartbeat of each node, by Redis' clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// The clock of Redis when this was read.
+    /// Redis' time of this read.
     pub now: Millis,
-    /// Each node with its last sign.
+    /// Each node with its last heartbeat.
     pub signs: Vec<(String, Millis)>,
 }
 
 impl Nodes {
-    /// Reads those of a partition: every node works on every partition.
+    /// Reads the heartbeats in one partition: every node works on every partition.
     ///
     /// # Errors
-    /// Redis is away.
+    /// Redis is unavailable.
     pub async fn read(link: &mut Link, of: &Partition) -> Result<Self, BrokerError> {
         let mut read = pipe();
         read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
@@ -47,32 +47,32 @@ impl Nodes {
         })
     }
 
-    /// Whether a node gave a sign of life within `dead_ms`.
+    /// Whether the last heartbeat of a node is within `dead_ms`.
     pub fn is_alive(&self, node: &str, dead_ms: u64) -> bool {
         let sign = self.signs.iter().find(|(name, _)| name == node);
         sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
     }
 
-    /// The state of a consumer's node, of which the consumer was silent for `idle_ms`.
+    /// State of the node of a consumer that has been idle for `idle_ms`.
     pub fn state(&self, consumer: &str, idle_ms: u64, dead_ms: u64) -> NodeState {
         match self.life(node_of(consumer), dead_ms) {
             Some(true) => NodeState::Alive,
             Some(false) => NodeState::Dead,
-            // An operator without an engine is no node, and says no goodbye.
+            // An operator without an engine is not a node and does not leave.
             None if is_replay(consumer) && idle_ms < dead_ms => NodeState::Alive,
-            // Who is not listed said goodbye, or was forgotten after his time.
+            // An unlisted node has left, or was removed after a day.
             None if is_replay(consumer) || idle_ms >= FORGET_MS => NodeState::Dead,
             None => NodeState::Stopped,
         }
     }
 
-    /// As [`Self::is_alive`], or `None` for a name that is no node's: an operator without an engine.
+    /// Like [`Self::is_alive`], or `None` for a name that is not a node's: an operator without an engine.
     pub fn life(&self, node: &str, dead_ms: u64) -> Option<bool> {
         let known = self.signs.iter().any(|(name, _)| name == node);
         known.then(|| self.is_alive(node, dead_ms))
     }
 
-    /// Nodes that gave a sign of life within `dead_ms`.
+    /// Nodes whose last heartbeat is within `dead_ms`.
     pub fn alive(&self, dead_ms: u64) -> impl Iterator<Item = &str> {
         let fresh = move |at: &Millis| self.now.since(*at) < dead_ms;
         self.signs.iter().filter(move |(_, at)| fresh(at)).map(|(node, _)| node.as_str())
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_dead_after_its_time() {
+    fn node_is_dead_after_its_timeout() {
         let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
         let nodes = Nodes { now: Millis(10_000), signs };
         assert_eq!(nodes.alive(5_000).collect::<Vec<_>>(), ["a"]);
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_said_goodbye_is_stopped_and_not_dead() {
+    fn node_that_left_is_stopped_not_dead() {
         let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
         let nodes = Nodes { now: Millis(10_000), signs };
         let state = |consumer, idle_ms| nodes.state(consumer, idle_ms, 5_000);
         assert_eq!(state("a/1", 10), NodeState::Alive);
         assert_eq!(state("b/1", 9_000), NodeState::Dead);
         assert_eq!(state("c/1", 10), NodeState::Stopped);
-        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "nobody remembers a goodbye");
+        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "the exit is forgotten");
         assert_eq!(state("c/replay", 10), NodeState::Alive);
         assert_eq!(state("c/replay", 5_000), NodeState::Dead);
     }

@@ -1,8 +1,7 @@
-//! A few words with a server over its socket, each bounded in time.
+//! Short commands to a server over its socket, each with a timeout.
 //!
-//! Plain blocking calls, since they also run while a process ends and no runtime is left; and a
-//! server that was stopped in the middle of a word must not hold anybody up. It must not know
-//! who started the server.
+//! Uses blocking calls, because it also runs during process exit without a runtime; a server that was stopped in the
+//! middle of a reply must not block the caller.
 
 use std::{
     fs::File,
@@ -16,27 +15,27 @@ use redis::{Cmd, ServerErrorKind, Value};
 
 use super::flock;
 
-/// Longest wait for one answer.
-const ANSWER: Duration = Duration::from_millis(500);
+/// Timeout of one reply.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Who is behind a socket.
+/// Which server answers at a socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Our server, ready to work.
+    /// Our server, ready.
     Ready,
-    /// Our server, still reading its append-only file.
+    /// Our server, loading its append-only file.
     Loading,
-    /// A server that works in another directory.
+    /// A server with another working directory.
     Foreign(PathBuf),
-    /// Nobody, or one that doesn't answer.
+    /// No server, or an unresponsive one.
     Silent,
 }
 
-/// Asks who answers at `socket`; our server is the one that works in `dir`.
+/// Checks which server answers at `socket`; ours has the working directory `dir`.
 pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
-    let Ok(mut line) = Line::open(socket) else { return Presence::Silent };
+    let Ok(mut line) = Connection::open(socket) else { return Presence::Silent };
     let Ok(pong) = line.ask(&redis::cmd("PING")) else { return Presence::Silent };
-    // PING is refused while the disk is full, too; a server that refuses is there.
+    // PING also fails on a full disk; a server that refuses is running.
     let loading = matches!(
         &pong,
         Value::ServerError(fault) if fault.kind() == Some(ServerErrorKind::BusyLoading)
@@ -48,14 +47,13 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
         Ok((_, at)) if Path::new(&at) != dir => Presence::Foreign(at.into()),
         Ok(_) if loading => Presence::Loading,
         Ok(_) => Presence::Ready,
-        Err(_) => Presence::Foreign(PathBuf::from("a place it does not tell")),
+        Err(_) => Presence::Foreign(PathBuf::from("an unknown directory")),
     }
 }
 
-/// Whether the server has answered for writes that it could not put into its append-only file. Ended
-/// now, it would lose them: Redis 7.0 ends all the same when it is asked to.
+/// Whether the server acknowledged writes that are not in its append-only file. Redis 7.0 would lose them on SHUTDOWN.
 pub(super) fn holds_unwritten(socket: &Path) -> bool {
-    let Ok(mut line) = Line::open(socket) else { return false };
+    let Ok(mut line) = Connection::open(socket) else { return false };
     match line.ask(redis::cmd("INFO").arg("persistence")) {
         Ok(Value::BulkString(info)) => {
             String::from_utf8_lossy(&info).contains("aof_last_write_status:err")
@@ -64,10 +62,10 @@ pub(super) fn holds_unwritten(socket: &Path) -> bool {
     }
 }
 
-/// Asks our server to end, and waits at most `bound` until it has let go of its lock.
+/// Shuts down our server and waits at most `bound` until its lock is released.
 ///
-/// `push` is called again and again in the second half of the wait, for whoever can do more than
-/// ask. Says whether the server is gone.
+/// `push` is called repeatedly in the second half of the wait, to allow stronger measures. Returns whether the server
+/// has ended.
 pub(super) fn stop(
     socket: &Path,
     dir: &Path,
@@ -107,9 +105,9 @@ fn is_free(lock: &File) -> bool {
     free
 }
 
-/// Asks a server to end, over a connection that was opened before: its socket may be gone.
-pub(super) fn end_now(line: &mut Line) {
-    // What it holds in memory has no place any more.
+/// Shuts down a server over an open connection: its socket may be gone.
+pub(super) fn end_now(line: &mut Connection) {
+    // Its memory content has no destination any more.
     let _ = line.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
 }
 
@@ -118,21 +116,21 @@ fn ask_to_end(socket: &Path, force: bool) {
     if force {
         cmd.arg("FORCE");
     }
-    // The answer is the end of the connection.
-    if let Ok(mut line) = Line::open(socket) {
+    // The reply is the end of the connection.
+    if let Ok(mut line) = Connection::open(socket) {
         let _ = line.ask(&cmd);
     }
 }
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(super) struct Line(UnixStream);
+pub(super) struct Connection(UnixStream);
 
-impl Line {
+impl Connection {
     pub(super) fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Self(stream))
     }
 
@@ -145,7 +143,7 @@ impl Line {
             answer.extend_from_slice(part.get(..read).unwrap_or_default());
             match redis::parse_redis_value(&answer) {
                 Ok(value) => return Ok(value),
-                // It came in pieces; more is on its way.
+                // Partial read; more follows.
                 Err(_) if read > 0 && answer.len() < 64 * 1024 => {}
                 Err(fault) => return Err(io::Error::other(fault)),
             }

@@ -1,24 +1,24 @@
-//! Which slot of a cluster a command belongs to.
+//! Hash slots of commands.
 //!
-//! It reads commands, and must not know servers: who serves a slot is told by `topology`.
+//! Parses commands only; the server of a slot comes from `cluster_slots`.
 
 use futures::FutureExt as _;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, ScriptInvocation, Value, aio::ConnectionLike};
 
 use super::{BrokerError, Reason};
 
-/// Slots of a cluster.
+/// Number of slots in a cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// Where commands without a key go: to the server that serves this tag, the one of the first partition.
+/// Commands without a key go to the server of this tag, that of the first partition.
 pub const HOME: &str = "{p0}";
 
-/// The slot of a key: CRC16 (XMODEM) of its hash tag, or of all of it.
+/// Slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key.
 pub(super) fn slot_of(key: impl AsRef<[u8]>) -> u16 {
     crc16(tag(key.as_ref())) % SLOTS
 }
 
-/// What stands between the first `{` and the next `}`, unless that is nothing.
+/// The part between the first `{` and the next `}`, unless it is empty.
 fn tag(key: &[u8]) -> &[u8] {
     let inner = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = key.get(open + 1..)?;
@@ -35,16 +35,16 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// The slot of a command's first key; `None` where it has no key.
+/// Slot of a command's first key; `None` without a key.
 pub(super) fn slot_of_command(cmd: &Cmd) -> Option<u16> {
     first_key(cmd).map(slot_of)
 }
 
-/// The slot of a pipeline; `None` where none of its commands has a key.
+/// Slot of a pipeline; `None` if none of its commands has a key.
 ///
 /// # Errors
-/// Its commands belong to different slots: a mistake of ours, which no server may see, for it would
-/// do one half.
+/// The commands belong to different slots: a bug. No server may see such a pipeline, because it would execute a part of
+/// it.
 pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, BrokerError> {
     let mut slots = pipe.cmd_iter().filter_map(slot_of_command);
     let first = slots.next();
@@ -54,25 +54,25 @@ pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, BrokerError> 
     }
 }
 
-/// The slot of a script's first key; `None` where it takes none.
+/// Slot of a script's first key; `None` without keys.
 pub(super) fn slot_of_script(script: &ScriptInvocation<'_>) -> Option<u16> {
     keys_of_script(script).first().map(slot_of)
 }
 
 /// The keys of a script.
 pub(super) fn keys_of_script(script: &ScriptInvocation<'_>) -> Vec<Vec<u8>> {
-    let mut seen = Seen(Vec::new());
-    // Nothing is sent and nothing waited for: it ends with the refusal of its first command.
+    let mut seen = KeyCapture(Vec::new());
+    // Nothing is sent: the call ends when its first command is rejected.
     let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
     seen.0
 }
 
-/// Sees the keys of a script: redis-rs tells them only to a connection.
-struct Seen(Vec<Vec<u8>>);
+/// Captures the keys of a script, which redis-rs passes only to a connection.
+struct KeyCapture(Vec<Vec<u8>>);
 
-impl ConnectionLike for Seen {
+impl ConnectionLike for KeyCapture {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        // EVALSHA, the script, how many keys, the keys.
+        // EVALSHA, script, number of keys, keys.
         let mut words = cmd.args_iter().skip(2).filter_map(|arg| match arg {
             Arg::Simple(word) => Some(word),
             _ => None,
@@ -96,11 +96,11 @@ impl ConnectionLike for Seen {
     }
 }
 
-/// Where the first key of a command stands.
+/// Position of a command's first key.
 enum Place {
     Nowhere,
     At(usize),
-    /// After a count of keys at this place, which may be 0.
+    /// After a key count at this position, which may be 0.
     Counted(usize),
     AfterStreams,
 }
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(slot_of("foo"), 12_182);
         assert_eq!(slot_of("{user1000}.following"), slot_of("user1000"));
-        // An empty tag is none, and only the first one counts.
+        // An empty tag is ignored, and only the first one counts.
         assert_eq!(slot_of("foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
         assert_eq!(slot_of("foo{{bar}}zap"), slot_of("{bar"));
         assert_eq!(slot_of("foo{bar}{zap}"), slot_of("bar"));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_is_found_where_each_command_has_it() {
+    fn first_key_of_each_command_is_found() {
         for (line, key) in [
             ("GET k", Some("k")),
             ("get k", Some("k")),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_goes_where_its_first_key_is() {
+    fn scripts_go_to_their_first_key() {
         let script = Script::new("return 1");
         let mut call = script.prepare_invoke();
         call.arg("k");

@@ -1,13 +1,13 @@
-//! The scripts that Redis runs, compiled in from `lua/`; what each one takes stands in its head.
+//! The Lua scripts, compiled in from `lua/`; the header of each documents its arguments.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
-/// Functions that several scripts share.
+/// Functions shared by several scripts.
 const INTEGRITY: &str = include_str!("../../lua/integrity.lua");
 
-/// A script behind [`INTEGRITY`]. Its first line, which says how Redis runs it, stays the first.
+/// A script preceded by [`INTEGRITY`]. Its shebang stays the first line.
 fn with_integrity(script: &str) -> Script {
     let (flags, body) = script.split_once('\n').unwrap_or((script, ""));
     let shared = INTEGRITY.split_once('\n').map_or("", |(_, shared)| shared);
@@ -28,36 +28,36 @@ macro_rules! script {
 }
 
 script!(
-    /// Decides for a batch of buyers.
+    /// Admits a batch of buyers.
     ADMIT,
     "admit.lua",
     with_integrity
 );
 script!(
-    /// Brings Redis' copy of a sale up to SQL.
+    /// Updates Redis' copy of a sale from SQL.
     SYNC_SALE,
     "sync_sale.lua",
     with_integrity
 );
 script!(
-    /// Takes unsold pieces out of a sale.
+    /// Removes unsold pieces from a sale.
     CUT,
     "cut.lua",
     with_integrity
 );
 script!(
-    /// Puts forgotten buyers back.
+    /// Restores lost buyers.
     RESTORE,
     "restore.lua",
     with_integrity
 );
 script!(
-    /// Takes over what other consumers have left lying.
+    /// Claims entries that other consumers left idle.
     AUTO_CLAIM,
     "auto_claim.lua"
 );
 script!(
-    /// Takes named entries over.
+    /// Claims the given entries.
     TAKE_OVER,
     "take_over.lua"
 );
@@ -67,7 +67,7 @@ script!(
     "bury.lua"
 );
 script!(
-    /// Puts dead letters back into the order stream.
+    /// Replays dead letters into the order stream.
     REPLAY,
     "replay.lua",
     with_integrity
@@ -78,27 +78,27 @@ script!(
     "pending_page.lua"
 );
 script!(
-    /// Reads these entries of the pending list.
+    /// Reads the given entries of the pending list.
     PENDING_ENTRIES,
     "pending_entries.lua"
 );
 script!(
-    /// Refused where Redis takes no writes.
+    /// Fails if Redis rejects writes.
     TAKES_WRITES,
     "takes_writes.lua"
 );
 script!(
-    /// A node's sign of life.
+    /// Records the heartbeat of a node.
     BEAT,
     "beat.lua"
 );
 script!(
-    /// A node gives its name back.
+    /// Records that a node leaves.
     LEAVE,
     "leave.lua"
 );
 script!(
-    /// Gives pieces of closed orders back.
+    /// Returns the pieces of closed orders.
     GIVE_BACK,
     "give_back.lua",
     with_integrity
@@ -109,13 +109,13 @@ script!(
     "trim.lua"
 );
 script!(
-    /// Begins to reconcile one sale.
+    /// Begins reconciling one sale.
     RECONCILE_BEGIN,
     "reconcile_begin.lua",
     with_integrity
 );
 script!(
-    /// Ends the reconciling of one sale.
+    /// Ends reconciling one sale.
     RECONCILE_END,
     "reconcile_end.lua",
     with_integrity
@@ -127,19 +127,19 @@ script!(
     with_integrity
 );
 script!(
-    /// Reads which orders the places of a sale hold.
+    /// Reads the orders in the buyer slots of a sale.
     PROMISED,
     "promised.lua",
     with_integrity
 );
 script!(
-    /// Which entries of the order stream need no check against the buyers.
+    /// Returns which entries of the order stream need no check against the buyers.
     VERIFIED,
     "verified.lua",
     with_integrity
 );
 script!(
-    /// Leases numbers for order ids.
+    /// Leases order IDs.
     LEASE_IDS,
     "lease_ids.lua",
     with_integrity
@@ -155,18 +155,18 @@ script!(
     "rewind.lua"
 );
 script!(
-    /// Replaces an order stream that left the clock behind.
+    /// Replaces an order stream whose IDs are ahead of the clock.
     RENEW_STREAM,
     "renew_stream.lua",
     with_integrity
 );
 script!(
-    /// Renames a key of another type.
+    /// Renames a key of the wrong type.
     SET_ASIDE,
     "set_aside.lua"
 );
 script!(
-    /// Gives pending entries to another consumer.
+    /// Transfers pending entries to another consumer.
     CLAIM,
     "claim.lua"
 );
@@ -176,12 +176,12 @@ script!(
     "remove_consumer.lua"
 );
 script!(
-    /// Takes a lock.
+    /// Acquires a lock.
     LOCK_ACQUIRE,
     "lock_acquire.lua"
 );
 script!(
-    /// Gives a lock back.
+    /// Releases a lock.
     LOCK_RELEASE,
     "lock_release.lua"
 );
@@ -191,7 +191,7 @@ script!(
     "lock_renew.lua"
 );
 script!(
-    /// Gives a simple lock back.
+    /// Releases a simple lock.
     LOCK_RELEASE_SIMPLE,
     "lock_release_simple.lua"
 );
@@ -201,7 +201,7 @@ script!(
     "entries.lua"
 );
 script!(
-    /// Reads all that a Snapshot shows.
+    /// Reads all figures of a Snapshot.
     SURVEY,
     "survey.lua",
     with_integrity

@@ -1,7 +1,4 @@
-//! Which server is the master now, asked of the sentinels that watch it.
-//!
-//! redis-rs asks them, and the server itself for its role. It must not know what is asked of that
-//! server then.
+//! The current master, as named by its sentinels. redis-rs asks the sentinels, and the server itself for its role.
 
 use std::time::Duration;
 
@@ -12,10 +9,10 @@ use redis::{
 
 use super::{BrokerError, Reason};
 
-/// Bound on the whole search; redis-rs gives each server a second of it.
-const SEARCH: Duration = Duration::from_secs(3);
+/// Timeout of the whole search; redis-rs allows each server one second of it.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Sentinels, and the service whose master they name.
+/// Sentinels, and the service whose master they monitor.
 #[derive(Debug)]
 pub(super) struct Sentinels {
     addresses: Vec<ConnectionInfo>,
@@ -25,7 +22,7 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    /// `login` is the one for the servers; that of the sentinels is in their own addresses.
+    /// `login` is that of the servers; the sentinels' credentials are in their addresses.
     pub(super) fn new(
         addresses: Vec<ConnectionInfo>,
         service: String,
@@ -33,7 +30,7 @@ impl Sentinels {
         place: String,
     ) -> Self {
         let master = SentinelNodeConnectionInfo::default().set_redis_connection_info(login);
-        // What speaks TLS does so everywhere.
+        // TLS applies to all connections or to none.
         let master = match addresses.first().map(ConnectionInfo::addr) {
             Some(ConnectionAddr::TcpTls { insecure: true, .. }) => {
                 master.set_tls_mode(TlsMode::Insecure)
@@ -44,13 +41,13 @@ impl Sentinels {
         Self { addresses, service, master, place }
     }
 
-    /// The master, which has just said that it is one.
+    /// The master, whose role was just confirmed.
     pub(super) async fn master(&self) -> Result<Client, BrokerError> {
         let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())
             .map_err(|error| BrokerError::from_redis(&error, &self.place))?;
         let asking = sentinel.async_master_for(&self.service, Some(&self.master));
-        match tokio::time::timeout(SEARCH, asking).await {
+        match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
                 Err(away(Reason::NoMaster(self.service.clone())))

@@ -1,10 +1,8 @@
-//! The Redis server that the program keeps for itself in its data directory.
+//! The Redis server that the program manages in its data directory.
 //!
-//! Redis does not lock its append-only files, and two servers on them destroy them. So whoever
-//! starts a server takes an exclusive lock on `redis/server.lock` and hands that open file to the
-//! server as its standard input: the server itself holds the lock for as long as it lives, also
-//! when its starter was killed. No pid is ever read from a file. This room must not know what
-//! the server is used for.
+//! Redis does not lock its append-only files, and two servers would corrupt them. So each starter takes an exclusive
+//! lock on `redis/server.lock` and passes the open file to the server as standard input: the server holds the lock as
+//! long as it lives, even if its starter is killed. No PID file is used.
 
 use std::{
     ffi::OsString,
@@ -28,51 +26,51 @@ use serde::{Deserialize, Serialize};
 use super::{
     data_dir::{DataDir, DataDirError, DirId, make_dir, percent_encoded},
     flock,
-    probe::{self, Line, Presence},
+    probe::{self, Connection, Presence},
     server_binary, server_log,
 };
 
-/// How long somebody else's server may take to answer, or our own to start.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How long it may take while it reads its append-only file.
-const LOADING: Duration = Duration::from_mins(1);
-/// How often its directory is looked for: what is written to one that was removed is lost.
-const WATCH: Duration = Duration::from_millis(500);
-/// How long a server may take to end when it's asked to.
-const ENDING: Duration = Duration::from_secs(10);
+/// Timeout for a server of another process to answer, or for ours to start.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout while it loads its append-only file.
+const LOADING_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often its directory is checked: writes to a removed directory are lost.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+/// Timeout of a shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no server.
+/// Why no server is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerError {
-    /// No program that is a server of a good version.
+    /// No suitable server program was found.
     #[error(
         "{}",
         text!("redis-server-not-installed", found = found(.passed_over), install = .install)
     )]
     NotInstalled {
-        /// What was found instead, each with its version if it is a server.
+        /// What was found instead, with the version of each server.
         passed_over: Vec<(PathBuf, Option<String>)>,
-        /// The command that installs one.
+        /// The command that installs a server.
         install: String,
     },
-    /// It must not be ended now.
+    /// It cannot be stopped now.
     #[error("{}", text!("redis-server-unwritten", dir = .0.display()))]
     Unwritten(PathBuf),
-    /// The program could not be run.
+    /// The program could not be executed.
     #[error("{}", text!("redis-server-spawn", path = .path.display(), reason = .why))]
     Spawn {
         /// The program.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         why: OsError,
     },
-    /// It ended right after its start.
+    /// It exited right after its start.
     #[error("{}", died(.why.as_deref(), .log))]
     Died {
-        /// The last lines of its log, if any.
+        /// Last lines of its log, if any.
         why: Option<String>,
-        /// Where to read more.
+        /// Path of its log.
         log: PathBuf,
     },
     /// Its append-only file is damaged.
@@ -83,10 +81,10 @@ pub enum ServerError {
     Damaged {
         /// Its directory.
         dir: PathBuf,
-        /// What the tool must be given.
+        /// Argument for the repair tool.
         manifest: PathBuf,
     },
-    /// No room for the append-only file.
+    /// Disk full: no room for the append-only file.
     #[error("{}", text!("redis-server-full", dir = .0.display()))]
     Full(PathBuf),
     /// Another server answers at our socket.
@@ -94,10 +92,10 @@ pub enum ServerError {
     Foreign {
         /// The socket.
         socket: PathBuf,
-        /// Where it works.
+        /// Its working directory.
         dir: PathBuf,
     },
-    /// It lives, and does not answer.
+    /// It runs but does not answer.
     #[error(
         "{}",
         text!(
@@ -108,32 +106,32 @@ pub enum ServerError {
         )
     )]
     Silent {
-        /// What shows that it lives.
+        /// Evidence that it runs.
         lock: PathBuf,
-        /// Where it should answer.
+        /// Its socket.
         socket: PathBuf,
-        /// Where to read more.
+        /// Path of its log.
         log: PathBuf,
     },
-    /// It is still reading its append-only file after so many seconds.
+    /// It is still loading its append-only file after this many seconds.
     #[error("{}", text!("redis-server-loading", seconds = .0))]
     Loading(u64),
-    /// It was asked to end and did not.
+    /// It did not end after a shutdown.
     #[error("{}", text!("redis-server-stuck", socket = .0.display()))]
     Stuck(PathBuf),
     /// [`ManagedServer::detach`] was called before.
     #[error("{}", Label("redis-server-detached"))]
     Detached,
-    /// The data directory can't be used.
+    /// The data directory cannot be used.
     #[error(transparent)]
     Dir(#[from] DataDirError),
-    /// The runtime is ending.
+    /// The runtime is shutting down.
     #[error("{}", Label("redis-server-ending"))]
     Ending,
 }
 
 fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
-    let told = passed_over.iter().map(|(path, version)| {
+    let candidates = passed_over.iter().map(|(path, version)| {
         let path = path.display();
         version.as_ref().map_or_else(
             || text!("redis-server-found-other", path),
@@ -143,7 +141,7 @@ fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
     if passed_over.is_empty() {
         Label("redis-server-none-on-path").to_owned()
     } else {
-        told.collect::<Vec<_>>().join(&Label("common-value"))
+        candidates.collect::<Vec<_>>().join(&Label("common-value"))
     }
 }
 
@@ -155,9 +153,9 @@ fn died(words: Option<&str>, log: &Path) -> String {
     )
 }
 
-/// A server in a data directory, started by whoever came first. Clones are the same user of it.
+/// A server in a data directory, started by its first user. Clones share one use.
 ///
-/// One [`DataDir`] carries one of these; a second user in a process opens the directory again.
+/// Each [`DataDir`] has one of these; a second user in the same process opens the directory again.
 #[derive(Clone, Debug)]
 pub struct ManagedServer(Arc<Inner>);
 
@@ -165,26 +163,26 @@ pub struct ManagedServer(Arc<Inner>);
 struct Inner {
     dir: DataDir,
     search: Option<OsString>,
-    /// The server, where it is a child of this process. Held while one is started or stopped.
+    /// The server, if it is a child of this process. Locked while it is started or stopped.
     child: Mutex<Option<Child>>,
     detached: AtomicBool,
-    /// The directory of its files.
+    /// Directory of its files.
     redis_id: DirId,
-    /// Kept for the day that its socket is gone.
-    line: Mutex<Option<Line>>,
+    /// Kept open in case the socket is removed.
+    line: Mutex<Option<Connection>>,
     watched: AtomicBool,
 }
 
-/// A server is there within that time, or reads a long file: until then it is asked each millisecond.
-const BOOT: Duration = Duration::from_millis(200);
+/// A server starts within this time or loads a long file; until then it is polled every millisecond.
+const STARTUP: Duration = Duration::from_millis(200);
 
 impl ManagedServer {
-    /// Becomes a user of the server in `dir`; [`ManagedServer::ensure`] starts it where needed.
+    /// Registers as a user of the server in `dir`; [`ManagedServer::ensure`] starts it if necessary.
     pub fn attach(dir: &DataDir) -> Result<Self, ServerError> {
         Self::attach_searching(dir, None)
     }
 
-    /// The same, looking for the server's program on another path than the environment's.
+    /// Like [`Self::attach`], with another search path for the server program.
     pub fn attach_searching(dir: &DataDir, search: Option<OsString>) -> Result<Self, ServerError> {
         dir.enter()?;
         let redis_dir = dir.redis_dir();
@@ -210,11 +208,11 @@ impl ManagedServer {
         format!("unix://{}", percent_encoded(self.socket()))
     }
 
-    /// Makes sure that a server answers, and starts one if none lives. Many tasks and processes
-    /// may call this at once; one of them starts the server and all find it.
+    /// Makes sure that a server answers; starts one if none is running. Safe to call concurrently from many tasks and
+    /// processes: one of them starts the server.
     pub async fn ensure(&self) -> Result<(), ServerError> {
         let inner = Arc::clone(&self.0);
-        // Blocking, and thus not stopped half-way when the caller loses interest.
+        // Blocking, so that it is not interrupted when the caller is cancelled.
         let done = tokio::task::spawn_blocking(move || inner.ensure()).await;
         done.map_err(|_| ServerError::Ending)??;
         if !self.0.watched.swap(true, Ordering::AcqRel) {
@@ -223,13 +221,12 @@ impl ManagedServer {
         Ok(())
     }
 
-    /// Checks that the directory that the server keeps its files in is still there. The server is ended soon after it
-    /// is not.
+    /// Checks that the directory of the server's files still exists. The server is ended soon after its removal.
     pub fn check(&self) -> Result<(), DataDirError> {
         self.0.check()
     }
 
-    /// Is no user of the server and of the data directory any more. The last one out stops it.
+    /// Unregisters as a user of the server and of the data directory. The last user stops the server.
     pub async fn detach(&self) -> Result<(), ServerError> {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || inner.detach()).await;
@@ -237,17 +234,17 @@ impl ManagedServer {
     }
 }
 
-/// Ends the server once its files are gone: it would answer, and keep nothing.
+/// Ends the server once its files are gone: it would answer without persisting anything.
 async fn watch(server: Weak<Inner>) {
     loop {
-        tokio::time::sleep(WATCH).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
         let Some(server) = server.upgrade() else { return };
         if server.detached.load(Ordering::Acquire) {
             return;
         }
         if let Err(gone) = server.check() {
             tracing::error!(error = %gone, "the Redis server is ended");
-            // Blocking, and bounded.
+            // Blocking, with a timeout.
             let _ = tokio::task::spawn_blocking(move || server.end_without_files()).await;
             return;
         }
@@ -260,19 +257,19 @@ impl Inner {
         self.redis_id.check(&self.dir.redis_dir())
     }
 
-    /// Ends a server whose files are gone: over the connection that was kept, and a child of ours in any case.
+    /// Ends a server whose files are gone: over the open connection, or by a signal if it is our child.
     fn end_without_files(&self) {
         if let Some(line) = self.line().as_mut() {
             probe::end_now(line);
         }
         if let Some(mut child) = self.child().take() {
-            // Killed, it loses nothing that is not lost already.
+            // A kill loses nothing that is not already lost.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Option<Line>> {
+    fn line(&self) -> MutexGuard<'_, Option<Connection>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -293,9 +290,9 @@ impl Inner {
         let redis_dir = self.dir.redis_dir();
         let socket = self.dir.socket_path();
         let started = Instant::now();
-        // Stays set: a server that reads a long file may well miss a question.
+        // Stays set: a server that loads a long file may miss a probe.
         let mut loading = false;
-        // Set once this very call has started a server: where its words in the log begin.
+        // Set once this call has started a server: offset of its messages in the log.
         let mut words_from: Option<u64> = None;
         let mut pause = Duration::from_millis(1);
         loop {
@@ -306,13 +303,13 @@ impl Inner {
             if ended {
                 *child = None;
                 if let Some(from) = words_from {
-                    return Err(self.last_words(from));
+                    return Err(self.last_messages(from));
                 }
             }
             self.check()?;
             match probe::look(socket, &redis_dir) {
                 Presence::Ready => {
-                    *self.line() = Line::open(socket).ok();
+                    *self.line() = Connection::open(socket).ok();
                     return Ok(());
                 }
                 Presence::Loading => loading = true,
@@ -328,22 +325,22 @@ impl Inner {
                     }
                 }
             }
-            let limit = if loading { LOADING } else { ANSWER };
+            let limit = if loading { LOADING_TIMEOUT } else { ANSWER_TIMEOUT };
             if started.elapsed() > limit {
                 return Err(if loading {
-                    ServerError::Loading(LOADING.as_secs())
+                    ServerError::Loading(LOADING_TIMEOUT.as_secs())
                 } else {
-                    self.silent()
+                    self.unresponsive()
                 });
             }
             std::thread::sleep(pause);
-            if started.elapsed() > BOOT {
+            if started.elapsed() > STARTUP {
                 pause = (pause * 3 / 2).min(Duration::from_millis(20));
             }
         }
     }
 
-    fn silent(&self) -> ServerError {
+    fn unresponsive(&self) -> ServerError {
         ServerError::Silent {
             lock: self.lock_path(),
             socket: self.dir.socket_path().to_owned(),
@@ -351,7 +348,7 @@ impl Inner {
         }
     }
 
-    /// The lock that every server of this directory holds, if none lives.
+    /// Returns the lock that every server of this directory holds, if none is running.
     fn try_lock(&self) -> Result<Option<File>, ServerError> {
         let path = self.lock_path();
         let lock = flock::open(&path).map_err(DataDirError::of(&path))?;
@@ -359,7 +356,7 @@ impl Inner {
         Ok(mine.then_some(lock))
     }
 
-    /// Starts a server that holds `lock`; says where its words in the log begin.
+    /// Starts a server that holds `lock`; returns the offset of its messages in the log.
     fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
         let binary = server_binary::find_on(self.search.as_ref())?;
         let redis_dir = self.dir.redis_dir();
@@ -377,20 +374,20 @@ impl Inner {
             .arg(&log_path)
             .current_dir(&redis_dir)
             .stdin(Stdio::from(lock))
-            // What it says before it has read its settings.
+            // Messages before it has read its settings.
             .stdout(Stdio::from(log))
             .stderr(Stdio::from(also_log))
-            // Ctrl-C on the terminal is for the console alone.
+            // Ctrl-C in the terminal is for the console only.
             .process_group(0);
-        // The command goes at the end of this function, and with it our copy of the lock.
+        // The command is dropped at the end of this function, and with it our copy of the lock.
         match command.spawn() {
             Ok(child) => Ok((child, from)),
             Err(why) => Err(ServerError::Spawn { path: binary.path, why: why.into() }),
         }
     }
 
-    /// Why a server ended that was just started.
-    fn last_words(&self, from: u64) -> ServerError {
+    /// Why a server exited right after its start.
+    fn last_messages(&self, from: u64) -> ServerError {
         let log = self.log_path();
         let words = server_log::since(&log, from).unwrap_or_default();
         let redis_dir = self.dir.redis_dir();
@@ -401,7 +398,7 @@ impl Inner {
         if words.contains("No space left on device") {
             return ServerError::Full(redis_dir);
         }
-        ServerError::Died { why: server_log::told_in_one_line(&words), log }
+        ServerError::Died { why: server_log::summary(&words), log }
     }
 
     fn detach(&self) -> Result<(), ServerError> {
@@ -426,14 +423,14 @@ impl Inner {
         }
     }
 
-    /// Ends the server; a child of ours is killed where asking does not help. Says whether it's gone.
+    /// Shuts the server down; kills it if it is our child and does not respond. Returns whether it has ended.
     fn stop(&self, child: &mut Option<Child>) -> bool {
         let mut terminate = || {
             if let Some(child) = child.as_mut()
                 && let Ok(None) = child.try_wait()
                 && let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32)
             {
-                // Not reaped, so the pid is still this child's.
+                // Not reaped yet, so the PID is still that of this child.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         };
@@ -441,7 +438,7 @@ impl Inner {
             self.dir.socket_path(),
             &self.dir.redis_dir(),
             &self.lock_path(),
-            ENDING,
+            SHUTDOWN_TIMEOUT,
             &mut terminate,
         );
         if let Some(mut child) = child.take() {
@@ -465,10 +462,10 @@ impl Drop for Inner {
     }
 }
 
-/// Takes note of a child's end whenever that is: somebody else uses the server now.
+/// Reaps a child whenever it ends, because other processes may keep using the server.
 fn reap_later(mut child: Child) {
     if let Ok(None) = child.try_wait() {
-        // Without a thread it stays in the process table until this process ends; no harm else.
+        // Without the thread it stays a zombie until this process ends, which is harmless.
         let _ = std::thread::Builder::new()
             .name("reaper".to_owned())
             .stack_size(64 * 1024)

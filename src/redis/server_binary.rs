@@ -1,7 +1,7 @@
-//! Finds a Redis or Valkey server on this machine, whatever name it goes by.
+//! Finds a Redis or Valkey server program on this machine, under any of its names.
 //!
-//! It must not know what the server is for. A program on PATH is not what its name says: what
-//! can't tell a version of 7.0 or later is passed over, and named if nothing better is found.
+//! A program on PATH need not be what its name suggests: one that does not report version 7.0 or later is skipped, and
+//! named in the error if nothing better is found.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,29 +15,29 @@ use std::{
 
 use super::server::ServerError;
 
-/// File names in order of preference, and the name that makes each of them a server: the check
-/// tools are the server's own binary, which looks at the name it is called by.
+/// File names in order of preference, with the argv[0] that makes each of them a server: the check tools are the same
+/// binary, which acts by the name it is called by.
 const CANDIDATES: [(&str, &str); 4] = [
     ("valkey-server", "valkey-server"),
     ("redis-server", "redis-server"),
     ("redis-check-rdb", "redis-server"),
     ("valkey-check-rdb", "valkey-server"),
 ];
-/// The oldest version that starts scripts with `#!lua` and reports lag.
+/// The oldest version with `#!lua` scripts and group lag.
 const OLDEST: (u32, u32) = (7, 0);
-/// Longest wait for a program to say its version.
-const ANSWER: Duration = Duration::from_secs(3);
-/// A person waits for the first screen, so no millisecond is given away.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Timeout of `--version`.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Poll interval; short, because the user waits for the first screen.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A server program that was found and has told its version.
+/// A server program with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerBinary {
-    /// The file.
+    /// Path.
     pub path: PathBuf,
-    /// The name it must be called by.
+    /// The argv[0] it needs.
     pub arg0: &'static str,
-    /// What it says of itself, for example `7.0.15`.
+    /// Its version, for example `7.0.15`.
     pub version: String,
 }
 
@@ -57,19 +57,19 @@ fn command(path: &Path, arg0: &str) -> Command {
 /// Finds a server of version 7.0 or later on PATH.
 ///
 /// # Errors
-/// [`ServerError::NotInstalled`] names what was found instead, and the command that installs one.
+/// [`ServerError::NotInstalled`] lists what was found instead, and the command that installs a server.
 pub fn find_server() -> Result<ServerBinary, ServerError> {
     find_server_on(&std::env::var_os("PATH").unwrap_or_default())
 }
 
-/// The same on another search path than the environment's.
+/// Like [`find_server`], on another search path than the environment's.
 ///
 /// # Errors
 /// [`ServerError::NotInstalled`].
 pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, ServerError> {
     let mut passed_over = Vec::new();
     for (name, arg0) in CANDIDATES {
-        // An empty entry would mean the working directory, where nobody keeps a server.
+        // An empty entry would mean the working directory.
         for dir in std::env::split_paths(search).filter(|it| it.is_absolute()) {
             let path = dir.join(name);
             if !is_program(&path) {
@@ -91,9 +91,9 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// The version in a line like `Redis server v=7.0.15 sha=…`, as text and as numbers.
+/// Version in a line like `Redis server v=7.0.15 sha=…`, as text and as numbers.
 fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
-    let said = first_words(path, arg0)?;
+    let said = output_of(path, arg0)?;
     let (_, version) = said.split_once("server v=")?;
     let version = version.split_whitespace().next()?;
     let mut parts = version.split('.').map(str::parse);
@@ -103,8 +103,8 @@ fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
     }
 }
 
-/// What a program prints when it's asked for its version, unless it takes too long about it.
-fn first_words(path: &Path, arg0: &str) -> Option<String> {
+/// Output of `--version`, unless the program takes too long.
+fn output_of(path: &Path, arg0: &str) -> Option<String> {
     let mut child = command(path, arg0)
         .arg("--version")
         .stdin(Stdio::null())
@@ -117,7 +117,7 @@ fn first_words(path: &Path, arg0: &str) -> Option<String> {
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status.success(),
-            Ok(None) if started.elapsed() < ANSWER => std::thread::sleep(LOOK_AGAIN),
+            Ok(None) if started.elapsed() < ANSWER_TIMEOUT => std::thread::sleep(POLL_INTERVAL),
             _ => break false,
         }
     };
@@ -131,7 +131,7 @@ fn first_words(path: &Path, arg0: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&said).into_owned())
 }
 
-/// How a server is installed here, by the text of `/etc/os-release`.
+/// The install command for this system, by `/etc/os-release`.
 fn install_command(release: &str) -> &'static str {
     if cfg!(target_os = "macos") {
         return "brew install redis";
@@ -155,7 +155,7 @@ fn install_command(release: &str) -> &'static str {
     }
 }
 
-/// The search path of the environment, unless a caller brought its own.
+/// Search path of the environment, or that of the caller.
 pub(super) fn find_on(search: Option<&OsString>) -> Result<ServerBinary, ServerError> {
     search.map_or_else(find_server, |it| find_server_on(it))
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_family_has_its_command() {
+    fn each_distribution_has_an_install_command() {
         if cfg!(target_os = "macos") {
             return;
         }

@@ -1,4 +1,4 @@
-//! Stream commands and their replies, as types.
+//! Stream commands with typed replies.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use seckill_model::{
 
 use super::{BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts};
 
-/// An entry as it came, with what could be made of it.
+/// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
     /// Its id.
     pub entry: EntryId,
-    /// The order that it asks for, or why it asks for none.
+    /// The order it contains, or why it contains none.
     pub body: Body,
 }
 
 impl Delivered {
-    /// The order that it asks for, if its fields are good.
+    /// The order it contains, if its fields are valid.
     pub fn order(&self) -> Option<OrderEntry> {
         match self.body {
             Body::Good(order) => Some(order),
@@ -32,11 +32,11 @@ impl Delivered {
 /// The fields of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// They make an order.
+    /// They form an order.
     Good(OrderEntry),
-    /// They make none.
+    /// They are invalid.
     Malformed(EntryFault),
-    /// The entry was trimmed or deleted while it was pending.
+    /// The entry was trimmed or deleted while pending.
     Gone,
 }
 
@@ -45,25 +45,25 @@ pub enum Body {
 pub struct Pending {
     /// The entry.
     pub delivered: Delivered,
-    /// Who holds it.
+    /// Its holder.
     pub consumer: String,
-    /// Milliseconds since it was last delivered.
+    /// Milliseconds since its last delivery.
     pub idle_ms: u64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
 }
 
-/// Where a reader of the group goes on.
+/// Where a reader of the group continues.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadFrom {
-    /// Entries that nobody was given yet; waits for up to this long.
+    /// Undelivered entries; blocks for up to this long.
     New(Duration),
-    /// This consumer's own pending entries after the id.
+    /// This consumer's pending entries after this ID.
     Own(EntryId),
 }
 
-/// Makes the group at the start of the stream, so that no entry is skipped, and the stream with
-/// it. Does nothing where the group exists.
+/// Creates the group at the start of the stream, so that no entry is skipped, and the stream if it is missing. Does
+/// nothing if the group exists.
 pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
@@ -73,13 +73,13 @@ pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerE
     }
 }
 
-/// XLEN: entries in the stream, acknowledged ones included.
+/// XLEN: entries in the stream, including acknowledged ones.
 pub async fn length(link: &mut Link, of: &Partition) -> Result<u64, BrokerError> {
     link.query(cmd("XLEN").arg(of.orders())).await
 }
 
-/// Entries of the order stream that need no check against the buyers: after the first of these and up to the second.
-/// `None` where each needs one.
+/// Range of order entries that need no check against the buyers: after the first ID, up to the second. `None` if every
+/// entry needs one.
 pub async fn verified(
     link: &mut Link,
     of: &Partition,
@@ -105,7 +105,7 @@ pub async fn read_group(
     read.arg("GROUP").arg(of.group()).arg(consumer).arg("COUNT").arg(count);
     match from {
         ReadFrom::New(block) => {
-            // BLOCK 0 would wait for ever.
+            // BLOCK 0 would block forever.
             read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
             read.arg("STREAMS").arg(of.orders()).arg(">");
         }
@@ -124,29 +124,28 @@ pub async fn read_group(
     }
 }
 
-/// What XAUTOCLAIM took over, and where it goes on.
+/// Result of XAUTOCLAIM, and where to continue.
 #[derive(Debug)]
 pub struct Claimed {
-    /// Go on from here; `None` when the whole list was seen.
+    /// Continue here; `None` at the end of the list.
     pub next: Option<EntryId>,
-    /// Entries that are this consumer's now.
+    /// Entries that this consumer now holds.
     pub entries: Vec<Delivered>,
-    /// Entries whose body was gone: Redis dropped them from the pending list, and keeps them in [`gone`].
+    /// Entries without a body: Redis dropped them from the pending list, and [`gone`] keeps their IDs.
     pub gone: Vec<EntryId>,
 }
 
-/// Entries that claims have found without a body, and whose orders nobody has rebuilt yet.
+/// Entries that claims found without a body and whose orders are not rebuilt yet.
 pub async fn gone(link: &mut Link, of: &Partition) -> Result<Vec<String>, BrokerError> {
     link.query(cmd("SMEMBERS").arg(of.gone())).await
 }
 
-/// Their orders are rebuilt.
+/// Removes entries from that set once their orders are rebuilt.
 pub async fn rebuilt(link: &mut Link, of: &Partition, gone: &[String]) -> Result<(), BrokerError> {
     link.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
-/// XAUTOCLAIM: entries that were idle for `min_idle` go to `consumer`. A page may come back empty
-/// with more to come.
+/// XAUTOCLAIM: claims entries idle for `min_idle` for `consumer`. A page may be empty although more follow.
 pub async fn auto_claim(
     link: &mut Link,
     of: &Partition,
@@ -167,8 +166,8 @@ pub async fn auto_claim(
     })
 }
 
-/// XCLAIM: these entries go to `consumer` if they were idle for that long; returns those that did. Those without a
-/// body stay pending where they are. It is no delivery, and brings no bodies.
+/// XCLAIM: claims these entries for `consumer` if they were idle for that long; returns the claimed ones. Entries
+/// without a body stay pending where they are. Does not count as a delivery and returns no bodies.
 pub async fn claim(
     link: &mut Link,
     of: &Partition,
@@ -188,8 +187,8 @@ pub async fn claim(
     taken.iter().map(|id| of.entry_id(id.as_bytes())).collect()
 }
 
-/// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
-/// delivery.
+/// Keeps entries pending with `consumer` but sets their idle time, so that others may claim them now. Does not count as
+/// a delivery.
 pub async fn let_go(
     link: &mut Link,
     of: &Partition,
@@ -206,7 +205,7 @@ pub async fn let_go(
     link.query::<Value>(&claim).await.map(drop)
 }
 
-/// XACK: returns how many were pending until now.
+/// XACK: returns how many were still pending.
 pub async fn acknowledge(
     link: &mut Link,
     of: &Partition,
@@ -228,7 +227,7 @@ pub async fn acknowledge(
     Ok(done)
 }
 
-/// One page of the pending list, oldest first, from `first` up to and with `last`.
+/// One page of the pending list, oldest first, from `first` to `last` inclusive.
 pub async fn pending_page(
     link: &mut Link,
     of: &Partition,
@@ -258,7 +257,7 @@ pub async fn pending_entries(
     rows.into_iter().map(|row| pending_of(of, row)).collect()
 }
 
-/// A page over all partitions, in the order of time.
+/// One page over all partitions, ordered by time.
 pub async fn pending_of_all(
     link: &mut Link,
     keys: &Layout,
@@ -277,7 +276,7 @@ pub async fn pending_of_all(
     Ok(page)
 }
 
-/// Entry, consumer, idle milliseconds, deliveries, fields: a row as the scripts give it.
+/// Entry, consumer, idle milliseconds, deliveries, fields: a row of the scripts.
 pub(super) type PendingRow = (Value, Text, u64, u64, Value);
 
 pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, BrokerError> {
@@ -285,8 +284,7 @@ pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, Bro
     Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
 }
 
-/// One page of a consumer's own pending entries. Unlike [`read_group`] this is no delivery and counts
-/// as none.
+/// One page of a consumer's own pending entries. Unlike [`read_group`] it does not count as a delivery.
 pub async fn own_page(
     link: &mut Link,
     of: &Partition,
@@ -301,7 +299,7 @@ pub async fn own_page(
     rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
 }
 
-/// How often pending entries between `first` and `last` were delivered: those of one consumer, or all.
+/// Delivery counts of the pending entries between `first` and `last`: those of one consumer, or all.
 pub async fn deliveries(
     link: &mut Link,
     of: &Partition,
@@ -317,7 +315,7 @@ pub async fn deliveries(
     rows.into_iter().map(|(id, _, _, times)| Ok((of.entry_id(id.as_bytes())?, times))).collect()
 }
 
-/// XRANGE on the order stream: at most `count` entries from `first` on.
+/// XRANGE on the order stream: at most `count` entries starting at `first`.
 pub async fn range(
     link: &mut Link,
     of: &Partition,
@@ -329,7 +327,7 @@ pub async fn range(
     entries_of(of, link.query(&read).await?)
 }
 
-/// A read that brought nothing passes no point.
+/// An empty read does not pass the fault point.
 fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     if !entries.is_empty() {
         faults::pass(point);
@@ -341,7 +339,7 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
     match value {
         Value::Array(entries) => entries
             .into_iter()
-            // XCLAIM of old servers and XAUTOCLAIM may put a nil where the body is gone.
+            // XCLAIM of old servers and XAUTOCLAIM may return nil for a missing body.
             .filter(|entry| !matches!(entry, Value::Nil))
             .map(|entry| match entry {
                 Value::Array(pair) => entry_of(of, pair),
@@ -353,7 +351,7 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
     }
 }
 
-/// An entry from its id and its fields: a flat array of names and values, or nil.
+/// Parses an entry from its ID and its fields: a flat array of names and values, or nil.
 fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
     let mut pair = pair.into_iter();
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {

@@ -1,4 +1,4 @@
-//! One look at all that Redis holds: what a Snapshot is made of.
+//! One read of everything in Redis that a Snapshot shows.
 
 use std::collections::HashMap;
 
@@ -13,26 +13,26 @@ use super::{
     scripts,
 };
 
-/// Redis at one moment.
+/// State of Redis at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// The clock of Redis.
+    /// Redis' clock.
     pub now: Millis,
     /// The order stream and its group.
     pub stream: StreamFacts,
-    /// How far each stream and its group are, by partition.
+    /// Positions of each stream and its group, by partition.
     pub marks: Vec<Marks>,
-    /// The same figures as `stream`, of each partition in the order of `marks`.
+    /// The figures of `stream` per partition, in the order of `marks`.
     pub parts: Vec<StreamFacts>,
     /// Consumers of the group.
     pub consumers: Vec<ConsumerFacts>,
-    /// Nodes and when each last gave a sign of life.
+    /// Nodes with their last heartbeats.
     pub nodes: Nodes,
-    /// Figures of the sales asked for, in their order.
+    /// Figures of the requested sales, in their order.
     pub sales: Vec<SaleFacts>,
-    /// Keys that another program has written; nothing was read from them.
+    /// Keys written by another program; nothing was read from them.
     pub foreign: Vec<ForeignKey>,
-    /// Streams that have lost entries, which no node has reconciled yet.
+    /// Streams that have lost entries and are not reconciled yet.
     pub lost: Vec<String>,
 }
 
@@ -45,34 +45,34 @@ pub struct StreamFacts {
     pub dead: u64,
     /// The group exists.
     pub group: bool,
-    /// Entries never delivered; `None` when they are too many to be counted and Redis' own word can't be trusted.
+    /// Undelivered entries; `None` if there are too many to count and the lag reported by Redis is unreliable.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
-    /// The oldest of them.
+    /// The oldest pending entry.
     pub oldest_pending: Option<EntryId>,
-    /// The oldest entry that is kept, acknowledged or not.
+    /// The oldest entry kept, acknowledged or not.
     pub first: Option<EntryId>,
     /// Entries that a claim found without a body: their orders are in no stream until they are rebuilt.
     pub gone: u64,
 }
 
-/// How far the stream and the group of a partition are.
+/// Positions of the stream and the group of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Which partition.
+    /// Partition number.
     pub partition: u16,
-    /// The newest entry that is kept.
+    /// The newest entry kept.
     pub last: Option<EntryId>,
-    /// Entries ever added, those that were trimmed or deleted included.
+    /// Entries ever added, including trimmed and deleted ones.
     pub added: u64,
-    /// The id of the newest entry ever added; `None` without a stream.
+    /// ID of the newest entry ever added; `None` without a stream.
     pub generated: Option<EntryId>,
-    /// The newest entry that was deleted out of the middle; `None` where none ever was.
+    /// The newest entry deleted from the middle; `None` if there never was one.
     pub deleted: Option<EntryId>,
-    /// Up to where the group was delivered; `None` without a group.
+    /// Last delivered ID of the group; `None` without a group.
     pub delivered: Option<EntryId>,
-    /// Entries that the group has read, as Redis counts them; `None` where it can't.
+    /// Entries read by the group, as counted by Redis; `None` if unknown.
     pub read: Option<u64>,
 }
 
@@ -83,34 +83,34 @@ pub struct ConsumerFacts {
     pub partition: u16,
     /// Its name.
     pub name: String,
-    /// Entries in its hands.
+    /// Entries it holds.
     pub pending: u64,
-    /// Milliseconds since it last asked for entries.
+    /// Milliseconds since it last read entries.
     pub idle_ms: u64,
 }
 
-/// One sale as Redis holds it.
+/// A sale in Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaleFacts {
-    /// The key that does not agree with the others of the sale.
+    /// The key of the sale that is inconsistent with the others.
     pub damaged: Option<SaleKey>,
-    /// The version of the sale.
+    /// Version of the sale.
     pub version: Option<u64>,
     /// When the sale was created.
     pub created: Option<Millis>,
-    /// Pieces ever put on sale; `None` where the sale is not loaded.
+    /// Pieces ever put on sale; `None` if the sale is not loaded.
     pub initial: Option<u64>,
     /// Pieces left.
     pub stock: Option<i64>,
-    /// Buyers that hold an order.
+    /// Buyers with an order.
     pub buyers: u64,
-    /// Requests that took a piece.
+    /// Admitted requests.
     pub admitted: u64,
-    /// Requests that found nothing left.
+    /// Requests after the stock was sold out.
     pub sold_out: u64,
-    /// Requests of buyers who held an order already.
+    /// Requests of buyers who already had an order.
     pub duplicate: u64,
-    /// Requests that came too early, too late or while the sale was held.
+    /// Requests before, after or during a pause of the sale.
     pub rejected: u64,
 }
 
@@ -128,18 +128,18 @@ type Reply = (
     Vec<String>,
 );
 
-/// Damaged key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
+/// Inconsistent key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
 type SaleReply =
     (Option<String>, Option<u64>, Option<i64>, u64, Option<u64>, Option<i64>, u64, u64, u64, u64);
 
-/// Entries that the script counts by itself: some 0.1 ms of Redis.
-const FEW: usize = 200;
+/// Entries that the script counts itself: some 0.1 ms of Redis time.
+const MAX_COUNTED: usize = 200;
 
-/// Partitions that Redis has a stream of, counted from the first: what there is while SQL, which decides, can't be
-/// asked. Once they were made fewer these are more, and those too many are empty.
+/// Number of partitions with a stream in Redis, counted from the first: used while SQL, which decides, is unavailable.
+/// After their number was reduced it is too high, and the surplus partitions are empty.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, BrokerError> {
     let mut count = 0;
     for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
@@ -151,10 +151,10 @@ pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, Bro
     Ok(count.max(1))
 }
 
-/// Asks each server whether it takes writes: what it reads does not tell that.
+/// Asks each server whether it accepts writes, which a read does not show.
 ///
 /// # Errors
-/// [`BrokerError::Unwilling`] says why one takes none; Redis is away.
+/// [`BrokerError::Unwilling`] with the reason; Redis is unavailable.
 pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
     for of in keys.partitions() {
         let mut call = scripts::TAKES_WRITES.prepare_invoke();
@@ -167,10 +167,10 @@ pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerEr
     Ok(())
 }
 
-/// Looks at one partition, without its sales.
+/// Reads one partition, without its sales.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn survey_of(
     link: &mut Link,
     keys: &Layout,
@@ -179,10 +179,10 @@ pub async fn survey_of(
     survey_one(link, keys, of, &[]).await
 }
 
-/// Looks at these sales alone; the answers are in their order.
+/// Reads only these sales; the results are in their order.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn survey_sales(
     link: &mut Link,
     keys: &Layout,
@@ -191,11 +191,11 @@ pub async fn survey_sales(
     Ok(survey(link, keys, sales).await?.sales)
 }
 
-/// The numbers of all sales of which Redis holds a key of the partition, also of those that SQL does not know. It looks
-/// at every key of the server.
+/// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
+/// server.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unavailable.
 pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId>, BrokerError> {
     let mut held = Vec::new();
     for pattern in of.sales() {
@@ -209,7 +209,7 @@ pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId
     Ok(held)
 }
 
-/// Looks at the streams, the groups and these sales: one round trip and one moment for each partition.
+/// Reads the streams, the groups and these sales: one round trip and one moment per partition.
 pub async fn survey(
     link: &mut Link,
     keys: &Layout,
@@ -233,15 +233,15 @@ pub async fn survey(
 }
 
 impl Survey {
-    /// Whether somebody works under a consumer's name: its node gives signs of life, or an operator without an engine,
-    /// who is no node, took entries over under it just now.
+    /// Whether a consumer is active: its node sends heartbeats, or an operator without an engine, who is not a node,
+    /// claimed entries under it recently.
     pub fn works(&self, consumer: &str, dead_ms: u64) -> bool {
         let claims = |it: &ConsumerFacts| it.name == consumer && it.idle_ms < dead_ms;
         self.nodes.is_alive(node_of(consumer), dead_ms)
             || (is_replay(consumer) && self.consumers.iter().any(claims))
     }
 
-    /// Both together; the clock is that of the first.
+    /// Merges two surveys; the clock is that of the first.
     fn with(mut self, other: Self) -> Self {
         let (mine, theirs) = (&mut self.stream, &other.stream);
         mine.length += theirs.length;
@@ -275,7 +275,7 @@ async fn survey_one(
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
-    call.arg(of.group()).arg(FEW);
+    call.arg(of.group()).arg(MAX_COUNTED);
     let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =
         link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
@@ -286,7 +286,7 @@ async fn survey_one(
         length,
         dead,
         group,
-        // Before the first order there is no stream, so nothing waits in it.
+        // There is no stream before the first order, so nothing is waiting.
         lag: if group || length > 0 { lag } else { Some(0) },
         pending,
         oldest_pending: id(oldest),
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_without_an_engine_works_while_he_takes_entries_over() {
+    fn operator_without_engine_is_active_while_claiming() {
         let stream = StreamFacts {
             length: 0,
             dead: 0,

@@ -1,7 +1,7 @@
-//! Data directories that live no longer than a demo, and what killed demos leave behind.
+//! Temporary data directories of demos, and cleanup after killed demos.
 //!
-//! Whatever is swept must be this user's, a demo's, without a live user, and not just being
-//! created; all else is left alone. It must not fail a demo that it can't sweep.
+//! Only directories of this user's demos without a live user, and not just being created, are removed. A failed cleanup
+//! does not fail the demo.
 
 use std::{
     fs::{self, DirEntry},
@@ -18,10 +18,10 @@ use super::{
 };
 
 const PREFIX: &str = "seckill-demo-";
-/// A younger directory may belong to somebody who has not locked it yet.
-const YOUNG: Duration = Duration::from_mins(1);
-/// How long an abandoned server gets to end, and how long a sweep may take altogether.
-const BOUND: Duration = Duration::from_secs(3);
+/// A younger directory may be in creation and not locked yet.
+const MIN_AGE: Duration = Duration::from_mins(1);
+/// Timeout for an abandoned server to end, and for the whole cleanup.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
     tempfile::Builder::new()
@@ -31,11 +31,11 @@ pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
         .map_err(DataDirError::of(place))
 }
 
-/// Ends the server of a directory that is about to go, if one lives.
+/// Ends the server of a directory that is about to be removed, if one is running.
 pub(super) fn stop_server(dir: &Path, socket: &Path) {
     let redis = dir.join("redis");
     if redis.is_dir() {
-        probe::stop(socket, &redis, &redis.join("server.lock"), BOUND, || {});
+        probe::stop(socket, &redis, &redis.join("server.lock"), CLEANUP_TIMEOUT, || {});
     }
     if !socket.starts_with(dir)
         && let Some(short) = socket.parent()
@@ -50,18 +50,18 @@ pub(super) fn sweep(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     let started = Instant::now();
     for entry in entries.flatten() {
-        if started.elapsed() > BOUND {
+        if started.elapsed() > CLEANUP_TIMEOUT {
             break;
         }
         if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-            // What can't be swept now is swept another time.
-            let _ = sweep_one(&entry);
+            // Failures are retried by the next cleanup.
+            let _ = remove_one(&entry);
         }
     }
 }
 
-fn sweep_one(entry: &DirEntry) -> std::io::Result<()> {
-    // Of the entry itself: a link with that name may lead anywhere.
+fn remove_one(entry: &DirEntry) -> std::io::Result<()> {
+    // Metadata of the entry itself: a symbolic link may lead anywhere.
     let found = entry.metadata()?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
@@ -69,7 +69,7 @@ fn sweep_one(entry: &DirEntry) -> std::io::Result<()> {
     let dir = entry.path().canonicalize()?;
     let lock_path = dir.join("lock");
     let born = lock_path.symlink_metadata().unwrap_or(found).modified()?;
-    if born.elapsed().unwrap_or_default() < YOUNG {
+    if born.elapsed().unwrap_or_default() < MIN_AGE {
         return Ok(());
     }
     let lock = flock::open(&lock_path)?;

@@ -1,6 +1,6 @@
-//! Redis URLs: one server, sentinels, or a cluster.
+//! Redis URLs: one server, sentinels or a cluster.
 //!
-//! Nothing is connected here, and no part of a URL is quoted in an error: it may hold a password.
+//! Errors quote no part of a URL, because it may contain a password.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use url::form_urlencoded;
@@ -10,7 +10,7 @@ use super::{BrokerError, HostsFault, UrlFault, cluster_slots::Node};
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
 
-/// What a URL names.
+/// Deployment named by a URL.
 pub(super) enum Target {
     /// One server.
     Server(ConnectionInfo),
@@ -91,7 +91,7 @@ fn place_of(members: &[ConnectionInfo]) -> String {
     members.iter().filter_map(Node::of).map(|node| node.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// A URL with several hosts, which no library takes: it is cut up, and put together for each host.
+/// A URL with several hosts, which no library accepts: it is split and reassembled for each host.
 struct Parts<'a> {
     login: &'a str,
     hosts: &'a str,
@@ -112,10 +112,10 @@ impl<'a> Parts<'a> {
         Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
     }
 
-    /// Each host as a server of its own, read by redis-rs.
+    /// Parses each host as a separate server.
     fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsFault> {
         let member = |host: &str| {
-            // An IPv6 address stands in brackets.
+            // An IPv6 address is in brackets.
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
             let port = if has_port { String::new() } else { format!(":{port}") };
             let (login, fragment) = (self.login, self.fragment);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_login_apart_from_their_servers() {
+    fn sentinel_credentials_are_separate() {
         let url =
             "redis+sentinel://u:p%40@a,b:7,[::1]/mymaster/3?sentinel_user=s&sentinel_pass=%26";
         let Ok(Target::Sentinels { sentinels, service, login, place }) = read(url) else {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_known_by_some_hosts() {
+    fn cluster_url_lists_some_hosts() {
         let Ok(Target::Cluster { seeds, place }) = read("rediss+cluster://:p@a:1, b/") else {
             panic!()
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_login() {
+    fn errors_never_contain_credentials() {
         for (url, why) in [
             ("redis+sentinel://u:secret@a:1", "name of the service"),
             ("redis+sentinel://u:secret@/m", "a host is missing"),

@@ -1,4 +1,4 @@
-//! What is wrong with a Redis URL, as data. No part of one is in it but its scheme: the rest may hold a password.
+//! Errors in a Redis URL, as data. Contains no part of the URL but its scheme: the rest may hold a password.
 
 use seckill_model::{
     OsError,
@@ -6,80 +6,80 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How the URL of a server looks.
+/// Example URL of a server.
 pub const SERVER_FORM: &str = "redis://USER:PASSWORD@HOST:PORT/DB";
-/// The same of one behind a socket.
+/// Example URL of a Unix socket.
 pub const SOCKET_FORM: &str = "unix:///path/redis.sock";
-/// The same of sentinels.
+/// Example URL of sentinels.
 pub const SENTINELS_FORM: &str = "redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/DB";
-/// The same of a cluster.
+/// Example URL of a cluster.
 pub const CLUSTER_FORM: &str = "redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379";
 
-/// Why a URL of Redis can't be used.
+/// Why a Redis URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UrlFault {
-    /// It starts with something else, if with anything.
+    /// Unknown or missing scheme.
     #[error("{}", scheme(.0.as_deref()))]
     Scheme(Option<String>),
-    /// It is cut up in another way.
+    /// Malformed server URL.
     #[error("{}", text!("redis-url-unreadable", server = SERVER_FORM, socket = SOCKET_FORM))]
     Unreadable,
-    /// That of sentinels.
+    /// Malformed sentinel URL.
     #[error("{}", text!("redis-url-sentinels", fault = .0, form = SENTINELS_FORM))]
     Sentinels(HostsFault),
-    /// That of a cluster.
+    /// Malformed cluster URL.
     #[error("{}", text!("redis-url-cluster", fault = .0, form = CLUSTER_FORM))]
     Cluster(HostsFault),
-    /// What is there is no cluster.
+    /// The server is not part of a cluster.
     #[error("{}", text!("redis-url-no-cluster", place = .0))]
     NoCluster(String),
-    /// A file of certificates that can't be used, and why.
+    /// A certificate file that cannot be used, and why.
     #[error("{}", text!("redis-url-ca", path = .0, reason = .1))]
     Ca(String, OsError),
     /// A file without certificates.
     #[error("{}", text!("redis-url-ca-empty", path = .0))]
     CaEmpty(String),
-    /// Certificates, where nothing is encrypted.
+    /// Certificates without encryption.
     #[error("{}", Label("redis-url-ca-unused"))]
     CaUnused,
-    /// Certificates, where sentinels name the server.
+    /// Certificates with sentinels.
     #[error("{}", Label("redis-url-ca-of-sentinels"))]
     CaOfSentinels,
-    /// It asks for something that can't be had, in the words of the library.
+    /// An unsupported option; message of the library.
     #[error("{}", text!("redis-url-unusable", reason = .0))]
     Unusable(String),
 }
 
-/// What is wrong with a URL that names several hosts.
+/// Errors in a URL that names several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostsFault {
-    /// No plain name of a service.
+    /// Invalid service name.
     #[error("{}", Label("redis-hosts-service"))]
     Service,
-    /// No host at all.
+    /// No host.
     #[error("{}", Label("redis-hosts-none"))]
     None,
-    /// Nothing between two commas.
+    /// An empty host.
     #[error("{}", Label("redis-hosts-missing"))]
     Missing,
-    /// One of them is no host.
+    /// An invalid host.
     #[error("{}", Label("redis-hosts-host"))]
     Host,
-    /// A path of a socket.
+    /// A socket path.
     #[error("{}", Label("redis-hosts-only"))]
     HostsOnly,
-    /// Other parameters than sentinels take.
+    /// Parameters that sentinels do not take.
     #[error("{}", Label("redis-hosts-parameters"))]
     Parameters,
-    /// Parameters, where none are taken.
+    /// Parameters where none are allowed.
     #[error("{}", Label("redis-hosts-no-parameters"))]
     NoParameters,
-    /// The number of a database.
+    /// A database number.
     #[error("{}", Label("redis-hosts-databases"))]
     Databases,
-    /// Signs in a password that cut it up.
+    /// Unescaped delimiters in a password.
     #[error("{}", Label("redis-hosts-password"))]
     Password,
 }

@@ -14,11 +14,11 @@ pub const ENGINE: &str = "engine";
 /// A line of the audit log: who did what, when, why, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Act {
-    /// When it happened, also where it was written later.
+    /// When it happened; it may have been written later.
     pub at: Millis,
-    /// Who: the operator's login name, or [`NOBODY`].
+    /// The operator's login name, or [`NOBODY`].
     pub operator: String,
-    /// On which node.
+    /// The node.
     pub node: String,
     /// The command or event, for example `sale end`.
     pub act: String,
@@ -28,11 +28,11 @@ pub struct Act {
     pub reason: Option<String>,
     /// The result.
     pub result: Said,
-    /// Figures before it, as JSON in one line; `None` where they are unknown.
+    /// Figures before it, as single-line JSON; `None` if they are unknown.
     pub before: Option<String>,
     /// Figures after it.
     pub after: Option<String>,
-    /// Identifies the line: a second one with the same value is not written.
+    /// Identifies the line: a second one with the same value is ignored.
     #[serde(skip)]
     pub once: Option<String>,
 }
@@ -49,10 +49,10 @@ impl Act {
     }
 }
 
-/// A line with its place in the log.
+/// A line with its position in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recorded {
-    /// Its number, in the order of writing.
+    /// Its number, in insertion order.
     pub id: i64,
     /// The line.
     #[serde(flatten)]
@@ -60,22 +60,22 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Its place in the order of time, by which the next page is asked for.
+    /// Its position in time order, from which the next page continues.
     pub fn place(&self) -> Place {
         Place { at: self.act.at, id: self.id }
     }
 }
 
-/// A place in the log, in the order of time: `AT-ID`.
+/// A position in the log, in time order: `AT-ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// When.
     pub at: Millis,
-    /// Which line of that millisecond.
+    /// The line within that millisecond.
     pub id: i64,
 }
 
-/// A text that is no place in the log.
+/// A text that is not a position in the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no place in the log; give the one that the page before has named, such as 1795000000000-17"
@@ -105,7 +105,7 @@ impl Serialize for Place {
     }
 }
 
-/// Which kind of lines.
+/// Kind of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// Commands of operators.
@@ -114,24 +114,24 @@ pub enum Which {
     Events,
 }
 
-/// Which lines of the log.
+/// Filter of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivityFilter {
-    /// At that time or later.
+    /// At this time or later.
     pub since: Option<Millis>,
-    /// Before that time.
+    /// Before this time.
     pub until: Option<Millis>,
-    /// Only of this kind.
+    /// Only this kind.
     pub which: Option<Which>,
 }
 
 impl ActivityFilter {
-    /// The first time that passes.
+    /// The first matching time.
     pub(super) fn first(&self) -> i64 {
         self.since.map_or(i64::MIN, |since| since.0)
     }
 
-    /// The last time that passes, and below which number there.
+    /// The last matching time, and the exclusive limit of line numbers at that time.
     pub(super) fn last(&self, before: Option<Place>) -> (i64, i64) {
         let end = self.until.map_or(i64::MAX, |until| until.0.saturating_sub(1));
         match before {
@@ -140,7 +140,7 @@ impl ActivityFilter {
         }
     }
 
-    /// As the statements take it: 0 is either kind.
+    /// As passed to the statements: 0 is any kind.
     pub(super) fn code(&self) -> i64 {
         match self.which {
             None => 0,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_reads_what_it_prints() {
+    fn positions_round_trip() {
         let place = Place { at: Millis(1_795_000_000_000), id: 17 };
         assert_eq!(place.to_string().parse(), Ok(place));
         for bad in ["", "17", "a-b", "1-", "-5-1"] {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearer_end_counts() {
+    fn nearer_bound_applies() {
         let filter = ActivityFilter { until: Some(Millis(100)), ..ActivityFilter::default() };
         assert_eq!(filter.last(None), (99, i64::MAX));
         assert_eq!(filter.last(Some(Place { at: Millis(99), id: 4 })), (99, 4));

@@ -17,13 +17,13 @@ use super::{
 pub enum Placed {
     /// The row is new, and one piece was taken from the stock.
     Written,
-    /// The buyer holds an order for this voucher already; nothing was written.
+    /// The buyer already holds an order for this voucher; nothing was written.
     Held,
-    /// Nothing is left; nothing was written.
+    /// Sold out; nothing was written.
     SoldOut,
 }
 
-/// A database that the baseline writes to, beside any store that is open on it.
+/// A connection to a database for the baseline, independent of an open store.
 #[derive(Debug)]
 pub struct PlainOrders(Dialect);
 
@@ -46,10 +46,10 @@ impl PlainOrders {
         }))
     }
 
-    /// One transaction: looks whether the buyer holds an order, takes a piece, inserts the row.
+    /// One transaction: checks whether the buyer holds an order, takes a piece, inserts the row.
     ///
     /// # Errors
-    /// The database is away or refuses; then nothing was written.
+    /// The database is unavailable or rejects it; then nothing was written.
     pub async fn place(&self, order: &OrderEntry, now: Millis) -> Result<Placed, StoreError> {
         match &self.0 {
             Dialect::Sqlite(store) => store.place(order, now).await,
@@ -58,7 +58,7 @@ impl PlainOrders {
         }
     }
 
-    /// Gives its connections back.
+    /// Closes its connections.
     pub async fn close(self) {
         match self.0 {
             Dialect::Sqlite(store) => store.close().await,

@@ -1,8 +1,8 @@
 //! What differs between the SQL of the databases, and statements that bind all their values.
 //!
-//! Statements are written once, with the placeholders of PostgreSQL: `$1` stands for the first value, and may occur
-//! more than once. A list of IDs is one value, compared as `= ANY($1)`. Each dialect turns that into its own text. The
-//! text of a statement never holds a value.
+//! Statements are written once, with PostgreSQL placeholders: `$1` is the first value and may occur more than once. A
+//! list of IDs is one value, compared as `= ANY($1)`. Each dialect translates that. The text of a statement never
+//! contains a value.
 
 use std::{
     borrow::Cow,
@@ -21,29 +21,29 @@ use super::{rows::Key, session::Driver};
 pub(super) trait Dialect: Driver {
     /// Selects the version of the server.
     const VERSION: &'static str;
-    /// Settings that decide what survives a power loss: the name, and a statement that selects the value.
+    /// Settings that affect durability: name, and a statement that selects the value.
     const DURABILITY: &'static [(&'static str, &'static str)];
-    /// Holds for live orders of sales, in the words of their index.
+    /// Condition of live orders of sales, as in their index.
     const LIVE: &'static str = "status NOT IN (4, 5)";
-    /// Holds for closed and cancelled orders of sales, in the words of their index.
+    /// Condition of closed and cancelled orders of sales, as in their index.
     const CLOSED: &'static str = "status IN (4, 5)";
     /// Locks the selected rows against other writers.
     const LOCK: &'static str;
     /// Locks rows of the table `s` only, where several are joined.
     const LOCK_S: &'static str;
-    /// Makes a query read along the primary key.
+    /// Hint to read along the primary key.
     const PRIMARY: &'static str = "";
     /// Joins a table to the batch before it, row by row.
     const JOIN: &'static str = "JOIN";
-    /// Voucher numbers come from a sequence that does not follow a number that a statement gives.
+    /// Voucher IDs come from a sequence that ignores explicitly inserted IDs.
     const HAS_SEQUENCE: bool = false;
-    /// Counts the orders of the voucher `$1` by status: live and closed ones along the index of each.
+    /// Counts the orders of voucher `$1` by status, using the indexes of live and closed orders.
     const ORDER_COUNTS: &'static str = "SELECT status, COUNT(*) FROM tb_voucher_order \
          WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY status \
          UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
          WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY status";
-    /// Selects at most `$2` users with more than one order of the voucher `$1`, each with the number of orders: live and
-    /// closed ones along the index of each.
+    /// Selects at most `$2` users with more than one order of voucher `$1`, with the number of orders, using the
+    /// indexes of live and closed orders.
     const REPEAT_BUYERS: &'static str = "SELECT user_id, CAST(SUM(orders) AS BIGINT) FROM (\
              SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
              WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY user_id \
@@ -55,12 +55,12 @@ pub(super) trait Dialect: Driver {
     /// has this number.
     fn batch(number: usize) -> String;
 
-    /// Makes a query read along an index; follows the table.
+    /// Hint to use an index; follows the table.
     fn index(_name: &str) -> String {
         String::new()
     }
 
-    /// Updates `columns` of the row that holds `key` already, or keeps it as it is where there are none.
+    /// Updates `columns` of the row that already holds `key`, or leaves it unchanged without columns.
     fn upsert(key: &str, columns: &[&str]) -> String {
         if columns.is_empty() {
             return format!("ON CONFLICT ({key}) DO NOTHING");
@@ -70,22 +70,22 @@ pub(super) trait Dialect: Driver {
         format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
     }
 
-    /// The quotient of two whole numbers, without its fraction.
+    /// The integer quotient of two numbers.
     fn quotient(dividend: &str, divisor: &str) -> String {
         format!("({dividend}) / {divisor}")
     }
 
-    /// What follows `FROM tb_voucher_order` in the queries that make up a page of orders of a user, of a voucher, or of
-    /// all: each is read along one index.
+    /// The part after `FROM tb_voucher_order` of the queries for a page of orders of a user, of a voucher, or of all:
+    /// each reads along one index.
     fn order_pages(user: bool, voucher: bool) -> &'static [&'static str];
 
-    /// Turns a statement into the text and the arguments of this database.
+    /// Translates a statement and its arguments for this database.
     fn render(
         sql: Cow<'static, str>,
         values: &[Value<'_>],
     ) -> Result<(SqlStr, Self::Arguments), BoxDynError>;
 
-    /// Executes a statement; returns how many rows it found and changed.
+    /// Executes a statement; returns how many rows it matched and changed.
     fn execute(
         conn: &mut Self::Connection,
         sql: SqlStr,
@@ -99,8 +99,8 @@ pub(super) trait Dialect: Driver {
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<Vec<R>, sqlx::Error>> + Send;
 
-    /// Executes an INSERT without the rows that a unique key keeps out; returns how many went in. A dialect that can't
-    /// skip single rows inserts none of them then.
+    /// Executes an INSERT that skips rows rejected by a unique key; returns how many were inserted. A dialect that
+    /// cannot skip single rows inserts none in that case.
     fn insert(
         conn: &mut PoolConnection<Self>,
         statement: Statement<'_, Self>,
@@ -108,7 +108,7 @@ pub(super) trait Dialect: Driver {
         statement.push(" ON CONFLICT DO NOTHING").execute(conn)
     }
 
-    /// Inserts one row and returns its ID; `None` where a unique key keeps it out.
+    /// Inserts one row and returns its ID; `None` if a unique key rejects it.
     fn insert_row(
         conn: &mut PoolConnection<Self>,
         statement: Statement<'_, Self>,
@@ -119,7 +119,7 @@ pub(super) trait Dialect: Driver {
         }
     }
 
-    /// Raises the sequence of voucher numbers to at least `upto`.
+    /// Raises the sequence of voucher IDs to at least `upto`.
     fn reserve_numbers(
         conn: &mut PoolConnection<Self>,
         upto: i64,
@@ -131,7 +131,7 @@ pub(super) trait Dialect: Driver {
     }
 }
 
-/// Implements how a dialect executes and fetches: the same text for each, since the driver's types differ.
+/// Implements execute and fetch of a dialect: the same code for each, since the driver types differ.
 macro_rules! through_driver {
     () => {
         async fn execute(
@@ -175,13 +175,13 @@ impl<T> Record for T where
 /// A value that a statement binds.
 #[derive(Debug)]
 pub(super) enum Value<'q> {
-    /// A number, a time or an ID.
+    /// A number, time or ID.
     Int(Option<i64>),
     /// A text.
     Text(Option<Cow<'q, str>>),
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// IDs that a column is compared with: `= ANY($1)`.
+    /// IDs compared with a column: `= ANY($1)`.
     Ids(Vec<i64>),
     /// Rows of [`Dialect::batch`].
     Rows(&'q [Key]),
@@ -211,7 +211,7 @@ value_from! {
     &'q [Key] => |it| Self::Rows(it);
 }
 
-/// A statement and the values that it binds.
+/// A statement with its bound values.
 #[derive(Debug)]
 pub(super) struct Statement<'q, D: ?Sized> {
     sql: Cow<'static, str>,
@@ -239,7 +239,7 @@ impl<'q, D: Dialect> Statement<'q, D> {
         self.push(&format!("{text} ${number}"))
     }
 
-    /// Executes it; returns how many rows it found and changed.
+    /// Executes it; returns how many rows it matched and changed.
     pub(super) async fn execute(self, conn: &mut PoolConnection<D>) -> Result<u64, sqlx::Error> {
         let (sql, arguments) = self.render()?;
         D::execute(conn, sql, arguments).await
@@ -254,7 +254,7 @@ impl<'q, D: Dialect> Statement<'q, D> {
         D::fetch(conn, sql, arguments).await
     }
 
-    /// Reads its only row, if there is one.
+    /// Reads its only row, if any.
     pub(super) async fn row<R: Record>(
         self,
         conn: &mut PoolConnection<D>,
@@ -262,7 +262,7 @@ impl<'q, D: Dialect> Statement<'q, D> {
         Ok(self.rows(conn).await?.pop())
     }
 
-    /// Reads the number that it selects.
+    /// Reads its only number.
     pub(super) async fn number(self, conn: &mut PoolConnection<D>) -> Result<i64, sqlx::Error> {
         self.row(conn).await?.map(|(number,)| number).ok_or(sqlx::Error::RowNotFound)
     }
@@ -280,18 +280,18 @@ impl<'q, D: Dialect> Statement<'q, D> {
         D::insert_row(conn, self).await
     }
 
-    /// The text and the arguments as the driver takes them.
+    /// Text and arguments for the driver.
     pub(super) fn render(self) -> Result<(SqlStr, D::Arguments), sqlx::Error> {
         D::render(self.sql, &self.values).map_err(sqlx::Error::Encode)
     }
 }
 
-/// A text of this crate without any value in it.
+/// A static text without values.
 pub(super) fn fixed(sql: Cow<'static, str>) -> SqlStr {
     AssertSqlSafe(sql).into_sql_str()
 }
 
-/// Replaces each placeholder by what `write` makes of its number, and each `= ANY($1)` by what it makes of the list.
+/// Replaces each placeholder with the result of `write` for its number, and each `= ANY($1)` with that of the list.
 pub(super) fn substitute(sql: &str, mut write: impl FnMut(&mut String, usize, bool)) -> String {
     let mut parts = sql.split('$');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -335,7 +335,7 @@ fn json<T>(items: &[T], write: impl Fn(&mut String, &T) -> fmt::Result) -> Strin
         if index > 0 {
             text.push(',');
         }
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = write(&mut text, item);
     }
     text.push(']');

@@ -1,7 +1,7 @@
-//! A store that fails on demand: for tests, the demo and drills, around any other store.
+//! A store wrapper that fails on demand, for tests, the demo and drills.
 //!
-//! It must not know dialects: it wraps a store and answers as one whose database is away, hangs, is slow, or went away
-//! at the commit.
+//! Independent of dialects: it behaves like a store whose database is unavailable, hangs, is slow, or fails at the
+//! commit.
 
 use std::{
     sync::{
@@ -25,23 +25,24 @@ use super::{
     StoreError, Written,
 };
 
-/// What is wrong with the database.
+/// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ill {
-    /// Nothing.
+    /// None.
     #[default]
     Not,
-    /// It refuses connections: everything is answered at once.
+    /// It refuses connections: every request fails at once.
     Away,
-    /// It takes requests and does not answer; each is given up after this time.
+    /// It accepts requests without replying; each one times out after this time.
     Hangs(Duration),
-    /// Each request takes that much longer.
+    /// Each request takes this much longer.
     Slow(Duration),
-    /// It goes away at the commit: this share of the writes, 0 to 1, is done or not, and the caller does not learn which.
+    /// The connection breaks at the commit: this fraction of the writes, 0 to 1, is done or not, with unknown
+    /// outcome.
     Unsure(f64),
 }
 
-/// Makes its store ill and well again. Cheap to clone.
+/// Controls the fault of its store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Illness(Arc<State>);
 
@@ -51,9 +52,9 @@ struct State {
     failed: AtomicU64,
 }
 
-/// What becomes of one request.
+/// Effect on one request.
 #[derive(Clone, Copy)]
-enum Fate {
+enum Effect {
     Pass(Duration),
     Fail(Duration),
     DoneUnknown,
@@ -61,27 +62,27 @@ enum Fate {
 }
 
 impl Illness {
-    /// From now on; requests that are on their way keep what they were given.
+    /// Sets the fault of future requests; requests in progress are not affected.
     pub fn set(&self, ill: Ill) {
         self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = ill;
     }
 
-    /// How many requests have failed by it.
+    /// Number of requests that failed because of it.
     pub fn failed(&self) -> u64 {
         self.0.failed.load(Ordering::Relaxed)
     }
 
-    fn fate(&self, writes: bool) -> Fate {
+    fn effect(&self, writes: bool) -> Effect {
         let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
         let (ill, random) = &mut *now;
         match *ill {
-            Ill::Away => Fate::Fail(Duration::ZERO),
-            Ill::Hangs(bound) => Fate::Fail(bound),
-            Ill::Slow(by) => Fate::Pass(by),
+            Ill::Away => Effect::Fail(Duration::ZERO),
+            Ill::Hangs(bound) => Effect::Fail(bound),
+            Ill::Slow(by) => Effect::Pass(by),
             Ill::Unsure(share) if writes && random.random_bool(share.clamp(0.0, 1.0)) => {
-                if random.random_bool(0.5) { Fate::DoneUnknown } else { Fate::UndoneUnknown }
+                if random.random_bool(0.5) { Effect::DoneUnknown } else { Effect::UndoneUnknown }
             }
-            Ill::Not | Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
+            Ill::Not | Ill::Unsure(_) => Effect::Pass(Duration::ZERO),
         }
     }
 
@@ -91,8 +92,7 @@ impl Illness {
     }
 }
 
-/// Puts a store before `inner` that is well until its illness is set. What is done or not at such a commit
-/// follows from `seed`.
+/// Wraps `inner`, initially without a fault. `seed` determines which writes are done at a failed commit.
 pub fn faulty(inner: SharedStore, seed: u64) -> (SharedStore, Illness) {
     let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
     let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
@@ -121,27 +121,27 @@ impl Faulty {
         writes: bool,
         work: impl Future<Output = Answer<T>> + Send,
     ) -> Answer<T> {
-        match self.illness.fate(writes) {
-            Fate::Pass(late) => {
+        match self.illness.effect(writes) {
+            Effect::Pass(late) => {
                 if late > Duration::ZERO {
                     tokio::time::sleep(late).await;
                 }
                 work.await
             }
-            Fate::Fail(late) => {
+            Effect::Fail(late) => {
                 tokio::time::sleep(late).await;
                 self.illness.fail(StoreError::Away)
             }
-            Fate::DoneUnknown => {
+            Effect::DoneUnknown => {
                 work.await?;
                 self.illness.fail(StoreError::Unknown)
             }
-            Fate::UndoneUnknown => self.illness.fail(StoreError::Unknown),
+            Effect::UndoneUnknown => self.illness.fail(StoreError::Unknown),
         }
     }
 }
 
-/// Each method asks the inner store, unless its fate is another.
+/// Each method calls the inner store unless a fault applies.
 macro_rules! forward {
     ($($kind:ident $name:ident($($arg:ident: $ty:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
@@ -223,7 +223,7 @@ mod tests {
     use crate::{Settings, open};
 
     #[tokio::test]
-    async fn it_fails_as_it_was_set_and_recovers() {
+    async fn injected_faults_fail_and_recover() {
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let inner = open(&url, &Settings::default()).await.unwrap();

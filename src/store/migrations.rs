@@ -1,6 +1,6 @@
 //! The migrations of each database, compiled in from `migrations/`.
 //!
-//! By hand, because `sqlx::migrate!` needs sqlx's `macros` feature, which compiles every database driver a second time.
+//! Built without `sqlx::migrate!`, whose `macros` feature compiles every database driver a second time.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ macro_rules! migrations {
 }
 
 migrations!(
-    /// Of SQLite.
+    /// For SQLite.
     SQLITE,
     "sqlite",
     [
@@ -35,7 +35,7 @@ migrations!(
     ]
 );
 migrations!(
-    /// Of MySQL and MariaDB.
+    /// For MySQL and MariaDB.
     MYSQL,
     "mysql",
     [
@@ -47,7 +47,7 @@ migrations!(
     ]
 );
 migrations!(
-    /// Of PostgreSQL.
+    /// For PostgreSQL.
     POSTGRES,
     "postgres",
     [
@@ -59,8 +59,8 @@ migrations!(
     ]
 );
 
-/// Without the lock of sqlx, which is waited for without a bound and begins after the first look at the tables: each
-/// database is locked before that.
+/// Without the lock of sqlx, which has no timeout and is taken after the tables are examined: each database is locked
+/// earlier.
 fn migrator(files: &[(&str, &'static str)]) -> Migrator {
     let migrations = files.iter().zip(1..).map(|((file, sql), version)| {
         let description = file.split_once('_').map_or("", |(_, text)| text).replace('_', " ");

@@ -1,7 +1,6 @@
-//! From a database URL to a store: reads the scheme, and refuses unknown ones.
+//! Opens a store from a database URL; rejects unknown schemes.
 //!
-//! This file must not know tables. A URL may hold a password, so no message repeats more of it
-//! than the scheme.
+//! A URL may hold a password, so messages quote only its scheme.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
@@ -12,7 +11,7 @@ use super::{
     Settings, SharedStore, StoreError, UrlFault, server::ServerStore, sqlite::SqliteStore,
 };
 
-/// What a URL names.
+/// Database named by a URL.
 #[derive(Debug)]
 pub(super) enum Place {
     Sqlite(PathBuf),
@@ -20,10 +19,10 @@ pub(super) enum Place {
     Postgres(Url),
 }
 
-/// Opens the store behind `url`, creates what is missing and brings its schema up to date.
+/// Opens the store at `url`, creates what is missing and upgrades its schema.
 ///
-/// `sqlite:PATH` and `sqlite://PATH` name a file; `%XX` in it stands for one byte. `mysql:` and `mariadb:`,
-/// `postgres:` and `postgresql:` name a database that is there, on a server.
+/// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
+/// `postgresql:` name an existing database on a server.
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
     Ok(match place(url)? {
         Place::Sqlite(path) => Arc::new(SqliteStore::open(&path, settings).await?),
@@ -32,7 +31,7 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
     })
 }
 
-/// The file that `url` names, where it names one.
+/// The file named by `url`, if it names one.
 pub fn file_of(url: &str) -> Option<PathBuf> {
     match place(url) {
         Ok(Place::Sqlite(path)) => Some(path),
@@ -54,7 +53,7 @@ pub(super) fn place(url: &str) -> Result<Place, StoreError> {
 
 fn server_url(url: &str) -> Result<Url, StoreError> {
     let parsed = Url::parse(url).map_err(|why| UrlFault::Unreadable(why.to_string()))?;
-    // Without slashes it is a path to the parser, and its host would be lost without a word.
+    // Without slashes the parser takes it as a path and silently drops the host.
     if parsed.cannot_be_a_base() {
         return Err(UrlFault::NoHost.into());
     }
@@ -75,7 +74,7 @@ fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     Ok(PathBuf::from(OsString::from_vec(percent_decoded(path.as_bytes()))))
 }
 
-/// Bytes with each `%XX` replaced; a `%` that starts no such triple stands for itself.
+/// Decodes each `%XX`; a `%` without two hex digits is kept.
 fn percent_decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|b| char::from(*b).to_digit(16));
     let mut bytes = Vec::with_capacity(text.len());
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_sentences_without_secrets() {
+    fn errors_contain_no_secrets() {
         for url in [
             "mysql://root:hunter2@db:port/x",
             "postgres:u:hunter2@db/x",

@@ -1,26 +1,26 @@
-//! Orders over time: which ids and times a chart covers, and how counted rows become its bars.
+//! Orders over time: ID and time ranges of a chart, and its bars from counted rows.
 
 use seckill_model::{Millis, OrderId, order_id::EPOCH_SECONDS};
 
-/// Orders that were written later than this after their admission are left out of a chart.
+/// Orders written later than this after their admission are omitted from a chart.
 const DAY_S: i64 = 24 * 3_600;
 /// Last Unix second that an order id can hold.
 const LAST_S: i64 = EPOCH_SECONDS + (1 << 31) - 1;
 
-/// Orders in SQL, counted over equal spans of time.
+/// Orders in SQL, counted per interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderFlow {
-    /// Where the first span begins.
+    /// Begin of the first interval.
     pub from: Millis,
-    /// Seconds of a span.
+    /// Length of an interval in seconds.
     pub step_s: u32,
-    /// By the second in which the id was issued; what is not in SQL yet is missing.
+    /// By the second in which the ID was issued; orders not yet in SQL are missing.
     pub admitted: Vec<u64>,
     /// By the time of writing.
     pub persisted: Vec<u64>,
 }
 
-/// A span of time, in the numbers that the statements compare.
+/// A time range, as the numbers used in the statements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     step_s: i64,
@@ -29,7 +29,7 @@ pub(super) struct Window {
     begin_s: i64,
 }
 
-/// A span by its place, and the orders in it.
+/// Index of an interval, and its number of orders.
 pub(super) type Counted = (i64, i64);
 
 impl Window {
@@ -42,16 +42,16 @@ impl Window {
         (self.begin_s + self.step_s.saturating_mul(self.spans as i64)).min(LAST_S)
     }
 
-    /// Begin and step in seconds since ids count, then the first id and the one after the last.
+    /// Begin and step in seconds since the ID epoch, the first ID, and the one after the last.
     pub(super) fn by_id(&self) -> [i64; 4] {
         [self.begin_s - EPOCH_SECONDS, self.step_s, first_id(self.begin_s), first_id(self.end_s())]
     }
 
-    /// Begin, step and end in milliseconds, then the first id and the one after the last: an order is written
-    /// after its id was issued, and seldom much later, so that the key leads to all of them.
+    /// Begin, step and end in milliseconds, the first ID, and the one after the last: an order is written after its ID
+    /// was issued, and seldom much later, so the primary key covers all of them.
     pub(super) fn by_time(&self) -> [i64; 5] {
         let first = first_id((self.begin_s - DAY_S).max(EPOCH_SECONDS));
-        // Clocks of nodes and of Redis differ a little.
+        // The clocks of nodes and Redis differ slightly.
         let last = first_id((self.end_s() + 60).min(LAST_S));
         [self.begin_s * 1_000, self.step_s * 1_000, self.end_s() * 1_000, first, last]
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_stays_where_ids_are() {
+    fn window_is_clamped_to_the_id_range() {
         for from in [i64::MIN, 0, 1_795_000_000_000, i64::MAX] {
             let window = Window::new(Millis(from), u32::MAX, 60);
             let [_, _, first, last] = window.by_id();

@@ -1,4 +1,4 @@
-//! Rows as every dialect reads them, converted into the types of the model. This file accesses no database.
+//! Rows of all dialects, and their conversion to types of the model. This file accesses no database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use super::{Act, Cancelled, Reason, Recorded, SaleRule, StoreError, Written};
 
 /// `tb_voucher.type` of a voucher without stock or window.
 pub(super) const ORDINARY: i64 = 0;
-/// `tb_voucher.type` of one that has a sale.
+/// `tb_voucher.type` of a voucher with a sale.
 pub(super) const FLASH_SALE: i64 = 1;
 
-/// Order, user, voucher and place: what makes two entries the same order.
+/// Order, user, voucher and slot, which identify an order.
 pub(super) type Key = (i64, i64, i64, i64);
 
-/// What a batch asks to write, checked to fit into rows.
+/// The rows of a batch, checked to be in range.
 pub(super) fn keys(entries: &[OrderEntry]) -> Result<Vec<Key>, StoreError> {
     entries.iter().map(key).collect()
 }
@@ -41,17 +41,17 @@ pub(super) fn purchase(
     Ok((order.as_i64(), user_key(user)?, voucher_key(voucher).map_err(beyond)?))
 }
 
-/// A user's number as SQL keeps it.
+/// A user ID as stored in SQL.
 pub(super) fn user_key(user: UserId) -> Result<i64, StoreError> {
     i64::try_from(user.0).map_err(|_| StoreError::Refused(Reason::TooLarge(user.0)))
 }
 
-/// A voucher's number as SQL keeps it; one beyond its range can't be there.
+/// A voucher ID as stored in SQL; one out of range cannot exist.
 pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
     i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
 }
 
-/// How many pieces of each voucher the rows take, by voucher: sales are always locked in this order.
+/// How many pieces the rows take, by voucher: sales are always locked in this order.
 pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
     let mut pieces = BTreeMap::new();
     for (_, _, voucher, _) in keys {
@@ -60,55 +60,55 @@ pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
     pieces
 }
 
-/// User, voucher and place.
-type Seat = (i64, i64, i64);
+/// User, voucher and slot.
+type SlotKey = (i64, i64, i64);
 
-/// The vouchers of a batch, by number.
+/// The vouchers of a batch, by ID.
 pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
     keys.iter().map(|(_, _, voucher, _)| *voucher).collect()
 }
 
 /// Rows that conflict with entries of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ExistingRows {
     sales: BTreeSet<i64>,
-    orders: HashMap<i64, Seat>,
-    live: HashMap<Seat, i64>,
+    orders: HashMap<i64, SlotKey>,
+    live: HashMap<SlotKey, i64>,
 }
 
-impl Standing {
-    /// From the sales that are there, the rows under the batch's ids, and the live rows at its places.
+impl ExistingRows {
+    /// From the existing sales, the rows with the batch's IDs, and the live rows in its slots.
     pub(super) fn new(
         sales: BTreeSet<i64>,
         orders: impl IntoIterator<Item = Key>,
         live: impl IntoIterator<Item = Key>,
     ) -> Self {
-        let seat = |(order, user, voucher, place)| (order, (user, voucher, place));
+        let slot = |(order, user, voucher, place)| (order, (user, voucher, place));
         Self {
             sales,
-            orders: orders.into_iter().map(seat).collect(),
-            live: live.into_iter().map(seat).map(|(order, seat)| (seat, order)).collect(),
+            orders: orders.into_iter().map(slot).collect(),
+            live: live.into_iter().map(slot).map(|(order, slot)| (slot, order)).collect(),
         }
     }
 
-    /// Takes in what is new of a batch, and says which rows these are; the rest is answered by [`Self::of`].
+    /// Adds the new orders of a batch and returns their rows; [`Self::of`] has the results of the others.
     pub(super) fn take_in(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut new = Vec::new();
         for key @ (order, user, voucher, place) in keys {
-            let seat = (*user, *voucher, *place);
+            let slot = (*user, *voucher, *place);
             if !self.sales.contains(voucher) {
                 continue;
             }
-            if !self.orders.contains_key(order) && !self.live.contains_key(&seat) {
-                self.orders.insert(*order, seat);
-                self.live.insert(seat, *order);
+            if !self.orders.contains_key(order) && !self.live.contains_key(&slot) {
+                self.orders.insert(*order, slot);
+                self.live.insert(slot, *order);
                 new.push(*key);
             }
         }
         new
     }
 
-    /// The answers to a batch of which `new` was inserted. Of the same entry twice the first took the row.
+    /// The results of a batch of which `new` was inserted. Of a duplicate entry, the first one took the row.
     pub(super) fn answers(&self, keys: &[Key], new: Vec<Key>) -> Result<Vec<Written>, StoreError> {
         let mut new: HashSet<Key> = new.into_iter().collect();
         keys.iter()
@@ -116,7 +116,7 @@ impl Standing {
             .collect()
     }
 
-    /// The answers to entries that are not written: each as if it came alone.
+    /// The results of entries that are not written: each as if it were alone.
     pub(super) fn foresee(&self, keys: &[Key]) -> Result<Vec<Written>, StoreError> {
         let free = |(order, user, voucher, place): &Key| {
             self.sales.contains(voucher)
@@ -130,28 +130,28 @@ impl Standing {
         if !self.sales.contains(&voucher) {
             return Ok(Written::NoSale);
         }
-        let seat = (user, voucher, place);
-        match (self.orders.get(&order), self.live.get(&seat)) {
-            (Some(owner), _) if *owner == seat => Ok(Written::Again),
+        let slot = (user, voucher, place);
+        match (self.orders.get(&order), self.live.get(&slot)) {
+            (Some(owner), _) if *owner == slot => Ok(Written::Again),
             (Some(_), _) => Ok(Written::IdTaken),
             (None, Some(holds)) => match OrderId::from_i64(*holds) {
                 Some(holds) => Ok(Written::Conflict { holds }),
                 None => Err(StoreError::Away(damaged("tb_voucher_order", *holds))),
             },
-            // Nothing that this order is to blame for, so it is tried again.
+            // Not the fault of this order, so it is retried.
             (None, None) => Err(StoreError::Away(Reason::NotWritten(order))),
         }
     }
 }
 
-/// What becomes of orders that are to be cancelled, and which rows that makes. `standing` are the rows under
-/// their ids, each with its status.
+/// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs, each with its
+/// status.
 pub(super) fn cancellations(
     keys: &[Key],
     sales: &BTreeSet<i64>,
-    standing: Vec<(i64, i64, i64, i64, i64)>,
+    existing: Vec<(i64, i64, i64, i64, i64)>,
 ) -> (Vec<Key>, Vec<Cancelled>) {
-    let mut orders: HashMap<i64, (Key, bool)> = standing
+    let mut orders: HashMap<i64, (Key, bool)> = existing
         .into_iter()
         .map(|(order, user, voucher, place, status)| {
             let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
@@ -167,7 +167,7 @@ pub(super) fn cancellations(
             Some((_, false)) => Cancelled::Before,
             None if !sales.contains(&key.2) => Cancelled::NoSale,
             None => {
-                // The same order twice is cancelled once.
+                // A duplicate order is cancelled once.
                 orders.insert(key.0, (*key, false));
                 new.push(*key);
                 Cancelled::Now
@@ -177,17 +177,17 @@ pub(super) fn cancellations(
     (new, answers)
 }
 
-/// Whether something of a batch was not new.
+/// Whether some orders of a batch already existed.
 pub(super) fn is_mixed(written: &[Written]) -> bool {
     written.iter().any(|one| *one != Written::New)
 }
 
-/// An order's id as SQL keeps it.
+/// An order ID as stored in SQL.
 pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
     OrderId::from_i64(raw).ok_or_else(|| StoreError::Refused(damaged("tb_voucher_order", raw)))
 }
 
-/// Constraints of the tables keep such numbers at 0 or above.
+/// Constraints of the tables keep these numbers nonnegative.
 pub(super) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -200,7 +200,7 @@ fn status_of(code: i64) -> Result<OrderStatus, StoreError> {
     OrderStatus::from_code(code).ok_or(StoreError::Refused(Reason::UnknownStatus(code)))
 }
 
-/// Each status with the number of its orders.
+/// Number of orders by status.
 pub(super) fn order_counts(rows: Vec<(i64, i64)>) -> Result<OrderCounts, StoreError> {
     let mut counts = OrderCounts::default();
     for (status, orders) in rows {
@@ -209,12 +209,12 @@ pub(super) fn order_counts(rows: Vec<(i64, i64)>) -> Result<OrderCounts, StoreEr
     Ok(counts)
 }
 
-/// Each buyer with a number of orders.
+/// Number of orders by buyer.
 pub(super) fn buyers(rows: Vec<(i64, i64)>) -> Vec<(UserId, u64)> {
     rows.into_iter().map(|(user, orders)| (UserId(user as u64), count(orders))).collect()
 }
 
-/// Id, user, voucher, place, status, and when it was created, paid and closed.
+/// ID, user, voucher, slot, status, and times of creation, payment and closing.
 pub(super) type OrderRow = (i64, i64, i64, Option<i64>, i64, i64, Option<i64>, Option<i64>);
 
 pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
@@ -247,7 +247,7 @@ pub(super) fn closed_order((id, user, voucher, place): Key) -> Result<ClosedOrde
     })
 }
 
-/// Voucher, title, initial, stock, begin, end, state, version, limit, when it was changed and archived.
+/// Voucher, title, initial, stock, begin, end, state, version, limit, times of change and archiving.
 pub(super) type SaleRow =
     (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>, i64, i64);
 
@@ -285,7 +285,7 @@ pub(super) fn sale(row: SaleRow) -> Result<Sale, StoreError> {
     })
 }
 
-/// What a sale that is taken over binds, checked to fit into a row.
+/// Values of a restored sale, checked to be in range.
 pub(super) struct Adopted {
     pub(super) voucher: i64,
     pub(super) initial: i64,
@@ -309,7 +309,7 @@ pub(super) fn adopted(sale: &Sale) -> Result<Adopted, StoreError> {
     })
 }
 
-/// Id, type, title, shop, sub-title, rules, what is paid, what it is worth, status.
+/// ID, type, title, shop, subtitle, rules, price, face value, status.
 pub(super) type VoucherRow =
     (i64, i64, String, Option<i64>, Option<String>, Option<String>, i64, i64, i64);
 
@@ -324,7 +324,7 @@ pub(super) fn voucher(row: VoucherRow) -> Result<Voucher, StoreError> {
     Ok(Voucher { id: VoucherId(count(id)), ordinary: kind == ORDINARY, details })
 }
 
-/// Shop, what is paid and what it is worth, as SQL keeps them.
+/// Shop, price and face value as stored in SQL.
 pub(super) fn voucher_numbers(
     details: &VoucherDetails,
 ) -> Result<(Option<i64>, i64, i64), StoreError> {
@@ -349,7 +349,7 @@ pub(super) fn books((initial, stock, live, closed, doubled, returning): BooksRow
     }
 }
 
-/// Id, job, due, cause, node, started, took, outcome, detail, rows.
+/// ID, job, due, cause, node, started, duration, outcome, detail, rows.
 pub(super) type RunRow =
     (i64, String, i64, String, String, i64, Option<i64>, String, Option<String>, Option<i64>);
 
@@ -372,7 +372,7 @@ pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
 }
 
 /// A line of the audit log: number, time, operator, node, command, subject, reason, result, figures before and after,
-/// and what makes it unique.
+/// and its unique value.
 pub(super) type ActRow = (
     i64,
     i64,

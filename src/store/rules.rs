@@ -1,4 +1,4 @@
-//! Rules for a sale that is locked, the same for every dialect. This file accesses no database.
+//! Rules for a locked sale, the same for every dialect. This file accesses no database.
 
 use std::collections::HashMap;
 
@@ -10,44 +10,44 @@ use serde::{Deserialize, Serialize};
 
 use super::{Reason, StoreError, rows};
 
-/// Why a sale or a voucher, as it is, does not take what was asked.
+/// Why the state of a sale or voucher does not permit an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleRule {
-    /// Only what is over is archived.
+    /// Only an ended sale can be archived.
     #[error("{}", text!("store-rule-not-ended", voucher = .0))]
     NotEnded(VoucherId),
     /// It would end before it begins.
     #[error("{}", text!("store-rule-window", voucher = .voucher, begin = .begin, end = .end))]
     Window {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// The begin asked for.
+        /// Requested begin.
         begin: Millis,
         /// Its end.
         end: Millis,
     },
-    /// It holds the most that a sale may.
+    /// It already has the largest stock.
     #[error("{}", text!("store-rule-full", voucher = .voucher, initial = .initial))]
     Full {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// Its pieces.
+        /// Its stock.
         initial: u64,
     },
-    /// It would hold more than a sale may.
+    /// It would exceed the largest stock.
     #[error(
         "{}",
         text!("store-rule-no-room", voucher = .voucher, by = .by, initial = .initial, room = .room)
     )]
     NoRoom {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// Pieces asked for.
+        /// Requested pieces.
         by: u64,
-        /// Its pieces.
+        /// Its stock.
         initial: u64,
-        /// How many more it may hold.
+        /// How many more it can hold.
         room: u64,
     },
     /// There is no such voucher.
@@ -59,7 +59,7 @@ pub enum SaleRule {
     /// It was taken off the shelf.
     #[error("{}", text!("store-rule-off", voucher = .0))]
     Off(VoucherId),
-    /// Its time is over.
+    /// It has expired.
     #[error("{}", text!("store-rule-expired", voucher = .0))]
     Expired(VoucherId),
     /// Fewer pieces are unsold.
@@ -68,21 +68,21 @@ pub enum SaleRule {
         text!("store-rule-sold", voucher = .voucher, by = .by, stock = .stock, initial = .initial)
     )]
     Sold {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// Pieces to be taken.
+        /// Pieces to remove.
         by: u64,
-        /// Unsold ones.
+        /// Unsold pieces.
         stock: u64,
-        /// Its pieces.
+        /// Its stock.
         initial: u64,
     },
 }
 
-/// The state's word, the opening, and whether the sale is archived: what `set_state` writes.
+/// The word of the state, the begin, and whether the sale is archived: the columns set by `set_state`.
 type NextState = (&'static str, Option<i64>, bool);
 
-/// Where a sale goes that is to be in `state`; `None` is no change.
+/// The transition of a sale to `state`; `None` if there is no change.
 pub(super) fn next_state(
     sale: &Sale,
     state: SaleState,
@@ -115,7 +115,7 @@ pub(super) fn next_state(
     Ok(Some((word, begin.map(|it| it.0), archived)))
 }
 
-/// Refuses a restock or a cut that the sale can't take, or that was decided on an older version of it.
+/// Rejects a restock or cut that is out of range or based on an older version of the sale.
 pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(), StoreError> {
     let voucher = sale.voucher_id;
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
@@ -135,8 +135,8 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
     }
 }
 
-/// Why a purchase wrote no row, if it is not there already: by the voucher, and by what the order's row says of buyer
-/// and voucher. Without a reason in either, the id belongs to the order of a sale.
+/// Why a purchase wrote no row, unless it already exists: derived from the voucher, and from buyer and voucher of the
+/// order's row. If neither has a reason, the ID belongs to an order of a sale.
 pub(super) fn unwritten(
     (order, user, voucher): rows::Purchase,
     found: Option<(i64, i64)>,
@@ -160,22 +160,22 @@ pub(super) fn unwritten(
     Err(StoreError::Rule(rule))
 }
 
-/// The answers to a payment of `ids`, of which `paid` were just paid, and the others stand with a status.
+/// The results of paying `ids`, of which `paid` were just paid, and the others have a status.
 pub(super) fn payments(
     ids: &[OrderId],
     paid: impl IntoIterator<Item = i64>,
     others: impl IntoIterator<Item = (i64, i64)>,
 ) -> Vec<Payment> {
-    let mut standing: HashMap<i64, Payment> =
+    let mut existing: HashMap<i64, Payment> =
         paid.into_iter().map(|id| (id, Payment::Paid)).collect();
     for (id, status) in others {
         let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
         let before = if live { Payment::PaidBefore } else { Payment::TooLate };
-        standing.entry(id).or_insert(before);
+        existing.entry(id).or_insert(before);
     }
-    // An id that is asked for twice was paid by the first of them.
+    // A duplicate ID was paid by its first occurrence.
     ids.iter()
-        .map(|id| match standing.get_mut(&id.as_i64()) {
+        .map(|id| match existing.get_mut(&id.as_i64()) {
             Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
             Some(other) => *other,
             None => Payment::NotFound,

@@ -1,24 +1,24 @@
-//! Which program made a schema, and which version it has: the same checks for every dialect.
+//! Program and version of a schema: the same checks for every dialect.
 
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
 use super::{FileFault, SchemaFault, StoreError};
 
-/// The newest schema that this build knows.
+/// Newest schema version of this build.
 pub(super) fn known(migrator: &Migrator) -> i64 {
     migrator.iter().map(|it| it.version).max().unwrap_or(0)
 }
 
-/// Whether the tables are those of this program; `false` where there are none.
+/// Whether the tables belong to this program; `false` if there are none.
 ///
 /// # Errors
-/// Another program made them.
+/// They belong to another program.
 pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
     let has = |name: &str| tables.iter().any(|it| it == name);
     if tables.is_empty() || (tables.len() == 1 && has(MIGRATIONS)) {
         return Ok(false);
     }
-    // A program that was killed while it made the first table leaves the migrations and that one.
+    // A program killed while creating the first table leaves that one and the migrations table.
     if !has(MIGRATIONS) || !(has("tb_seckill_voucher") || has("tb_voucher")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
         return Err(FileFault::Foreign(shown.to_owned(), some.join(", ")).into());
@@ -26,7 +26,7 @@ pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError
     Ok(true)
 }
 
-/// Refuses a schema that is newer than this build.
+/// Rejects a schema newer than this build.
 pub(super) fn check_version(migrator: &Migrator, version: Option<i64>) -> Result<(), StoreError> {
     match version {
         Some(version) if version > known(migrator) => Err(newer(migrator, version)),
@@ -34,10 +34,10 @@ pub(super) fn check_version(migrator: &Migrator, version: Option<i64>) -> Result
     }
 }
 
-/// Where sqlx writes down what it has applied.
+/// Table in which sqlx records migrations.
 pub(super) const MIGRATIONS: &str = "_sqlx_migrations";
 
-/// Whether what was applied is all that this build would apply.
+/// Whether all migrations of this build were applied.
 pub(super) fn is_current(migrator: &Migrator, applied: &[AppliedMigration]) -> bool {
     let done = |it: &Migration| {
         applied.iter().any(|done| done.version == it.version && done.checksum == it.checksum)
@@ -49,7 +49,7 @@ fn newer(migrator: &Migrator, version: i64) -> StoreError {
     SchemaFault::Newer(version, known(migrator)).into()
 }
 
-/// Why the schema can't be brought up to date; what the database itself said is given back as it is.
+/// Why the schema cannot be upgraded; errors of the database are passed through.
 pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreError, sqlx::Error> {
     let fault = match fault {
         MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {

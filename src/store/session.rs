@@ -1,5 +1,5 @@
-//! Connections to a database, server or file: leased for one piece of work, bounded in time, and closed when their
-//! state is unknown. This file must not know tables, nor what a server's errors mean.
+//! Connections to a database, server or file: leased for one unit of work, with timeouts, and closed when their state
+//! is unknown. This file is independent of tables and error codes.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -20,26 +20,26 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Reason, Settings, StoreError};
 
-/// How often a transaction that met a conflict is begun at most.
-const TRIES: u32 = 8;
-/// A connection that lay idle for longer is asked for a sign of life before it is used.
-const IDLE: Duration = Duration::from_secs(1);
-/// In which a server is asked why it gives no connection.
-const PROBE: Duration = Duration::from_secs(1);
-/// In which connections are given back; the last one to a file folds the log into it.
-const CLOSE: Duration = Duration::from_secs(2);
-/// A write that failed longer ago says nothing about now: one that is retried fails more often.
-const RECENT: Duration = Duration::from_secs(10);
+/// Most attempts of a transaction after conflicts.
+const MAX_ATTEMPTS: u32 = 8;
+/// A connection that was idle for longer is pinged before use.
+const PING_AFTER: Duration = Duration::from_secs(1);
+/// Timeout for asking a server why it provides no connection.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout for closing connections; the last one to a file checkpoints its log.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// An older write failure is no longer significant: retried writes fail more often.
+const FAILURE_IS_RECENT: Duration = Duration::from_secs(10);
 
-/// A driver, and what its errors mean.
+/// A driver and its error codes.
 pub(super) trait Driver: Database<Connection: std::fmt::Debug> {
-    /// Begins a transaction that writes.
+    /// Begins a write transaction.
     const BEGIN: &'static str = "BEGIN";
 
     /// Classifies an error and explains it to the user.
     fn store_error(error: sqlx::Error) -> StoreError;
 
-    /// Whether the same transaction may succeed when it is begun again at once.
+    /// Whether the same transaction may succeed if repeated at once.
     fn is_transient(error: &sqlx::Error) -> bool;
 
     /// Whether an error at the commit proves that the transaction was rolled back.
@@ -62,16 +62,16 @@ macro_rules! run_by_driver {
 }
 pub(super) use run_by_driver;
 
-/// Why a piece of work failed.
+/// Why a unit of work failed.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// An error of the driver.
     Sql(sqlx::Error),
-    /// An error that is classified already.
+    /// A classified error.
     Store(StoreError),
-    /// The connection broke at the commit: the transaction is done or not.
+    /// The connection broke at the commit, with unknown outcome.
     AtCommit(sqlx::Error),
-    /// A concurrent transaction changed what was read; the next try sees it.
+    /// A concurrent transaction changed the rows read; the retry sees it.
     Again,
 }
 
@@ -102,26 +102,26 @@ impl Fault {
     }
 }
 
-/// How far a piece of work has come, which decides what can be said of it when it is broken off.
+/// Progress of a unit of work, which determines its outcome when it is interrupted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stage(Arc<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// It is a transaction that writes.
+    /// It is a write transaction.
     writes: AtomicBool,
-    /// Its commit is on its way.
+    /// Its commit was sent.
     commits: AtomicBool,
 }
 
-/// How many connections there are, and how long each wait may take.
+/// Number of connections, and timeouts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Most connections at the same time.
+    /// Most concurrent connections.
     pub(super) most: u32,
-    /// That a task waits for a connection.
+    /// Timeout for a connection.
     pub(super) acquire: Duration,
-    /// That one try of a piece of work may take.
+    /// Timeout of one attempt.
     pub(super) work: Duration,
 }
 
@@ -139,12 +139,12 @@ pub(super) struct Sessions<DB: Driver> {
     prepare: Arc<[String]>,
     limit: Duration,
     most: u32,
-    /// When the last write failed because of the database, and why; none since one was done.
+    /// When and why the last write failed because of the database; cleared by a successful one.
     failing: Mutex<Option<(Instant, Reason)>>,
 }
 
 impl<DB: Driver> Sessions<DB> {
-    /// Nothing is connected yet. `prepare` makes each new connection what the statements expect.
+    /// Does not connect yet. `prepare` sets up each new connection.
     pub(super) fn new(
         options: <DB::Connection as Connection>::Options,
         bounds: Bounds,
@@ -157,8 +157,8 @@ impl<DB: Driver> Sessions<DB> {
             .test_before_acquire(false)
             .before_acquire(|conn: &mut DB::Connection, it| {
                 Box::pin(async move {
-                    // A server that was restarted shows here, and not in the middle of work.
-                    Ok(it.idle_for < IDLE || conn.ping().await.is_ok())
+                    // Detects a restarted server before the work begins.
+                    Ok(it.idle_for < PING_AFTER || conn.ping().await.is_ok())
                 })
             })
             .after_connect(move |conn, _| {
@@ -170,8 +170,7 @@ impl<DB: Driver> Sessions<DB> {
         Self { pool, options, prepare, limit, most, failing: Mutex::default() }
     }
 
-    /// Does a piece of work, from its connection to its commit, and repeats it after a conflict. Each try has a bound
-    /// in time.
+    /// Runs a unit of work, including its commit, and repeats it after a conflict. Each attempt has a timeout.
     pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         work: impl Fn(Stage) -> F,
@@ -184,15 +183,17 @@ impl<DB: Driver> Sessions<DB> {
         done
     }
 
-    /// Reports a database that answers reads and fails writes: the last write of this process failed because of
-    /// it, recently, and none was done since.
+    /// Detects a database that answers reads and fails writes: the last write of this process failed because of it,
+    /// recently.
     ///
     /// # Errors
-    /// The reason of that failure.
+    /// The cause of that failure.
     pub(super) fn takes_writes(&self) -> Result<(), StoreError> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failing {
-            Some((at, why)) if at.elapsed() < RECENT => Err(StoreError::Away(why.clone())),
+            Some((at, why)) if at.elapsed() < FAILURE_IS_RECENT => {
+                Err(StoreError::Away(why.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -212,7 +213,7 @@ impl<DB: Driver> Sessions<DB> {
         stage: &Stage,
         work: impl Fn(Stage) -> F,
     ) -> Result<T, StoreError> {
-        // Lock waits that run into their own bound do not add up to many of them.
+        // Timeouts of lock waits do not accumulate.
         let end = Instant::now() + self.limit;
         let mut tries = 1;
         loop {
@@ -234,24 +235,24 @@ impl<DB: Driver> Sessions<DB> {
                 Fault::Again => true,
                 Fault::Store(_) | Fault::AtCommit(_) => false,
             };
-            if !again || tries == TRIES || Instant::now() >= end {
+            if !again || tries == MAX_ATTEMPTS || Instant::now() >= end {
                 return Err(self.store_error(fault).await);
             }
-            // Random waits keep two transactions that met once from meeting again.
+            // Random delays keep two conflicting transactions from conflicting again.
             let most = 1_u64 << tries.min(6);
             sleep(Duration::from_micros(rand::random_range(0..most * 1_000))).await;
             tries += 1;
         }
     }
 
-    /// A connection for statements that only read.
+    /// Returns a connection for read-only statements.
     pub(super) async fn lease(&self) -> Result<Lease<DB>, Fault> {
         let conn = self.pool.acquire().await?;
         Ok(Lease::new(conn))
     }
 
-    /// A connection with a transaction begun. Every write is in one, also a single statement: what breaks
-    /// before the commit is known not to be done.
+    /// Returns a connection with a transaction begun. Every write uses one, even a single statement: a failure before
+    /// the commit then means that nothing was written.
     pub(super) async fn begin(&self, stage: Stage) -> Result<Lease<DB>, Fault> {
         stage.0.writes.store(true, Ordering::Relaxed);
         let mut lease = self.lease().await?;
@@ -259,26 +260,26 @@ impl<DB: Driver> Sessions<DB> {
         Ok(lease)
     }
 
-    /// Gives all connections back.
+    /// Closes all connections.
     pub(super) async fn close(&self) {
-        // A frozen server would never answer.
-        let _ = timeout(CLOSE, self.pool.close()).await;
+        // A hanging server would never answer.
+        let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
     }
 
     async fn store_error(&self, fault: Fault) -> StoreError {
         match fault {
-            Fault::Sql(sqlx::Error::PoolTimedOut) => self.why_no_connection().await,
+            Fault::Sql(sqlx::Error::PoolTimedOut) => self.connection_error().await,
             fault => fault.store_error::<DB>(),
         }
     }
 
-    /// The pool goes on trying until its time is over, and then does not say what was in its way.
-    async fn why_no_connection(&self) -> StoreError {
+    /// The pool retries until its timeout, and does not report the cause.
+    async fn connection_error(&self) -> StoreError {
         let probe = async {
             let mut conn = self.options.connect().await?;
             prepare::<DB>(&mut conn, &self.prepare).await
         };
-        match timeout(PROBE, probe).await {
+        match timeout(PROBE_TIMEOUT, probe).await {
             Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(self.most)),
             Ok(Err(error)) => DB::store_error(error),
             Err(_) => StoreError::Away(Reason::Silent),
@@ -286,7 +287,7 @@ impl<DB: Driver> Sessions<DB> {
     }
 }
 
-/// Makes a new connection what the statements expect.
+/// Sets up a new connection.
 pub(super) async fn prepare<DB: Driver>(
     conn: &mut DB::Connection,
     statements: &[String],
@@ -297,42 +298,42 @@ pub(super) async fn prepare<DB: Driver>(
     Ok(())
 }
 
-/// A connection while it is used for one piece of work.
+/// A connection leased for one unit of work.
 ///
-/// It goes back to the others only when [`Lease::end`] has seen a definite answer. One whose work was broken
-/// off may hold half an answer or an open transaction, so it is closed.
+/// Returned to the pool only when [`Lease::end`] has seen a definite result. After an interruption it may hold a
+/// partial reply or an open transaction, so it is closed.
 pub(super) struct Lease<DB: Database> {
     conn: Option<PoolConnection<DB>>,
-    /// Of the transaction, if one was begun.
+    /// That of the transaction, if one was begun.
     stage: Option<Stage>,
 }
 
 impl<DB: Driver> Lease<DB> {
-    /// Takes a connection without a transaction.
+    /// Leases a connection without a transaction.
     pub(super) fn new(conn: PoolConnection<DB>) -> Self {
         Self { conn: Some(conn), stage: None }
     }
 
-    /// Gives a connection back that has no transaction.
+    /// Returns a connection without a transaction to the pool.
     pub(super) fn give_back(mut self) {
         self.conn.take();
     }
 
-    /// Begins a transaction that writes.
+    /// Begins a write transaction.
     pub(super) async fn begin(&mut self, stage: Stage) -> Result<(), sqlx::Error> {
         DB::run(self, SqlStr::from_static(DB::BEGIN)).await?;
         self.stage = Some(stage);
         Ok(())
     }
 
-    /// Commits what went well, rolls back what did not, and gives the connection back.
+    /// Commits on success, rolls back on failure, and returns the connection to the pool.
     pub(super) async fn end<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
-        let sound = match &done {
+        let usable = match &done {
             Ok(_) | Err(Fault::Again) => true,
-            Err(Fault::Sql(error) | Fault::AtCommit(error)) => leaves_connection_sound::<DB>(error),
+            Err(Fault::Sql(error) | Fault::AtCommit(error)) => keeps_connection_usable::<DB>(error),
             Err(Fault::Store(error)) => !error.stands_for_all(),
         };
-        if !sound {
+        if !usable {
             return done;
         }
         if let Some(stage) = self.stage.take() {
@@ -355,7 +356,7 @@ impl<DB: Driver> Lease<DB> {
         done
     }
 
-    /// Rolls back, for a caller whose work led to nothing, and gives the connection back.
+    /// Rolls back, because there is nothing to commit, and returns the connection to the pool.
     pub(super) async fn roll_back(mut self) -> Result<(), Fault> {
         DB::run(&mut self, SqlStr::from_static("ROLLBACK")).await?;
         self.conn.take();
@@ -363,8 +364,8 @@ impl<DB: Driver> Lease<DB> {
     }
 }
 
-/// Whether an error is about one row or a conflict. After any other one the state of the connection is in doubt.
-fn leaves_connection_sound<DB: Driver>(error: &sqlx::Error) -> bool {
+/// Whether an error concerns one row or a conflict. After any other error the state of the connection is unknown.
+fn keeps_connection_usable<DB: Driver>(error: &sqlx::Error) -> bool {
     let about_a_row = |it: &dyn DatabaseError| !matches!(it.kind(), ErrorKind::Other);
     DB::is_transient(error) || error.as_database_error().is_some_and(about_a_row)
 }
@@ -388,7 +389,7 @@ impl<DB: Database> DerefMut for Lease<DB> {
 impl<DB: Database> Drop for Lease<DB> {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
-            // Without closing it in order, which could wait for ever; the server rolls an open transaction back.
+            // Not closed in order, which could hang; the server rolls an open transaction back.
             drop(conn.detach());
         }
     }

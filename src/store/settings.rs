@@ -1,4 +1,4 @@
-//! What of the store can be set, and why the defaults are what they are.
+//! Settings of the store, and the reasons for their defaults.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,24 +6,24 @@ use serde::Deserialize;
 
 use seckill_model::OutOfRange;
 
-/// Settings of the connections to the database. SQLite, a file, heeds `synchronous` only.
+/// Settings of the connections to the database. For SQLite only `synchronous` applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Most connections of this process. One writes batches, the others answer screens and jobs.
+    /// Most connections of this process. One writes batches, the others serve screens and jobs.
     pub pool: u32,
-    /// Milliseconds in which the server has to let a new process in.
+    /// Timeout of a new connection, in milliseconds.
     pub connect_ms: u64,
-    /// Milliseconds that a task waits for a connection, an idle one or a new one.
+    /// How long a task waits for a connection from the pool, in milliseconds.
     pub acquire_ms: u64,
-    /// Milliseconds that one statement may take; twice as long for all of a transaction. Well below the
-    /// time after which another node takes a batch over.
+    /// Timeout of one statement in milliseconds; twice as long for a transaction. Well below the time after which
+    /// another node claims a batch.
     pub statement_ms: u64,
-    /// Whether the connection is encrypted; a URL that says so itself is heeded.
+    /// Whether the connection is encrypted; an explicit URL parameter takes precedence.
     pub tls: Tls,
-    /// Certificates (PEM) that are trusted beside the system's.
+    /// CA certificates (PEM) that are trusted in addition to those of the system.
     pub ca: Option<PathBuf>,
-    /// When SQLite has a commit on the disk.
+    /// When SQLite syncs a commit to disk.
     pub synchronous: Synchronous,
 }
 
@@ -33,21 +33,21 @@ pub struct Settings {
 pub enum Tls {
     /// Never.
     Off,
-    /// If the server can; a stranger on the wire may prevent it.
+    /// If the server supports it; an active attacker can prevent it.
     Prefer,
-    /// Always, without a check of the server's certificate.
+    /// Always, without verifying the server's certificate.
     Require,
-    /// Always, and the server's certificate has to be good for its host.
+    /// Always, with a certificate that is valid for the host.
     Verify,
 }
 
-/// When SQLite has a commit on the disk.
+/// When SQLite syncs a commit to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
     /// At its end: an acknowledgement in Redis follows it.
     Full,
-    /// At the next checkpoint: a power loss may cost orders that were acknowledged.
+    /// At the next checkpoint: a power loss may lose acknowledged orders.
     Normal,
 }
 
@@ -66,13 +66,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what no store can work with.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// The first setting that lies outside its range.
+    /// The first setting out of range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
-            // One writes while another answers.
+            // One for writes, one for reads.
             ("pool", u64::from(self.pool), 2, 1_000),
             ("connect_ms", self.connect_ms, 100, 600_000),
             ("acquire_ms", self.acquire_ms, 100, 600_000),
@@ -81,17 +81,17 @@ impl Settings {
         OutOfRange::check("store.", &ranges)
     }
 
-    /// In which the server has to let a new process in.
+    /// Timeout of a new connection.
     pub(super) fn connect(&self) -> Duration {
         Duration::from_millis(self.connect_ms)
     }
 
-    /// That a task waits for a connection.
+    /// Timeout of waiting for a connection from the pool.
     pub(super) fn acquire(&self) -> Duration {
         Duration::from_millis(self.acquire_ms)
     }
 
-    /// That all of a transaction may take.
+    /// Timeout of a transaction.
     pub(super) fn transaction(&self) -> Duration {
         Duration::from_millis(self.statement_ms * 2)
     }

@@ -25,15 +25,15 @@ use super::{
     session::{Fault, Lease, Sessions, Stage},
 };
 
-/// The connections to one database, and what its reads and transactions need beside their statements.
+/// The connections to one database, and how its reads and transactions run.
 pub(super) trait Backend: Debug + Send + Sync + 'static {
     /// The SQL of the database.
     type Db: Dialect;
 
-    /// A read is repeated after a conflict, and bounded in time.
+    /// A read is repeated after a conflict, and has a timeout.
     const READS_ARE_BOUNDED: bool = true;
 
-    /// What the database is and where, without a password.
+    /// Kind and location of the database, without a password.
     fn describe(&self) -> String;
 
     /// See [`Store::takes_writes`].
@@ -42,10 +42,10 @@ pub(super) trait Backend: Debug + Send + Sync + 'static {
     /// The connections that write.
     fn writer(&self) -> Result<&Sessions<Self::Db>, StoreError>;
 
-    /// A connection for statements that only read.
+    /// Returns a connection for read-only statements.
     fn reader(&self) -> impl Future<Output = Result<Lease<Self::Db>, Fault>> + Send;
 
-    /// Gives such a connection back.
+    /// Returns such a connection to the pool.
     fn end_read<T: Send>(
         &self,
         lease: Lease<Self::Db>,
@@ -63,12 +63,12 @@ pub(super) trait Backend: Debug + Send + Sync + 'static {
         lease.end(done)
     }
 
-    /// Most IDs or rows in one statement.
+    /// Most IDs or rows per statement.
     fn page(&self) -> usize {
         PAGE
     }
 
-    /// Writes what is new of a batch and returns what conflicts with the rest.
+    /// Writes the new orders of a batch and returns the rows that conflict with the others.
     fn write_mixed(
         conn: &mut Conn<Self::Db>,
         keys: &[Key],
@@ -86,11 +86,11 @@ pub(super) trait Backend: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct SqlStore<B> {
     pub(super) backend: B,
-    /// The last batch was not all new, so the next one may not be either: it is not tried as such in vain.
+    /// The last batch contained existing orders, so the next one may as well: the fast path is skipped.
     mixed: AtomicBool,
 }
 
-/// Reads in a connection of its own.
+/// Reads on a separate connection.
 macro_rules! read {
     ($self:ident, |$conn:ident| $work:expr) => {{
         let backend = &$self.backend;
@@ -110,7 +110,7 @@ macro_rules! read {
     }};
 }
 
-/// Writes in a transaction of its own.
+/// Writes in a separate transaction.
 macro_rules! write {
     ($self:ident, |$conn:ident| $work:expr) => {{
         let backend = &$self.backend;
@@ -128,12 +128,12 @@ macro_rules! write {
 }
 
 impl<B: Backend> SqlStore<B> {
-    /// A store whose database is open and up to date.
+    /// A store on an open database with a current schema.
     pub(super) fn new(backend: B) -> Self {
         Self { backend, mixed: AtomicBool::new(false) }
     }
 
-    /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
+    /// Writes a batch of new orders; `false` if some exist, and then nothing was written.
     async fn write_new(&self, keys: &[Key], now: Millis) -> Result<bool, StoreError> {
         let sessions = self.backend.writer()?;
         let write = move |stage| async move {
@@ -174,7 +174,7 @@ impl<B: Backend> Store for SqlStore<B> {
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
-        // By a connection that writes: its settings are what counts.
+        // Asked on a write connection, whose settings matter.
         let sessions = self.backend.writer()?;
         let read = move |_| async move {
             let mut lease = sessions.lease().await?;

@@ -59,7 +59,7 @@ fn doctor_tells_the_line_of_the_table() {
         ("redis_killed", "nothing while the nodes live"),
         ("both_killed", "last two seconds"),
         ("redis_power_loss", "last two seconds"),
-        ("failover", "nobody takes over"),
+        ("failover", "no replica is promoted"),
     ] {
         assert!(costs[event].as_str().unwrap().contains(words), "{event}: {own}");
     }

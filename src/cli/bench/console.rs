@@ -1,4 +1,4 @@
-//! `seckill bench console`: what a console costs, at rest and in a full rush.
+//! `seckill bench console`: overhead of the console, idle and during a load test.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use seckill_model::message::Label;
 use super::super::{
     Fault,
     output::{Output, count, number, table},
-    stage::{self, Stage},
+    sandbox::{self, Sandbox},
 };
 use crate::config::Config;
 
-/// Between two keys of somebody who leans on one.
+/// Key repeat interval.
 const KEYS: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Args)]
@@ -43,16 +43,16 @@ pub(in super::super) struct ConsoleArgs {
     height: u16,
 }
 
-/// What was measured.
+/// Results.
 #[derive(Debug, Serialize)]
 struct Report {
     width: u16,
     height: u16,
-    /// Share of one core that this process takes at rest.
+    /// CPU use of this process when idle, as a fraction of one core.
     rest: Shares,
-    /// Requests answered a second, the medians of all rounds.
+    /// Requests answered per second, medians of all rounds.
     rush: Rush,
-    /// Of the console while the rushes ran.
+    /// Figures of the console during the load tests.
     #[serde(flatten)]
     drawn: Drawn,
 }
@@ -69,10 +69,10 @@ struct Rush {
     rounds: usize,
     alone_per_second: f64,
     watched_per_second: f64,
-    /// Share of the speed that the console costs: the median of the rounds, each with its two rushes
-    /// one right after the other; below 0 is noise.
+    /// Throughput lost to the console: the median of the rounds, each with two consecutive load tests; a negative value
+    /// is noise.
     slowed: f64,
-    /// The quartiles of these rounds: how far apart they lie is how far the machine can be trusted.
+    /// Quartiles of the rounds, which show how reliable the machine is.
     slowed_quartiles: (f64, f64),
 }
 
@@ -87,46 +87,47 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
             "give 1000 to {MAX_USERS} users, 1 to 100 rounds, 1 to 600 seconds, and 60x15 to 400x100 cells"
         )));
     }
-    let (context, node) = stage::open(config, |store| store).await?;
-    let stage = Stage { node: &node, context: &context, what: Label("cli-bench") };
-    let measured = Box::pin(measure(stage, args)).await;
+    let (context, node) = sandbox::open(config, |store| store).await?;
+    let sandbox = Sandbox { node: &node, context: &context, what: Label("cli-bench") };
+    let measured = Box::pin(measure(sandbox, args)).await;
     node.stop().await;
     context.close().await;
     let report = measured?;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || render(&report))?;
     Ok(0)
 }
 
-async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
+async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
     let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
     let engine = share(rest, tokio::time::sleep(rest)).await;
     let watching = Person { size, pause: None };
     let mut unused = drawing()?;
     let mut shown = Ok(());
     let both = share(rest, async {
-        shown = look(stage.node, watching, &mut unused, tokio::time::sleep(rest)).await;
+        shown =
+            measure_console(sandbox.node, watching, &mut unused, tokio::time::sleep(rest)).await;
     });
     let engine_and_console = Box::pin(both).await;
     shown?;
     let mut drawn = drawing()?;
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
-    // Its rewrite takes a core for seconds, from whichever rush it falls into.
-    let stream = stage.context.keys.home().orders();
-    let mut link = stage.context.redis.link();
+    // A rewrite takes a core for seconds, from whichever load test it overlaps.
+    let stream = sandbox.context.keys.home().orders();
+    let mut link = sandbox.context.redis.link();
     link.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
     for round in 0..args.rounds {
-        // Whoever comes second meets a larger database: they take turns.
+        // The second one works with a larger database, so the order alternates.
         for with in [round % 2 == 1, round % 2 == 0] {
-            let voucher = stage.create("bench", args.users / 2, None).await?;
-            // As a console sends it: the engine works on its own threads.
+            let voucher = sandbox.create("bench", args.users / 2, None).await?;
+            // Like the console does: the engine has its own threads.
             let command = Command::Rush(RushPlan::new(voucher, args.users));
             let answer =
-                stage.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
+                sandbox.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {
                 let person = Person { size, pause: Some(KEYS) };
-                look(stage.node, person, &mut drawn, rushing).await?;
+                measure_console(sandbox.node, person, &mut drawn, rushing).await?;
             } else {
                 rushing.await;
             }
@@ -164,7 +165,7 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
     })
 }
 
-async fn look(
+async fn measure_console(
     node: &Node,
     person: Person,
     drawing: &mut Drawing,
@@ -177,7 +178,7 @@ fn drawing() -> Result<Drawing, Fault> {
     Drawing::new().map_err(|error| Fault::no(format!("nothing can be counted: {error}")))
 }
 
-/// The share of one core that this process takes while something is done for `span`.
+/// CPU use of this process during `span`, as a fraction of one core.
 async fn share(span: Duration, done: impl Future<Output = ()>) -> f64 {
     let before = cpu_seconds();
     done.await;
@@ -189,7 +190,7 @@ fn cpu_seconds() -> f64 {
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
-/// The value below which the share `at` of them lies, between two of them in proportion.
+/// The quantile `at`, linearly interpolated.
 fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
     of.sort_by(f64::total_cmp);
     let place = at * of.len().saturating_sub(1) as f64;
@@ -198,7 +199,7 @@ fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
-fn words(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let Report { rest, rush, drawn, .. } = report;
     let spread = |name: &str, of: &Spread| {
         vec![name.to_owned(), number(of.p50), number(of.p99), number(of.max), number(of.n)]
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_lies_between_two_in_proportion() {
+    fn quantiles_are_interpolated() {
         let is = |of: &[f64], at, wanted: f64| (quantile(of.to_vec(), at) - wanted).abs() < 1e-9;
         assert!(is(&[3.0, 1.0, 2.0], 0.5, 2.0) && is(&[4.0, 1.0, 2.0, 3.0], 0.5, 2.5));
         assert!(is(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25, 2.0) && is(&[1.0, 3.0], 0.75, 2.5));

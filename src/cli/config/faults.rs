@@ -1,8 +1,8 @@
-//! What is wrong in a settings file: every fault with its line and what to do about it.
+//! Errors in a settings file, each with its line and a fix.
 //!
-//! The text may hold a password, so no fault quotes a line. It must not know where the file lies.
+//! The text may hold a password, so errors never quote a line.
 
-use seckill_console::{line_of, settings as words};
+use seckill_console::{line_of, settings as messages};
 use seckill_model::message::{Label, text};
 use serde::Deserialize as _;
 use toml::{
@@ -12,26 +12,26 @@ use toml::{
 
 use super::Config;
 
-/// Every setting with its default, or with an example where there is no fixed one.
+/// Every setting with its default, or with an example if it has no fixed default.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 
-/// Faults that are looked for: each costs a look at the whole file.
+/// Most errors reported: each needs a pass over the whole file.
 const MOST: usize = 99;
 
-/// One fault.
+/// An error.
 struct Fault {
     line: usize,
-    /// The setting that it goes with.
+    /// Name of the setting.
     key: Vec<String>,
-    /// What is wrong, and the next step.
-    told: String,
+    /// What is wrong, and what to do.
+    message: String,
 }
 
-/// The settings of a text, or its faults.
+/// Parses the settings, or returns all errors.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
-        words::at(line, &words::syntax(first_line(error.message())))
+        messages::at(line, &messages::syntax(first_line(error.message())))
     })?;
     let mut rest = table;
     let mut faults = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         Ok(config) => return Ok(config),
         Err(fault) => faults.push(fault),
     }
-    // Without a fault the others can be seen.
+    // Removes the faulty setting, so that further errors are found.
     while let Some(last) = faults.last()
         && faults.len() < MOST
         && remove(rest.get_mut(), &last.key)
@@ -47,14 +47,14 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     {
         faults.push(another);
     }
-    Err(words::all(faults.into_iter().map(|fault| (fault.line, fault.told)).collect()))
+    Err(messages::all(faults.into_iter().map(|fault| (fault.line, fault.message)).collect()))
 }
 
-/// The text of a file, or the line that is no text.
+/// The text of a file; an error names the line that is not UTF-8.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        words::at(line_of(error.as_bytes(), at), &words::not_utf8())
+        messages::at(line_of(error.as_bytes(), at), &messages::not_utf8())
     })
 }
 
@@ -64,38 +64,38 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
         let at = error.span().map_or(0, |span| span.start);
         let (key, names_it) = key_at(root, at);
         let said = first_line(error.message());
-        let told = if names_it && let Some((_, known)) = said.split_once("expected ") {
+        let message = if names_it && let Some((_, known)) = said.split_once("expected ") {
             let known = known.trim_start_matches("one of ").replace('`', "");
             text!("settings-there-is-no-setting-take-the", key = key.join("."), known)
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
             wrong(said, &key)
         } else {
-            // The parser quotes what stands there, which may be a URL with its password.
+            // The parser quotes the value, which may be a URL with a password.
             wrong(&unquoted(said), &key)
         };
-        Fault { line: line_of(text.as_bytes(), at), key, told }
+        Fault { line: line_of(text.as_bytes(), at), key, message }
     })?;
-    // Said of the file, as long as no flag stands in its place.
+    // Reported for the file, unless a flag overrides the setting.
     config.check().map_err(|fault| {
         let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
         Fault {
             line: line_of_key(text, root, &key).unwrap_or(1),
-            told: wrong(&fault.why, &key),
+            message: wrong(&fault.why, &key),
             key,
         }
     })?;
     config.keys.check().map_err(|fault| {
         let (key, _) = key_at(root, fault.at);
-        let told = match default_of(&key) {
+        let message = match default_of(&key) {
             Some(_) => wrong(&fault.to_string(), &key),
             None => text!("settings-take-the-line-out-nothing-reads", why = fault),
         };
-        Fault { line: line_of(text.as_bytes(), fault.at), key, told }
+        Fault { line: line_of(text.as_bytes(), fault.at), key, message }
     })?;
     Ok(config)
 }
 
-/// The setting of a place in the text, and whether the place is its name.
+/// Name of the setting at an offset, and whether the offset is in the name.
 fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
     for (name, value) in table {
         if name.span().contains(&at) {
@@ -131,11 +131,11 @@ fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
     }
 }
 
-/// What stands where the setting is not in the file.
+/// The value that applies if the setting is removed from the file.
 pub(super) fn instead(key: &[String]) -> String {
     let name = key.join(".");
-    if let Some(told) = no_fixed_default(&name) {
-        return told.to_owned();
+    if let Some(message) = no_fixed_default(&name) {
+        return message.to_owned();
     }
     default_of(key).map_or_else(
         || Label("settings-the-defaults-stand").to_owned(),
@@ -143,7 +143,7 @@ pub(super) fn instead(key: &[String]) -> String {
     )
 }
 
-/// What applies where a setting is left out that has no fixed default.
+/// What applies without the setting, if it has no fixed default.
 fn no_fixed_default(key: &str) -> Option<Label> {
     Some(match key {
         "data_dir" => Label("settings-the-xdg-data-directory-is-used"),
@@ -157,7 +157,7 @@ fn no_fixed_default(key: &str) -> Option<Label> {
     })
 }
 
-/// The default of a setting as the example has it.
+/// Default of a setting in the example file.
 fn default_of(key: &[String]) -> Option<&'static str> {
     let (name, section) = key.split_last()?;
     let section = section.join(".");
@@ -166,12 +166,12 @@ fn default_of(key: &[String]) -> Option<&'static str> {
         if let Some(head) = line.strip_prefix('[') {
             here = head.trim_end_matches(']');
         }
-        let (told, value) = line.strip_prefix("# ")?.split_once(" = ")?;
-        (here == section && told == name).then_some(value)
+        let (setting, value) = line.strip_prefix("# ")?.split_once(" = ")?;
+        (here == section && setting == name).then_some(value)
     })
 }
 
-/// What the setting has to be, of a message that also quotes what it is.
+/// Expected type of the setting, from a message that also quotes the value.
 fn unquoted(said: &str) -> String {
     said.rsplit_once("expected ").map_or_else(
         || Label("settings-this-cant-be-used").to_owned(),
@@ -179,7 +179,7 @@ fn unquoted(said: &str) -> String {
     )
 }
 
-/// A value of a kind that the setting does not take; the parser names that kind as the program does.
+/// A value of the wrong type, which the parser describes in Rust terms.
 fn expected(wanted: &str) -> String {
     let kind = match wanted {
         "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-a-whole-number-without-a-sign"),
@@ -197,7 +197,7 @@ fn expected(wanted: &str) -> String {
     text!("settings-expected-2", kind)
 }
 
-/// A value that cannot be used, and what applies without it.
+/// An invalid value, and what applies without it.
 fn wrong(why: &str, key: &[String]) -> String {
     text!("settings-mend-it-or-take-the-line", why, instead = instead(key))
 }
@@ -212,8 +212,8 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn each_fault_says_what_stands_instead() {
-        for (text, told) in [
+    fn each_fault_names_the_default() {
+        for (text, expected) in [
             (
                 "theme = ",
                 "correct or remove the line; settings that are not in the file keep their defaults",
@@ -235,12 +235,12 @@ mod tests {
             ("[keys]\nmark = 5", "default: keys.mark = \"space\""),
         ] {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
         }
     }
 
     #[test]
-    fn every_fault_is_told_with_its_line() {
+    fn every_fault_is_reported_with_its_line() {
         let text = "theme = 5\nread_only = 5\nquue = 1\n[keys]\nfly = \"x\"\nfreeze = \"m\"\n[engine]\nqueue = 0\n";
         let fault = read(text).unwrap_err();
         let lines: Vec<&str> = fault.lines().skip(1).map(|line| &line[..9]).collect();
@@ -256,26 +256,26 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_told_in_words_of_a_person() {
+    fn type_errors_use_plain_words() {
         let kinds = [
             ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
             ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),
             ("node = 5", "expected a quoted string;", "应为带引号的字符串"),
             ("engine = 5", "expected a table;", "应为配置表"),
         ];
-        for (text, told, _) in kinds {
+        for (text, expected, _) in kinds {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
         }
         set_thread_language(Lang::Zh);
-        for (text, _, told) in kinds {
+        for (text, _, expected) in kinds {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told) && !fault.contains("usize"), "{text}: {fault}");
+            assert!(fault.contains(expected) && !fault.contains("usize"), "{text}: {fault}");
         }
     }
 
     #[test]
-    fn no_english_of_the_parser_stands_in_a_chinese_sentence() {
+    fn chinese_messages_quote_no_parser_text() {
         set_thread_language(Lang::Zh);
         for text in [
             "theme = ",
@@ -304,9 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_chinese() {
+    fn faults_are_localized() {
         set_thread_language(Lang::Zh);
-        for (text, told) in [
+        for (text, expected) in [
             ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
             ("quue = 1", "第 1 行：没有设置项“quue”"),
             ("\nread_only = 5", "第 2 行：值不可用"),
@@ -315,13 +315,13 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "“mouse”"),
         ] {
             let fault = read(text).unwrap_err();
-            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(fault.contains(expected), "{text}: {fault}");
             assert!(!fault.contains("the line"), "{fault}");
         }
     }
 
     #[test]
-    fn what_is_no_text_is_told_with_its_line() {
+    fn invalid_utf8_is_reported_with_its_line() {
         let fault = text(b"node = \"a\"\n# \xff\n".to_vec()).unwrap_err();
         assert!(fault.starts_with("line 2: ") && fault.contains("UTF-8"), "{fault}");
     }

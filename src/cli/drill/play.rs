@@ -1,6 +1,6 @@
-//! How a drill is played: a small sale, the fault, the wait for its signs and its remedy, and the proof.
+//! Runs a drill: a small sale, the fault, waiting for its symptoms and its remedy, and the final checks.
 //!
-//! What is particular of one drill stands in the catalogue; here is only how each fault is brought about.
+//! The specifics of each drill are in the catalogue; this file injects the faults.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use super::{
     super::{
         Fault,
-        stage::{DYING_NODE, HOT_POT, PATIENCE, Stage, answered, is_settled, page},
+        sandbox::{DYING_NODE, HOT_POT, PATIENCE, Sandbox, answered, is_settled, page},
     },
     Report,
-    catalogue::{Drill, Facts, Remedy, Sign, Strike},
+    catalogue::{Drill, Figures, InjectedFault, Remedy, Symptom},
 };
 
-/// The sale before the fault, and the one that it befalls.
+/// The sale before the fault, and the affected one.
 const STOCK: u64 = 300;
 const BUYERS: u64 = 750;
 const SECOND_STOCK: u64 = 100;
@@ -36,94 +36,96 @@ const SECOND_BUYERS: u64 = 250;
 const POISON: usize = 12;
 /// A day and an hour.
 const STEP_S: i64 = 90_000;
-/// A rush with somebody to watch it, and one that an outage comes into; then the same without anybody.
+/// Pace of a load test: displayed, displayed with an outage; then the same headless.
 const WATCHED: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(12)];
 const UNWATCHED: Duration = Duration::from_secs(3);
-/// So long a page stands at least.
+/// Minimum display time of a page.
 const READ: Duration = Duration::from_secs(5);
-/// A fault without anybody to watch it lasts no longer.
+/// Longest fault in a headless run.
 const UNWATCHED_S: u64 = 2;
-/// What the screen has to show is there within that time; an outage sooner.
+/// Timeout for the symptoms on screen; shorter for an outage.
 const SHOWN: Duration = Duration::from_secs(15);
 const OUTAGE_SHOWN: Duration = Duration::from_secs(2);
 /// Orders of one sale that are compared.
 const ORDERS: u32 = 10_000;
 
-/// A drill on its stage.
+/// A drill with its sandbox.
 pub(super) struct Play<'a> {
-    pub(super) stage: Stage<'a>,
+    pub(super) sandbox: Sandbox<'a>,
     pub(super) drill: &'static Drill,
-    pub(super) illness: &'a Illness,
+    pub(super) fault_switch: &'a Illness,
     pub(super) seed: u64,
-    /// Where the story is told; without it nobody watches, and the operator's part is played too.
+    /// The guide of the console; `None` in a headless run, which also plays the operator.
     pub(super) pages: Option<&'a watch::Sender<Story>>,
 }
 
-/// Simulated buyers on their way.
-type Rushing = JoinHandle<Result<RushReport, EngineError>>;
+/// Running load test.
+type LoadTest = JoinHandle<Result<RushReport, EngineError>>;
 
-/// What a strike befell.
+/// Effect of the fault.
 #[derive(Clone, Copy, Default)]
-struct Struck {
+struct Affected {
     entries: u64,
     waiting: u64,
 }
 
 impl Play<'_> {
     pub(super) async fn play(&self) -> Result<Report, Fault> {
-        let Drill { name, strike, lasts, seen, done, .. } = self.drill;
+        let Drill { name, fault, duration_s, seen, done, .. } = self.drill;
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
-        let dir = self.stage.context.dir.path().display();
+        let dir = self.sandbox.context.dir.path().display();
         let ready = text!("drill-pieces-go-on-sale-in-a", STOCK, dir);
-        self.tell(&Label("drill-get-ready"), &ready, None);
+        self.show_page(&Label("drill-get-ready"), &ready, None);
         self.pause(READ).await;
-        let rushing = self.open_sale().await?;
+        let load_test = self.open_sale().await?;
         let before = self.orders().await?;
 
-        let struck = self.strike().await?;
-        report.struck = struck.entries;
-        self.tell_happens(struck, *lasts);
-        // With nobody there to see it, a loaded machine may take its time.
-        let outage = *strike == Strike::DatabaseAway && self.pages.is_some();
+        let affected = self.inject().await?;
+        report.struck = affected.entries;
+        self.show_fault(affected, *duration_s);
+        // Headless runs allow for a loaded machine.
+        let outage = *fault == InjectedFault::DatabaseAway && self.pages.is_some();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
-        if self.stage.seen(bound, |picture| (seen.shows)(picture, struck.entries)).await? {
-            report.seen.push(told(seen, struck));
+        if self.sandbox.seen(bound, |snapshot| (seen.matches)(snapshot, affected.entries)).await? {
+            report.seen.push(describe(seen, affected));
         }
         report.check(Label("drill-the-screen-showed-it"), !report.seen.is_empty());
 
-        self.let_last(struck).await;
-        self.relent().await?;
-        let mends = self.drill.mends.replace("{dir}", &dir.to_string());
-        self.tell(&self.drill.title, &mends, self.drill.keys);
+        self.wait_for_end(affected).await;
+        self.end_fault().await?;
+        let remedy = self.drill.remedy_text.replace("{dir}", &dir.to_string());
+        self.show_page(&self.drill.title, &remedy, self.drill.keys);
         if self.pages.is_none() {
-            self.act(&mut report).await?;
+            self.operate(&mut report).await?;
         }
         let by_person = self.pages.is_some() && self.drill.remedy != Remedy::Itself;
-        // A person may take his time, and may leave.
+        // The operator may take any time, and may quit.
         let bound = if by_person { Duration::MAX } else { PATIENCE };
-        if self.stage.within(bound, |picture| (done.shows)(picture, struck.entries)).await? {
-            report.done.push(told(done, struck));
+        if self.sandbox.within(bound, |snapshot| (done.matches)(snapshot, affected.entries)).await?
+        {
+            report.done.push(describe(done, affected));
         }
         report.check(Label("drill-it-was-mended"), !report.done.is_empty());
-        if *strike == Strike::StreamTrimmed {
-            self.stage.hold(false).await?;
+        if *fault == InjectedFault::StreamTrimmed {
+            self.sandbox.hold(false).await?;
         }
         if !by_person {
             self.pause(READ).await;
         }
-        if let Some(rushing) = rushing {
-            answered(rushing, Label("drill-the-rush")).await?;
+        if let Some(load_test) = load_test {
+            answered(load_test, Label("drill-the-rush")).await?;
         }
-        self.prove(&mut report, before, struck).await?;
+        self.check(&mut report, before, affected).await?;
         Ok(report)
     }
 
-    /// The sale before the fault. An outage comes into its rush, which is given back then; other faults come
-    /// when it is over.
-    async fn open_sale(&self) -> Result<Option<Rushing>, Fault> {
-        let voucher = self.stage.create(&HOT_POT, STOCK, None).await?;
-        let outage = matches!(self.drill.strike, Strike::DatabaseAway | Strike::RedisKilled);
-        // In an outage everybody gets a piece, so that there is an order for every moment of it.
+    /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
+    /// follow it.
+    async fn open_sale(&self) -> Result<Option<LoadTest>, Fault> {
+        let voucher = self.sandbox.create(&HOT_POT, STOCK, None).await?;
+        let outage =
+            matches!(self.drill.fault, InjectedFault::DatabaseAway | InjectedFault::RedisKilled);
+        // In an outage every buyer gets a piece, so that orders arrive at any moment of it.
         let users = if outage { STOCK } else { BUYERS };
         let over = match (self.pages.is_some(), outage) {
             (true, false) => Some(WATCHED[0]),
@@ -135,131 +137,134 @@ impl Play<'_> {
         let rush =
             RushPlan { seed: self.seed, rate, settle: false, ..RushPlan::new(voucher, users) };
         let text = text!("drill-buyers-come-for-pieces", users, STOCK);
-        self.tell(&Label("drill-the-rush-2"), &text, None);
-        let rushing = self.stage.rush(rush);
+        self.show_page(&Label("drill-the-rush-2"), &text, None);
+        let load_test = self.sandbox.rush(rush);
         if outage {
-            let some = |picture: &Snapshot| {
-                picture.sale(voucher).is_some_and(|sale| sale.persisted > STOCK / 10)
+            let some = |snapshot: &Snapshot| {
+                snapshot.sale(voucher).is_some_and(|sale| sale.persisted > STOCK / 10)
             };
-            self.stage.until(some).await?;
-            return Ok(Some(rushing));
+            self.sandbox.until(some).await?;
+            return Ok(Some(load_test));
         }
-        answered(rushing, Label("drill-the-rush")).await?;
-        self.stage.until_settled().await?;
+        answered(load_test, Label("drill-the-rush")).await?;
+        self.sandbox.until_settled().await?;
         Ok(None)
     }
 
-    async fn strike(&self) -> Result<Struck, Fault> {
-        let Stage { context, .. } = self.stage;
+    async fn inject(&self) -> Result<Affected, Fault> {
+        let Sandbox { context, .. } = self.sandbox;
         let (redis, keys, mut link) = (&context.redis, &context.keys, context.redis.link());
-        let mut struck = Struck::default();
-        match self.drill.strike {
-            Strike::NodeDies => {
-                struck.waiting = self.second_sale().await?;
-                struck.entries = self.die(SECOND_STOCK).await?;
-                self.stage.hold(false).await?;
+        let mut affected = Affected::default();
+        match self.drill.fault {
+            InjectedFault::NodeDies => {
+                affected.waiting = self.second_sale().await?;
+                affected.entries = self.kill_node(SECOND_STOCK).await?;
+                self.sandbox.hold(false).await?;
             }
-            Strike::StreamTrimmed => {
-                struck.waiting = self.second_sale().await?;
-                struck.entries = self.die(SECOND_STOCK).await?;
+            InjectedFault::StreamTrimmed => {
+                affected.waiting = self.second_sale().await?;
+                affected.entries = self.kill_node(SECOND_STOCK).await?;
                 for of in keys.partitions() {
                     fault_injection::trim_pending(&mut link, &of).await?;
                 }
-                // Held on: a claim of the live node would rebuild them before anybody has seen them.
+                // Paused: the live node would claim and rebuild them before they are visible.
             }
-            Strike::Poison => {
-                struck.waiting = self.second_sale().await?;
-                struck.entries =
+            InjectedFault::Poison => {
+                affected.waiting = self.second_sale().await?;
+                affected.entries =
                     fault_injection::poison(&mut link, &keys.home(), POISON).await?.len() as u64;
-                self.stage.hold(false).await?;
+                self.sandbox.hold(false).await?;
             }
-            Strike::GroupDestroyed => {
-                struck.waiting = self.second_sale().await?;
-                struck.entries = self.die(SECOND_STOCK / 2).await?;
+            InjectedFault::GroupDestroyed => {
+                affected.waiting = self.second_sale().await?;
+                affected.entries = self.kill_node(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
                     fault_injection::destroy_group(&mut link, &of).await?;
                 }
             }
-            Strike::Duplicates => {
-                self.stage.hold(true).await?;
+            InjectedFault::Duplicates => {
+                self.sandbox.hold(true).await?;
                 for of in keys.partitions() {
                     let again =
                         fault_injection::duplicate(&mut link, &of, SECOND_STOCK as usize).await?;
-                    struck.entries += again as u64;
+                    affected.entries += again as u64;
                 }
             }
-            Strike::DatabaseAway => self.illness.set(Ill::Away),
-            Strike::RedisKilled => fault_injection::kill_redis(redis).await?,
-            Strike::ClockSteps => {
-                self.tell_happens(struck, 0);
+            InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Away),
+            InjectedFault::RedisKilled => fault_injection::kill_redis(redis).await?,
+            InjectedFault::ClockSteps => {
+                self.show_fault(affected, 0);
                 let tomorrow = Label("drill-tomorrows-tea");
                 let today = Label("drill-todays-tea");
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
                     fault_injection::step_clock(step);
-                    let voucher = self.stage.create(&title, SECOND_STOCK, None).await?;
+                    let voucher = self.sandbox.create(&title, SECOND_STOCK, None).await?;
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
                     let rush = RushPlan { seed: self.seed, rate, ..RushPlan::new(voucher, users) };
-                    answered(self.stage.rush(rush), Label("drill-a-rush")).await?;
+                    answered(self.sandbox.rush(rush), Label("drill-a-rush")).await?;
                 }
-                self.stage.until_settled().await?;
+                self.sandbox.until_settled().await?;
             }
         }
-        Ok(struck)
+        Ok(affected)
     }
 
-    /// Orders of a second sale that nobody was given: so many.
+    /// Number of undelivered orders of a second sale.
     async fn second_sale(&self) -> Result<u64, Fault> {
-        let rush = self.stage.undelivered(SECOND_STOCK, SECOND_BUYERS, self.seed).await?;
+        let rush = self.sandbox.undelivered(SECOND_STOCK, SECOND_BUYERS, self.seed).await?;
         Ok(rush.admitted)
     }
 
-    async fn die(&self, most: u64) -> Result<u64, Fault> {
-        let context = self.stage.context;
+    async fn kill_node(&self, most: u64) -> Result<u64, Fault> {
+        let context = self.sandbox.context;
         let (redis, keys) = (&context.redis, &context.keys);
         let dead_ms = context.config.engine.node_dead_ms;
         Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most as usize, dead_ms).await?
             as u64)
     }
 
-    /// The fault lasts as long as the drill says, or until its page was read.
-    async fn let_last(&self, struck: Struck) {
-        if self.drill.lasts == 0 {
+    /// The fault lasts as long as the drill defines, or until its page was read.
+    async fn wait_for_end(&self, affected: Affected) {
+        if self.drill.duration_s == 0 {
             self.pause(READ).await;
             return;
         }
         let watched = self.pages.is_some();
-        let seconds = if watched { self.drill.lasts } else { self.drill.lasts.min(UNWATCHED_S) };
+        let seconds =
+            if watched { self.drill.duration_s } else { self.drill.duration_s.min(UNWATCHED_S) };
         for left in (1..=seconds).rev() {
-            self.tell_happens(struck, left);
+            self.show_fault(affected, left);
             sleep(Duration::from_secs(1)).await;
         }
     }
 
-    /// Ends what does not end by itself.
-    async fn relent(&self) -> Result<(), Fault> {
-        match self.drill.strike {
-            Strike::DatabaseAway => self.illness.set(Ill::Not),
-            Strike::GroupDestroyed | Strike::Duplicates => self.stage.hold(false).await?,
+    /// Ends a fault that does not end by itself.
+    async fn end_fault(&self) -> Result<(), Fault> {
+        match self.drill.fault {
+            InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Not),
+            InjectedFault::GroupDestroyed | InjectedFault::Duplicates => {
+                self.sandbox.hold(false).await?;
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// The operator's part.
-    async fn act(&self, report: &mut Report) -> Result<(), Fault> {
+    /// Performs the operator's actions.
+    async fn operate(&self, report: &mut Report) -> Result<(), Fault> {
         let unexpected = || Fault::no(Label("drill-the-engine-answered-something-else"));
         match self.drill.remedy {
             Remedy::Itself => {}
             Remedy::Plan => {
-                let (operator, stop) = (self.stage.node.operator(), self.stage.node.stopping());
+                let (operator, stop) = (self.sandbox.node.operator(), self.sandbox.node.stopping());
                 let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
                 report.check(
                     Label("drill-the-plan-holds-every-one-of"),
                     plan.totals.to_do() == report.struck,
                 );
                 let Reply::Replayed(did) =
-                    self.stage.act(Command::Apply(plan, Pace::default())).await?
+                    self.sandbox.execute(Command::Apply(plan, Pace::default())).await?
                 else {
                     return Err(unexpected());
                 };
@@ -274,7 +279,7 @@ impl Play<'_> {
             Remedy::Discard => {
                 let scope = LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX };
                 let discard = Command::DiscardLetters { scope, compensate: false };
-                let Reply::LettersDiscarded(did) = self.stage.act(discard).await? else {
+                let Reply::LettersDiscarded(did) = self.sandbox.execute(discard).await? else {
                     return Err(unexpected());
                 };
                 let letters = counted(did.discarded, "dead letter", "dead letters");
@@ -284,12 +289,17 @@ impl Play<'_> {
         Ok(())
     }
 
-    async fn prove(&self, report: &mut Report, before: u64, struck: Struck) -> Result<(), Fault> {
-        // What was not mended does not settle, however long one waits.
+    async fn check(
+        &self,
+        report: &mut Report,
+        before: u64,
+        affected: Affected,
+    ) -> Result<(), Fault> {
+        // Without a repair it never settles.
         let bound = if report.failure().is_none() { PATIENCE } else { SHOWN };
-        let settled = self.stage.within(bound, is_settled).await?;
+        let settled = self.sandbox.within(bound, is_settled).await?;
         report.check(Label("drill-nothing-is-under-way"), settled);
-        let audit = self.stage.audit().await?;
+        let audit = self.sandbox.audit().await?;
         let promised = audit.sales.iter().all(|sale| sale.admitted == sale.persisted);
         report.check(Label("drill-every-promised-order-is-in-sql"), promised);
         let none = audit.sales.iter().all(|sale| sale.dead == 0);
@@ -298,27 +308,27 @@ impl Play<'_> {
         let mut sales: Vec<VoucherId> = audit.sales.iter().map(|sale| sale.voucher_id).collect();
         sales.sort_unstable();
         let rising = self.rising(&sales).await?;
-        let (entries, waiting) = (struck.entries, struck.waiting);
-        let facts = Facts { before, after, struck: entries, waiting, rising };
-        let proof = &self.drill.proof;
-        report.check(proof.words, (proof.holds)(&facts));
+        let (entries, waiting) = (affected.entries, affected.waiting);
+        let facts = Figures { before, after, affected: entries, waiting, rising };
+        let check = &self.drill.final_check;
+        report.check(check.text, (check.holds)(&facts));
         report.check(Label("drill-the-books-balance-order-by-order"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
         Ok(())
     }
 
-    /// Orders in SQL.
+    /// Number of orders in SQL.
     async fn orders(&self) -> Result<u64, Fault> {
-        let sales = self.stage.context.store.sales().await?;
+        let sales = self.sandbox.context.store.sales().await?;
         Ok(sales.iter().map(Sale::live_orders).sum())
     }
 
-    /// Whether every id of a sale is beyond those of the sales before it, and none is there twice.
+    /// Whether the IDs of each sale are unique and above those of earlier sales.
     async fn rising(&self, sales: &[VoucherId]) -> Result<bool, Fault> {
         let mut last: Option<OrderId> = None;
         for voucher in sales {
-            let orders = self.stage.context.store.live_orders(*voucher, None, ORDERS).await?;
+            let orders = self.sandbox.context.store.live_orders(*voucher, None, ORDERS).await?;
             let mut ids: Vec<OrderId> = orders.into_iter().map(|order| order.id).collect();
             ids.sort_unstable();
             let first_is_beyond = last.is_none() || ids.first().copied() > last;
@@ -331,18 +341,18 @@ impl Play<'_> {
         Ok(true)
     }
 
-    fn tell(&self, title: &str, text: &str, key: Option<&str>) {
+    fn show_page(&self, title: &str, text: &str, key: Option<&str>) {
         if let Some(pages) = self.pages {
             pages.send_replace(page(title, text, key));
         }
     }
 
-    fn tell_happens(&self, struck: Struck, left: u64) {
-        let text = self.drill.happens.replace("{n}", &struck.entries.to_string());
-        self.tell(&self.drill.title, &text.replace("{left}", &left.to_string()), None);
+    fn show_fault(&self, affected: Affected, left: u64) {
+        let text = self.drill.fault_text.replace("{n}", &affected.entries.to_string());
+        self.show_page(&self.drill.title, &text.replace("{left}", &left.to_string()), None);
     }
 
-    /// For somebody who reads.
+    /// Time to read a page.
     async fn pause(&self, time: Duration) {
         if self.pages.is_some() {
             sleep(time).await;
@@ -350,6 +360,6 @@ impl Play<'_> {
     }
 }
 
-fn told(sign: &Sign, struck: Struck) -> String {
-    sign.words.replace("{n}", &struck.entries.to_string())
+fn describe(symptom: &Symptom, affected: Affected) -> String {
+    symptom.text.replace("{n}", &affected.entries.to_string())
 }

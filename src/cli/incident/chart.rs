@@ -1,4 +1,4 @@
-//! Charts of a bundle, in plain characters.
+//! Charts of an incident report, in ASCII.
 
 use jiff::tz::TimeZone;
 use seckill_model::Millis;
@@ -8,7 +8,7 @@ use super::super::output::number;
 
 const BAR: u64 = 24;
 
-/// Admitted and persisted orders, one line a span; what was away then stands beside it.
+/// Admitted and persisted orders, one line per interval, with the outages of that time.
 pub(super) fn orders(
     flow: &OrderFlow,
     events: &[Recorded],
@@ -43,7 +43,7 @@ pub(super) fn orders(
     text
 }
 
-/// Whether the log says that a server was away at some time of this span.
+/// Whether the log records an outage of a server during this interval.
 fn was_away(server: &str, events: &[Recorded], from: Millis, to: Millis) -> bool {
     let (begins, ends) = (format!("{server} away"), format!("{server} back"));
     let mut since = None;
@@ -59,7 +59,7 @@ fn was_away(server: &str, events: &[Recorded], from: Millis, to: Millis) -> bool
     since.is_some_and(|since| since < to)
 }
 
-/// How many entries are of which age.
+/// Histogram of the age of entries.
 pub(super) fn ages(ages_ms: &[u64]) -> String {
     const EDGES: [(&str, u64); 7] = [
         ("under 1 s", 1_000),
@@ -87,7 +87,7 @@ pub(super) fn ages(ages_ms: &[u64]) -> String {
         .collect()
 }
 
-/// Something is never shown as nothing.
+/// A nonzero value is never drawn as zero.
 fn bar(count: u64, most: u64) -> String {
     let cells = if most == 0 {
         0
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_the_least_and_the_most() {
+    fn bars_show_minimum_and_maximum() {
         assert_eq!([bar(0, 9), bar(1, 1_000_000), bar(0, 0)], ["", "#", ""]);
         assert_eq!(bar(u64::MAX, u64::MAX).len(), BAR as usize);
     }
 
     #[test]
-    fn spans_of_an_outage_are_marked() {
+    fn intervals_of_an_outage_are_marked() {
         let flow = OrderFlow {
             from: Millis(1_795_000_000_000),
             step_s: 10,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_age_has_its_line() {
+    fn each_age_has_a_line() {
         let text = ages(&[0, 999, 1_000, 90_000, u64::MAX]);
         let counts: Vec<&str> =
             text.lines().filter_map(|it| it.get(14..24)).map(str::trim).collect();

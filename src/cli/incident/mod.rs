@@ -1,9 +1,9 @@
-//! `seckill incident`: one Markdown file of what happened, how things stand, and whether the books balance.
+//! `seckill incident`: an incident report in Markdown: events, current state and audit.
 
 mod chart;
-mod gather;
-mod page;
-mod words;
+mod collect;
+mod markdown;
+mod redact;
 
 use std::{
     io::Write as _,
@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{Fault, fault, output::Output};
 use crate::config::Config;
 
-/// How far back without `--since`.
+/// Default period before the end.
 const LATELY_MS: i64 = 3_600_000;
 
 #[derive(Debug, Args)]
@@ -44,13 +44,13 @@ pub(super) struct IncidentArgs {
 #[derive(Serialize)]
 struct Report {
     file: Option<String>,
-    /// `None` where the ledger could not be read.
+    /// `None` if the audit could not be performed.
     balanced: Option<bool>,
-    /// Servers that are away.
+    /// Unavailable servers.
     away: Vec<&'static str>,
-    /// What the bundle lacks, one sentence each.
+    /// Missing parts, one sentence each.
     unknown: Vec<String>,
-    /// The bundle, where no file was asked for.
+    /// The report, unless it was written to a file.
     markdown: Option<String>,
 }
 
@@ -67,8 +67,8 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
             file.display()
         )));
     }
-    let bundle = Box::pin(gather::gather(config, since, until)).await?;
-    let markdown = page::markdown(&bundle, args.unmask);
+    let bundle = Box::pin(collect::collect(config, since, until)).await?;
+    let markdown = markdown::render(&bundle, args.unmask);
     if let Some(file) = &args.out {
         write(file, &markdown, args.yes)?;
     }
@@ -93,7 +93,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     Ok(if report.away.is_empty() { 0 } else { fault::UNREACHABLE })
 }
 
-/// As a whole or not at all, and readable for its owner only.
+/// Atomic, and readable only by its owner.
 fn write(file: &Path, text: &str, replace: bool) -> Result<(), Fault> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let failed = |error: std::io::Error| {

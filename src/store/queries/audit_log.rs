@@ -1,4 +1,4 @@
-//! The audit log: lines are added and read, newest first.
+//! Audit log queries.
 
 use super::{
     super::{
@@ -40,7 +40,7 @@ pub(crate) async fn acts<D: Dialect>(conn: &mut Conn<D>, limit: u32) -> Result<V
     Ok(rows.into_iter().map(|row| rows::recorded(row).act).collect())
 }
 
-/// Along the index over time.
+/// Uses the index on time.
 pub(crate) async fn activity<D: Dialect>(
     conn: &mut Conn<D>,
     filter: &ActivityFilter,

@@ -13,7 +13,7 @@ pub(crate) async fn place<D: Dialect>(
     (order, user, voucher, _): Key,
     now: Millis,
 ) -> Result<Placed, Fault> {
-    // In the words of the index: a scan would make the baseline slower than it is.
+    // Matches the index condition: a scan would make the baseline slower than it is.
     let held = D::sql(format!(
         "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND user_id = $2 AND {}",
         D::LIVE

@@ -15,7 +15,7 @@ use super::{
 const SELECT_RUNS: &str = "SELECT id, job, due, cause, node, started, took_ms, outcome, detail, \"rows\" \
      FROM tb_job_run";
 
-/// Passes a write whose token is not lower than any seen, and returns how many have passed.
+/// Checks a fencing token against the highest one used, and returns how many writes have passed.
 pub(crate) async fn pass_fence<D: Dialect>(
     conn: &mut Conn<D>,
     fence: &Fence,
@@ -49,12 +49,12 @@ pub(crate) async fn pass_fence<D: Dialect>(
         Some(_) => write.execute(conn).await?,
         None => write.insert(conn).await?,
     };
-    // Another transaction was the first under this name; the next try sees it.
+    // A concurrent transaction inserted the first row with this name; the retry sees it.
     if written == 0 { Err(Fault::Again) } else { Ok(rows::count(passed)) }
 }
 
-/// What is read first may change before the insert; then it happened after this run began, and the unique index keeps
-/// a due time from being taken twice.
+/// The rows read first may change before the insert; then the change happened after this run began, and the unique
+/// index prevents a duplicate due time.
 pub(crate) async fn begin_run<D: Dialect>(
     conn: &mut Conn<D>,
     run: &NewRun,
@@ -152,7 +152,7 @@ pub(crate) async fn last_due<D: Dialect>(
     Ok(row.map(rows::run).transpose()?)
 }
 
-/// The newest run of each job stays. MySQL can't read the table that it deletes from, except through a derived table.
+/// Keeps the newest run of each job. MySQL cannot read the table it deletes from, except through a derived table.
 pub(crate) async fn forget_runs<D: Dialect>(
     conn: &mut Conn<D>,
     before: Millis,

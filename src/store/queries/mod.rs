@@ -13,13 +13,13 @@ use sqlx::pool::PoolConnection;
 
 use super::{dialect::Dialect, session::Fault};
 
-/// Most IDs or rows in one statement: pages keep one call from holding a connection for seconds.
+/// Most IDs or rows per statement: pages keep one call from occupying a connection for seconds.
 pub(super) const PAGE: usize = 10_000;
 
 /// The connection that a statement runs on.
 pub(super) type Conn<D> = PoolConnection<D>;
 
-/// The settings of the server or file that decide what survives a power loss.
+/// Settings of the server or file that affect durability.
 pub(super) async fn durability<D: Dialect>(
     conn: &mut Conn<D>,
 ) -> Result<Vec<(String, String)>, Fault> {

@@ -1,4 +1,4 @@
-//! Orders of sales: a batch in one statement; where it is not all new, conflicting rows are read first.
+//! Orders of sales: a batch of new orders is one statement; otherwise conflicting rows are read first.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -11,22 +11,22 @@ use super::{
     super::{
         StoreError, Written,
         dialect::Dialect,
-        rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
+        rows::{self, BooksRow, ExistingRows, Key, OrderRow, voucher_key},
         session::Fault,
     },
     Conn,
 };
 
 const COLUMNS: &str = "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
-/// Orders of ordinary vouchers have no place.
+/// Orders of ordinary vouchers have no slot.
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL, status, create_time, pay_time, close_time";
 
-/// Writes a batch that is all new, inside the caller's transaction, which must be rolled back when this fails or
-/// returns `false`: then some of it was not new, or the stock does not suffice for all of it.
+/// Writes a batch of new orders inside the caller's transaction, which must be rolled back on an error or `false`: then
+/// some orders already existed, or the stock is insufficient.
 ///
-/// The stock, and with it the row of the sale, is taken before the orders are written: two batches that both locked it
-/// for sharing first, as a foreign key does, would deadlock.
+/// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first took a
+/// shared lock on it, as a foreign key does, would deadlock.
 pub(crate) async fn write_new<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
@@ -36,29 +36,29 @@ pub(crate) async fn write_new<D: Dialect>(
     Ok(take_stock(conn, keys, now).await?.is_empty() && insert(conn, keys, now, page).await?)
 }
 
-/// Writes what is new of a batch and returns what conflicts with the rest, inside the caller's transaction, which must
-/// be rolled back when this fails.
+/// Writes the new orders of a batch and returns the rows that conflict with the others, inside the caller's
+/// transaction, which must be rolled back on an error.
 pub(crate) async fn write_mixed<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
     now: Millis,
     page: usize,
 ) -> Result<Vec<Written>, Fault> {
-    // Other writers of orders of these sales wait here, so what is read below stays true.
+    // Concurrent writers of these sales wait here, so the rows read below stay valid.
     let sales = lock_sales(conn, rows::vouchers(keys)).await?;
-    let mut standing = read_standing(conn, keys, page, sales).await?;
-    let new = standing.take_in(keys);
+    let mut existing = read_existing(conn, keys, page, sales).await?;
+    let new = existing.take_in(keys);
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     if insert(conn, &new, now, page).await? {
-        return Ok(standing.answers(keys, new)?);
+        return Ok(existing.answers(keys, new)?);
     }
-    // An order of another sale has taken an ID since.
+    // An order of another sale has taken an ID meanwhile.
     Err(Fault::Again)
 }
 
-/// Locks sales in the order of their numbers, and returns those that exist.
+/// Locks sales in the order of their IDs, and returns the existing ones.
 pub(crate) async fn lock_sales<D: Dialect>(
     conn: &mut Conn<D>,
     vouchers: BTreeSet<i64>,
@@ -81,7 +81,7 @@ async fn select_sales<D: Dialect>(
     Ok(rows.into_iter().map(|(voucher,)| voucher).collect())
 }
 
-/// Takes a piece for each row, and returns the vouchers with too few.
+/// Takes a piece for each row, and returns the vouchers with insufficient stock.
 pub(crate) async fn take_stock<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
@@ -105,7 +105,7 @@ pub(crate) async fn take_stock<D: Dialect>(
     Ok(short)
 }
 
-/// Inserts orders; returns whether all of them went in.
+/// Inserts orders; returns whether all were inserted.
 pub(crate) async fn insert<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
@@ -129,21 +129,21 @@ pub(crate) async fn insert<D: Dialect>(
     Ok(true)
 }
 
-async fn read_standing<D: Dialect>(
+async fn read_existing<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
     page: usize,
     sales: BTreeSet<i64>,
-) -> Result<Standing, sqlx::Error> {
+) -> Result<ExistingRows, sqlx::Error> {
     let (mut orders, mut live) = (Vec::new(), Vec::new());
     for part in keys.chunks(page) {
         orders.extend(by_id(conn, part).await?);
         live.extend(live_at(conn, part).await?);
     }
-    Ok(Standing::new(sales, orders, live))
+    Ok(ExistingRows::new(sales, orders, live))
 }
 
-/// The rows under the IDs of a batch.
+/// The rows with the IDs of a batch.
 pub(crate) async fn by_id<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
@@ -154,7 +154,7 @@ pub(crate) async fn by_id<D: Dialect>(
         .await
 }
 
-/// The live rows at the places of a batch.
+/// The live rows in the slots of a batch.
 pub(crate) async fn live_at<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
@@ -172,13 +172,13 @@ pub(crate) async fn live_at<D: Dialect>(
     .await
 }
 
-/// What [`write_mixed`] would return for each of these entries alone. It takes no lock, so that no writer waits for it.
+/// Predicts the result of [`write_mixed`] for each entry alone. Takes no lock, so that no writer waits for it.
 pub(crate) async fn foresee<D: Dialect>(
     conn: &mut Conn<D>,
     keys: &[Key],
 ) -> Result<Vec<Written>, Fault> {
     let sales = select_sales(conn, rows::vouchers(keys), "").await?;
-    Ok(read_standing(conn, keys, keys.len().max(1), sales).await?.foresee(keys)?)
+    Ok(read_existing(conn, keys, keys.len().max(1), sales).await?.foresee(keys)?)
 }
 
 pub(crate) async fn one<D: Dialect>(
@@ -207,7 +207,7 @@ pub(crate) async fn among_ids<D: Dialect>(
     Ok(rows.into_iter().map(rows::order).collect::<Result<_, _>>()?)
 }
 
-/// A page of orders, newest first: the newest of several parts, each read along one index from the last ID seen.
+/// A page of orders, newest first: merged from several parts, each read along one index from the last ID.
 pub(crate) async fn page<D: Dialect>(
     conn: &mut Conn<D>,
     filter: &OrderFilter,
@@ -225,7 +225,7 @@ pub(crate) async fn page<D: Dialect>(
     for part in D::order_pages(of_user, of_voucher) {
         parts.push(format!("SELECT {COLUMNS} FROM tb_voucher_order {part}"));
     }
-    // Beyond 63 bits there is no row.
+    // There are no rows beyond 63 bits.
     let user = |user: UserId| i64::try_from(user.0).unwrap_or(-1);
     let voucher = |voucher: VoucherId| i64::try_from(voucher.0).unwrap_or(-1);
     let conditions = [
@@ -267,7 +267,7 @@ pub(crate) async fn closed_among<D: Dialect>(
     conn: &mut Conn<D>,
     ids: &[OrderId],
 ) -> Result<Vec<OrderId>, Fault> {
-    // `+status` keeps SQLite from reading along the index of closed orders.
+    // `+status` prevents SQLite from using the index of closed orders.
     const CLOSED: &str = "SELECT id FROM tb_voucher_order o \
         WHERE id = ANY($1) AND +status IN (4, 5) \
         AND NOT EXISTS (SELECT 1 FROM tb_give_back g WHERE g.order_id = o.id AND g.given IS NULL)";
@@ -309,13 +309,13 @@ pub(crate) async fn live<D: Dialect>(
     Ok(rows.into_iter().map(rows::live_order).collect::<Result<_, _>>()?)
 }
 
-/// In one statement, which sees one state of the database.
+/// In one statement, for a consistent view.
 pub(crate) async fn books<D: Dialect>(
     conn: &mut Conn<D>,
     voucher: VoucherId,
 ) -> Result<SqlBooks, Fault> {
-    // Each figure is counted along an index of its own. A buyer can be doubled only where the unique index is gone,
-    // and that is just when it must be seen.
+    // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this must
+    // detect.
     let row: Option<BooksRow> = D::sql(format!(
         "SELECT s.initial_stock, s.stock, \
          (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}), \

@@ -1,4 +1,4 @@
-//! Orders of ordinary vouchers: bought, or closed as overdue. They hold no piece of a stock.
+//! Orders of ordinary vouchers: purchase, and closing when overdue. They hold no stock.
 
 use seckill_model::Millis;
 
@@ -54,7 +54,7 @@ pub(crate) async fn close_overdue<D: Dialect>(
     .await?;
     let mut closed = 0;
     for page in overdue.chunks(page) {
-        // Waits for payments in progress, and checks `status` again after them.
+        // Waits for payments in progress, then checks `status` again.
         closed += D::sql(
             "UPDATE tb_ordinary_order SET status = 5, close_time = $1, update_time = $1 \
              WHERE status = 1 AND id = ANY($2)",

@@ -1,4 +1,4 @@
-//! Orders after they were written: paid, or closed and given back.
+//! Payment and closing of existing orders.
 //!
 //! Payment and closing race: both lock an order and check that it is unpaid before they change it, so the first one
 //! wins.
@@ -76,7 +76,7 @@ pub(crate) async fn close_overdue<D: Dialect>(
     .bind(limit)
     .rows(conn)
     .await?;
-    // Sales before orders, as the writers of orders do.
+    // Sales before orders, like the writers of orders.
     lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
     let mut closed: Vec<Key> = Vec::new();
     for part in overdue.chunks(page) {
@@ -140,9 +140,9 @@ pub(crate) async fn cancel<D: Dialect>(
     now: Millis,
     page: usize,
 ) -> Result<Vec<Cancelled>, Fault> {
-    // Sales before orders, as the writers of orders do.
+    // Sales before orders, like the writers of orders.
     let sales = lock_sales(conn, rows::vouchers(keys)).await?;
-    let mut standing = Vec::new();
+    let mut existing = Vec::new();
     for part in keys.chunks(page) {
         let rows: Vec<(i64, i64, i64, i64, i64)> = D::sql(
             "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order WHERE id = ANY($1)",
@@ -150,9 +150,9 @@ pub(crate) async fn cancel<D: Dialect>(
         .bind(part.iter().map(|(order, ..)| *order).collect::<Vec<_>>())
         .rows(conn)
         .await?;
-        standing.extend(rows);
+        existing.extend(rows);
     }
-    let (new, answers) = rows::cancellations(keys, &sales, standing);
+    let (new, answers) = rows::cancellations(keys, &sales, existing);
     for part in new.chunks(page) {
         let inserted = D::sql(format!(
             "INSERT INTO tb_voucher_order \
@@ -165,7 +165,7 @@ pub(crate) async fn cancel<D: Dialect>(
         .insert(conn)
         .await?;
         if inserted != part.len() as u64 {
-            // An order of another sale has taken an ID since.
+            // An order of another sale has taken an ID meanwhile.
             return Err(Fault::Again);
         }
         insert_give_backs(conn, part, now).await?;

@@ -1,4 +1,4 @@
-//! Vouchers and their sales: created, listed, stopped, restocked.
+//! Vouchers and sales: creation, lists, state changes, restocking.
 
 use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
@@ -182,7 +182,7 @@ pub(crate) async fn restock<D: Dialect>(
     one(conn, voucher).await
 }
 
-/// Raises the sequence of voucher numbers to at least `upto`.
+/// Raises the sequence of voucher IDs to at least `upto`.
 pub(crate) async fn reserve_numbers<D: Dialect>(
     conn: &mut Conn<D>,
     upto: VoucherId,
@@ -206,7 +206,7 @@ pub(crate) async fn note_delivered<D: Dialect>(
     Ok(())
 }
 
-/// Takes a sale over as Redis holds it, unless SQL has this version or a newer one.
+/// Restores a sale from Redis, unless SQL has this version or a newer one.
 pub(crate) async fn adopt<D: Dialect>(conn: &mut Conn<D>, sale: &Sale) -> Result<(), Fault> {
     match locked(conn, sale.voucher_id).await {
         Ok(known) if known.version >= sale.version => return Ok(()),
@@ -230,7 +230,7 @@ pub(crate) async fn adopt<D: Dialect>(conn: &mut Conn<D>, sale: &Sale) -> Result
     .bind(sale.created.0)
     .execute(conn)
     .await?;
-    // The sale is locked, or absent and without orders.
+    // The sale is locked, or missing and without orders.
     let live = D::sql(format!(
         "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {}",
         D::LIVE

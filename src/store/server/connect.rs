@@ -1,5 +1,4 @@
-//! From a URL to an open store on a server: the server, its version and its schema are checked, each with an error of
-//! its own.
+//! Opens a store on a server: checks the server, its version and its schema, each with a specific error.
 
 use std::sync::Arc;
 
@@ -22,40 +21,40 @@ use super::{
 
 type Options<D> = <<D as sqlx::Database>::Connection as Connection>::Options;
 
-/// How a database on a server is opened.
+/// Opening a database on a server.
 pub(crate) trait Server: Dialect<Connection: Migrate> {
     /// Selects the names of the tables.
     const TABLES: &'static str;
-    /// A migration is no transaction, so one that did not end is done again; each statement of it can be repeated.
+    /// An interrupted migration is not rolled back but repeated; each of its statements can be repeated.
     const MIGRATIONS_REPEAT: bool = false;
 
-    /// Reads a URL.
+    /// Parses a URL.
     fn options(url: &Url, settings: &Settings) -> Result<Options<Self>, StoreError>;
 
-    /// The database and its server, without user and password.
+    /// The database and its server, without credentials.
     fn shown(options: &Options<Self>) -> String;
 
-    /// What each connection is set to, whatever the server's defaults are.
+    /// Session settings of each connection, independent of the server's defaults.
     fn session(settings: &Settings) -> Vec<String>;
 
     /// The migrations of this database.
     fn migrator() -> &'static Migrator;
 
-    /// Refuses a server that is not supported.
+    /// Rejects an unsupported server.
     fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Waits for other processes that change the schema. The end of the connection unlocks it.
+    /// Waits for other processes that change the schema. Closing the connection unlocks it.
     fn lock_schema(
         conn: &mut Self::Connection,
         settings: &Settings,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Most IDs or rows in one statement.
+    /// Most IDs or rows per statement.
     fn page(conn: &mut Self::Connection) -> impl Future<Output = Result<usize, StoreError>> + Send;
 }
 
 impl<D: Server> ServerStore<D> {
-    /// Opens the database that `url` names, and brings its schema up to date.
+    /// Opens the database at `url` and upgrades its schema.
     pub(crate) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
         let options = D::options(url, settings)?;
         let shown = D::shown(&options);
@@ -70,14 +69,14 @@ impl<D: Server> ServerStore<D> {
             D::page(&mut conn).await
         });
         let page = preparing.await.map_err(no_answer)??;
-        // It holds the lock, which ends with the connection, also with one that breaks.
+        // It holds the lock, which ends with the connection even if that breaks.
         let _ = timeout(settings.connect(), conn.close()).await;
         let sessions = Sessions::new(options, settings.into(), session);
         Ok(Self::new(ServerBackend { shown, sessions, page }))
     }
 }
 
-/// Creates or upgrades the tables, one process after the other.
+/// Creates or upgrades the tables, one process at a time.
 async fn bring_up_to_date<D: Server>(
     conn: &mut D::Connection,
     settings: &Settings,

@@ -1,7 +1,6 @@
-//! MySQL, MariaDB and PostgreSQL: many writers, each transaction under the locks of the sales that it touches.
+//! MySQL, MariaDB and PostgreSQL: concurrent writers, each transaction holding the locks of its sales.
 //!
-//! What differs between them: how a URL is read and a session prepared (`connect`), what their errors mean (`errors`),
-//! and their SQL ([`super::dialect::Dialect`]). This module must not know Redis or a command line.
+//! The differences: URLs and sessions (`connect`), error codes (`errors`) and SQL ([`super::dialect::Dialect`]).
 
 mod connect;
 mod mysql;
@@ -24,7 +23,7 @@ pub(super) type ServerStore<D> = SqlStore<ServerBackend<D>>;
 pub(super) struct ServerBackend<D: Dialect> {
     shown: String,
     sessions: Sessions<D>,
-    /// Most IDs or rows in one statement.
+    /// Most IDs or rows per statement.
     page: usize,
 }
 
@@ -36,7 +35,7 @@ impl<D: Dialect> Backend for ServerBackend<D> {
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
-        // Row locks never block all writes. A read-only server or a full disk shows in the writes themselves.
+        // Row locks never block all writes. A read-only server or a full disk makes the writes themselves fail.
         self.sessions.takes_writes()
     }
 
@@ -57,7 +56,7 @@ impl<D: Dialect> Backend for ServerBackend<D> {
     }
 }
 
-/// Classifies an error: `by_code` one that the server sent.
+/// Classifies an error; `by_code` handles those of the server.
 fn store_error(
     server: &'static str,
     error: Error,
@@ -70,7 +69,7 @@ fn store_error(
         Error::PoolClosed => StoreError::Away(Reason::Closed),
         Error::Protocol(error) => StoreError::Away(Reason::OtherProtocol(server.into(), error)),
         Error::Configuration(error) => UrlFault::Unusable(error.to_string()).into(),
-        // An error of the driver is not proven to be about the request.
+        // An error of the driver is not proven to concern the request.
         other => StoreError::Away(Reason::Quoted(other.to_string())),
     }
 }

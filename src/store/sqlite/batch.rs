@@ -1,4 +1,4 @@
-//! A batch of orders that is not all new, in SQLite.
+//! A batch with existing orders, in SQLite.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,17 @@ use super::{
     super::{
         dialect::Dialect,
         queries::{Conn, orders},
-        rows::{self, Key, Standing},
+        rows::{self, ExistingRows, Key},
         session::Fault,
     },
     StoreError, Written,
 };
 
-/// Writes what is new of a batch and returns what conflicts with the rest, inside the caller's transaction, which must
-/// be rolled back when this fails.
+/// Writes the new orders of a batch and returns the rows that conflict with the others, inside the caller's
+/// transaction, which must be rolled back on an error.
 ///
-/// The transaction has the file for itself, so only rows that were refused are read back: to ask for the inserted rows,
-/// or for each buyer's order before, costs a batch with one bad entry half its speed.
+/// The transaction has exclusive access, so only rejected rows are read back: returning the inserted rows, or reading
+/// each buyer's order first, would halve the speed of a batch with one bad entry.
 pub(super) async fn write_mixed(
     conn: &mut Conn<Sqlite>,
     keys: &[Key],
@@ -33,7 +33,7 @@ pub(super) async fn write_mixed(
         .filter(|key| sales.contains(&key.2) && !taken.contains(&key.0))
         .copied()
         .collect();
-    // In one statement, which inserts all that it can. Nothing had these IDs before, so each row that is there as it was asked for is new.
+    // One statement inserts all that it can. These IDs were unused, so each row that matches its entry is new.
     let new: HashSet<Key> = if orders::insert(conn, &possible, now, keys.len()).await? {
         possible.into_iter().collect()
     } else {
@@ -45,12 +45,12 @@ pub(super) async fn write_mixed(
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
-    let standing = known.into_iter().chain(new);
+    let existing = known.into_iter().chain(new);
     let live = orders::live_at(conn, &rest).await?;
-    Ok(Standing::new(sales, standing, live).answers(keys, inserted)?)
+    Ok(ExistingRows::new(sales, existing, live).answers(keys, inserted)?)
 }
 
-/// Those of a batch that have no row. They are few, and each row that is read costs as much as a lookup.
+/// The orders of a batch without a row. They are few, and each row read costs as much as a lookup.
 async fn refused(conn: &mut Conn<Sqlite>, keys: &[Key]) -> Result<HashSet<Key>, sqlx::Error> {
     let refused: Vec<Key> = Sqlite::sql(format!(
         "SELECT id, user_id, voucher_id, place FROM {} \

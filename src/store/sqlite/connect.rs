@@ -1,7 +1,7 @@
-//! From a path to an open store: the place, the file, the schema, each refused in words.
+//! Opens a store in a file: checks the directory, the file and the schema, each with a specific error.
 //!
-//! The file is never opened here except through SQLite: closing any other descriptor of it would
-//! drop the locks that SQLite holds on it in this process.
+//! The file is opened only through SQLite: closing any other descriptor would release the locks that SQLite holds on it
+//! in this process.
 
 use std::{
     io,
@@ -31,27 +31,27 @@ use super::{
     SqliteBackend, SqliteStore, StoreError,
     errors::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
+    full_disk::{self, FullDiskReader},
     lock::Lock,
-    narrow::{self, Narrow},
     wal::{AUTOCHECKPOINT, Wal},
 };
 
 /// How long a statement waits for another process' write lock.
 const BUSY: Duration = Duration::from_secs(5);
-/// How long a task waits for a connection: its turn behind writers that each wait for [`BUSY`].
+/// How long a task waits for a connection, behind writers that each wait for [`BUSY`].
 const TURN: Duration = Duration::from_secs(15);
-/// How long a transaction may take, its turn included: a disk that hangs must not hold up a task for ever.
+/// Timeout of a transaction, including its wait: a hanging disk must not block a task forever.
 const WRITE: Duration = Duration::from_mins(1);
 const READERS: u32 = 4;
 
 impl SqliteStore {
-    /// Opens the file at `path`, creates it if it's missing, and brings its schema up to date.
+    /// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
     pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
         let path = std::path::absolute(path)
             .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.into()))?;
         check_place(&path)?;
-        // Turning a new file to WAL needs it alone and does not wait for its turn, so the second
-        // of two processes that start together tries again.
+        // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that
+        // start together retries.
         let started = Instant::now();
         loop {
             match open_once(&path, settings).await {
@@ -66,7 +66,7 @@ impl SqliteStore {
     }
 }
 
-/// An error of the driver, which may be transient, or one that is classified already.
+/// An error of the driver, which may be transient, or a classified one.
 enum Opening {
     Sql(sqlx::Error),
     Store(StoreError),
@@ -83,15 +83,15 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         .filename(path)
         .foreign_keys(true)
         .busy_timeout(BUSY)
-        // Small buffers would make the two threads of a connection wait for each other.
+        // With small buffers, the two threads of a connection would wait for each other.
         .row_buffer_size(1024);
     let (mut current, mut full) = (false, false);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
-        // Look before touching: going to WAL would rewrite a file that may not be ours.
-        let seen = match look(&options, path).await {
+        // Examined first: switching to WAL would rewrite a file that may belong to another program.
+        let seen = match inspect(&options, path).await {
             Err(Opening::Sql(fault)) if is_no_room_for_index(&fault) => {
                 full = true;
-                look(&narrow::options(options.clone()), path).await
+                inspect(&full_disk::options(options.clone()), path).await
             }
             seen => seen,
         };
@@ -104,19 +104,18 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
             Synchronous::Full => SqliteSynchronous::Full,
             Synchronous::Normal => SqliteSynchronous::Normal,
         })
-        // Buyers come in no order, so a batch touches pages all over their index: keep
-        // them in memory (64 MiB), and fold them into the file less often.
+        // Buyers arrive in random order, so a batch touches pages all over their index: keep them in memory (64 MiB),
+        // and checkpoint less often.
         .pragma("cache_size", "-65536")
         .pragma("wal_autocheckpoint", AUTOCHECKPOINT)
-        // A batch is one statement, which can be undone alone from a journal of its own. In a
-        // temporary file that is nearly as much to write as the log; in memory, at most the
-        // pages that the batch touches.
+        // A batch is one statement, which is undone from a statement journal. In a temporary file that is nearly as
+        // much to write as the log; in memory it is at most the touched pages.
         .pragma("temp_store", "memory");
-    // A file that needs no migration is opened also while another program keeps it locked, or its disk is full.
+    // A current file can also be opened while another program keeps it locked, or its disk is full.
     if !current {
         let first = writing.clone().create_if_missing(true);
         let mut conn = SqliteConnection::connect_with(&first).await?;
-        // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
+        // SQLite has no lock for migrations; the write lock serves, and makes them atomic.
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
         refuse_foreign(&mut tx, path).await?;
         let migrated = SQLITE.run_direct(None, &mut *tx, false).await;
@@ -126,7 +125,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     }
     let lock = Lock::new(options.clone());
     let bounds = Bounds { most: 1, acquire: TURN, work: WRITE };
-    // None of these creates the file: one that is removed in use must be noticed.
+    // None of these creates the file: its removal during use must be noticed.
     let writer = Sessions::new(writing, bounds, [].into());
     let pool = || {
         PoolOptions::<Sqlite>::new()
@@ -135,23 +134,22 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
             .max_lifetime(None)
             .test_before_acquire(false)
     };
-    let narrow = full.then(|| Narrow::new(pool(), options.clone()));
+    let full_disk = full.then(|| FullDiskReader::new(pool(), options.clone()));
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
     let file = OpenFile::at(path).map_err(|fault| Opening::Store(fault.into()))?;
     let wal = Wal::beside(path);
-    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, narrow, lock }))
+    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, full_disk, lock }))
 }
 
-/// Returns whether no migration is left to apply, by a connection of its own.
-async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
+/// Returns whether the schema is current, on a separate connection.
+async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
     let mut conn = SqliteConnection::connect_with(options).await?;
     let seen = refuse_foreign(&mut conn, path).await;
     conn.close().await?;
     seen
 }
 
-/// Refuses a database with tables of another program, and one from a newer seckill; returns whether no migration is
-/// left to apply.
+/// Rejects a database with tables of another program or from a newer seckill; returns whether the schema is current.
 async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Opening> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
@@ -178,7 +176,7 @@ fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
     }
 }
 
-/// What can be said about a path before SQLite sees it, in better words than its own.
+/// Checks of a path before SQLite sees it, for better messages than its own.
 fn check_place(path: &Path) -> Result<(), FileFault> {
     let shown = path.display().to_string();
     if path.to_str().is_none() {
@@ -200,7 +198,7 @@ fn check_place(path: &Path) -> Result<(), FileFault> {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
         Err(fault) => return Err(FileFault::Unreadable(shown, fault.into())),
     }
-    // SQLite keeps its write-ahead log beside the file.
+    // SQLite keeps its write-ahead log in the same directory.
     writable(parent, Access::WRITE_OK | Access::EXEC_OK)
 }
 

@@ -1,6 +1,6 @@
 //! The SQL of SQLite: nearly that of PostgreSQL, without row locks.
 //!
-//! Lists and rows travel as one JSON array each, so that one prepared statement serves every length.
+//! Lists and rows are passed as one JSON array each, so that one prepared statement serves every length.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::super::{
 };
 
 impl Dialect for Sqlite {
-    // `sqlite_version()` alone would not touch the file.
+    // `sqlite_version()` alone would not read the file.
     const VERSION: &'static str =
         "SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)";
     const DURABILITY: &'static [(&'static str, &'static str)] = &[
@@ -26,7 +26,7 @@ impl Dialect for Sqlite {
         ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
         ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
     ];
-    // A transaction that writes has the file for itself.
+    // A write transaction has exclusive access to the file.
     const LOCK: &'static str = "";
     const LOCK_S: &'static str = "";
     const JOIN: &'static str = "CROSS JOIN";
@@ -46,8 +46,8 @@ impl Dialect for Sqlite {
 
     fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
         match (user, voucher) {
-            // Live and closed orders are in different partial indexes. Vouchers are few, and each is one look into the
-            // unique one.
+            // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
+            // the unique index.
             (true, _) => &[
                 "WHERE status NOT IN (4, 5) \
                  AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",

@@ -1,4 +1,4 @@
-//! What errors of SQLite mean for the caller: try later, repair something, or never.
+//! Errors of SQLite: transient, repairable or permanent.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ mod code {
 impl Driver for Sqlite {
     run_by_driver!();
 
-    /// One that read first and wrote later would get BUSY at once, whatever the timeout.
+    /// A transaction that reads first and writes later would get BUSY at once, whatever the timeout.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     fn store_error(error: sqlx::Error) -> StoreError {
@@ -44,12 +44,12 @@ impl Driver for Sqlite {
     }
 
     fn is_transient(_: &sqlx::Error) -> bool {
-        // A lock was waited for already, for as long as its timeout says.
+        // The lock was already waited for until its timeout.
         false
     }
 
     fn is_rolled_back(error: &sqlx::Error) -> bool {
-        // What can't be synced may be in the log all the same, where a recovery finds it.
+        // A commit that cannot be synced may still be in the log and found by a recovery.
         let primary = error.as_database_error().map(primary);
         primary.is_some_and(|code| [code::BUSY, code::FULL, code::CONSTRAINT].contains(&code))
     }
@@ -63,7 +63,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
         sqlx::Error::PoolClosed => Reason::Closed,
         sqlx::Error::WorkerCrashed => Reason::ConnectionBroke,
         sqlx::Error::Io(fault) => Reason::Os(fault.into()),
-        // An error of the driver is not proven to be about the request.
+        // An error of the driver is not proven to concern the request.
         other => Reason::Quoted(other.to_string()),
     })
 }
@@ -84,19 +84,19 @@ fn store_error_by_code(fault: &dyn DatabaseError) -> StoreError {
         code::TOOBIG | code::MISMATCH | code::RANGE => {
             StoreError::Refused(Reason::Quoted(fault.to_string()))
         }
-        // No other error is proven to be about the request, so no order is given up for it.
+        // No other error is proven to concern the request, so no order is discarded because of it.
         _ => StoreError::Away(Reason::Quoted(fault.to_string())),
     }
 }
 
-/// SQLite has one code for all that a statement can be wrong about.
+/// SQLite has a single code for all errors in a statement.
 fn is_of_the_schema(message: &str) -> bool {
     ["no such table", "no such column", "has no column", "no such index"]
         .iter()
         .any(|it| message.contains(it))
 }
 
-/// The same while the file at `path` is being opened, when the user can still choose another.
+/// The same while the file at `path` is opened and the user can still choose another one.
 pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
     let shown = path.display().to_string();
     match error.as_database_error().map(primary) {
@@ -107,12 +107,12 @@ pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError
     }
 }
 
-/// Whether another process holds the file for now, so that the same request works in a moment.
+/// Whether another process holds the file temporarily, so that the same request succeeds in a moment.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
 }
 
-/// Whether there was no room for the index of the log that processes share.
+/// Whether there was no room for the shared index of the log.
 pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
     const SHMSIZE: &str = "4874";
     error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_and_a_lock_pass_and_a_broken_rule_does_not() {
+    async fn full_disk_and_lock_are_transient_but_violations_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut one = connect(dir.path()).await;
         one.execute("CREATE TABLE t (a INTEGER UNIQUE, b BLOB)").await.unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_may_not_be_written_is_away_in_words() {
+    async fn read_only_file_is_unavailable() {
         let dir = tempfile::tempdir().unwrap();
         connect(dir.path()).await.execute("CREATE TABLE t (a)").await.unwrap();
         let options = SqliteConnectOptions::new().filename(dir.path().join("a.db")).read_only(true);

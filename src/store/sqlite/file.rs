@@ -1,6 +1,6 @@
-//! The file of the database on its disk: whether it is still the one that was opened, and whether there is room.
+//! The database file on its disk: whether it was replaced, and whether there is room.
 //!
-//! SQLite keeps writing to a file that was removed, and reads on where the disk is full. It must not open the file.
+//! SQLite keeps writing to a removed file, and keeps reading on a full disk. This module must not open the file.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use super::{
     StoreError,
 };
 
-/// With less free space not even a small transaction fits.
+/// Less free space than a small transaction needs.
 const LEAST_FREE: u64 = 64 * 1024;
 
-/// The file under its path, as it was when it was opened.
+/// Identity of the file at its path when it was opened.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// The file that is at `path` now.
+    /// The file currently at `path`.
     pub(super) fn at(path: &Path) -> Result<Self, FileFault> {
         let found = fs::metadata(path);
         let found = found.map_err(|fault| FileFault::Unusable(shown(path), fault.into()))?;
@@ -37,8 +37,8 @@ impl OpenFile {
         &self.path
     }
 
-    /// Checks that the path still leads to the file that was opened. What is written to one that was removed is
-    /// lost when the last process that has it open ends.
+    /// Checks that the path still leads to the opened file. Writes to a removed file are lost when the last process
+    /// that has it open ends.
     pub(super) fn check(&self) -> Result<(), FileFault> {
         match fs::metadata(&self.path) {
             Ok(found) if id(&found) == self.id => Ok(()),
@@ -55,10 +55,10 @@ impl OpenFile {
         }
     }
 
-    /// Checks that the disk has room for a write. A file system that does not report its size is not judged.
+    /// Checks that the disk has room for a write. File systems that do not report their size are ignored.
     pub(super) fn check_room(&self) -> Result<(), StoreError> {
         let Ok(disk) = rustix::fs::statvfs(&self.path) else { return Ok(()) };
-        // Some blocks are kept for the superuser.
+        // Some blocks are reserved for the superuser.
         let root = rustix::process::geteuid().is_root();
         let blocks = if root { disk.f_bfree } else { disk.f_bavail };
         if disk.f_blocks > 0 && blocks.saturating_mul(disk.f_frsize) < LEAST_FREE {
@@ -67,7 +67,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Checks the same by a write beside the file, which also meets a quota and a limit of this process.
+    /// Checks the same with a test write in its directory, which also detects quotas and process limits.
     pub(super) fn try_room(&self) -> Result<(), StoreError> {
         let beside = self.path.parent().unwrap_or(&self.path);
         let written = tempfile::tempfile_in(beside)

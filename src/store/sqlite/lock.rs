@@ -1,6 +1,6 @@
-//! The write lock of the file: whether another process keeps it for longer than a write takes.
+//! The write lock of the file: whether another process holds it for longer than a write takes.
 //!
-//! Reads continue beside a writer, so a read never shows that orders wait for one. This file must not write.
+//! Reads continue during a write, so they do not reveal that orders are waiting. This file must not write.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -17,52 +17,52 @@ use super::{
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
 const WITHIN: Duration = Duration::from_secs(1);
-/// What no version is, before the first look.
+/// An impossible version, before the first read.
 const UNSEEN: i64 = i64::MIN;
 
-/// Asks for the lock on a connection of its own: the writer's waits for it for as long as it must.
+/// Takes the lock on a separate connection: the writer's connection waits for it as long as necessary.
 #[derive(Debug)]
 pub(super) struct Lock {
     sessions: Sessions<Sqlite>,
-    /// The data version that the connection saw last; another one shows a commit since.
+    /// The data version last seen by the connection; a different one shows a commit since.
     version: AtomicI64,
 }
 
 impl Lock {
-    /// Nothing is opened yet.
+    /// Opens nothing yet.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
         let bounds = Bounds { most: 1, acquire: WITHIN, work: 2 * WITHIN };
         let sessions = Sessions::new(options.busy_timeout(WITHIN), bounds, [].into());
         Self { sessions, version: AtomicI64::new(UNSEEN) }
     }
 
-    /// Gives the connection back.
+    /// Closes the connection.
     pub(super) async fn close(&self) {
         self.sessions.close().await;
     }
 
-    /// Takes the lock and gives it back at once.
+    /// Takes and releases the lock.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] where another process holds it all the time and commits nothing, or the file is not there.
+    /// [`StoreError::Locked`] if another process holds it all the time without committing, or the file is missing.
     pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
-        let looked = self.sessions.work(move |stage| self.look(stage)).await;
-        if looked.is_err() {
-            // Another connection may take its place, and would count from elsewhere.
+        let attempt = self.sessions.work(move |stage| self.try_lock(stage)).await;
+        if attempt.is_err() {
+            // A replaced connection would count from another version.
             self.version.store(UNSEEN, Ordering::Relaxed);
         }
-        looked
+        attempt
     }
 
-    async fn look(&self, stage: Stage) -> Result<(), Fault> {
+    async fn try_lock(&self, stage: Stage) -> Result<(), Fault> {
         let mut lease = self.sessions.lease().await?;
-        // While orders are written the lock need not be tried, and the writers are not disturbed.
+        // While orders are being written the lock need not be tested, and writers are not disturbed.
         if self.moved(&mut lease).await? {
             return lease.end(Ok(())).await;
         }
         match lease.begin(stage).await {
             Ok(()) => lease.roll_back().await,
-            // Of many short turns none was ours.
+            // The lock was free in between, but never for this attempt.
             Err(fault) if is_busy(&fault) && self.moved(&mut lease).await? => {
                 lease.end(Ok(())).await
             }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lock_that_is_kept_is_told_and_turns_are_not() {
+    async fn held_lock_is_reported_but_short_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let options =
             SqliteConnectOptions::new().filename(dir.path().join("a.db")).create_if_missing(true);
@@ -98,7 +98,7 @@ mod tests {
 
         other.execute("INSERT INTO t VALUES (1)").await.unwrap();
         other.execute("BEGIN EXCLUSIVE").await.unwrap();
-        assert!(lock.take_and_give_back().await.is_ok(), "somebody has just written");
+        assert!(lock.take_and_give_back().await.is_ok(), "a commit has just happened");
         assert!(matches!(lock.take_and_give_back().await, Err(StoreError::Locked)));
         other.execute("ROLLBACK").await.unwrap();
         lock.take_and_give_back().await.unwrap();

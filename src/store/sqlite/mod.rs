@@ -1,17 +1,16 @@
 //! SQLite: one file, one writer, a few readers.
 //!
-//! WAL lets readers go on while the writer commits; `synchronous=FULL` makes a commit outlive a
-//! power loss, since an acknowledgement in Redis follows it. Every writing transaction begins
-//! with `BEGIN IMMEDIATE`: one that read first and wrote later would get BUSY at once, whatever
-//! the timeout. This module must not know Redis or a command line.
+//! WAL lets readers continue while the writer commits; `synchronous=FULL` makes a commit survive a power loss, since an
+//! acknowledgement in Redis follows it. Write transactions begin with `BEGIN IMMEDIATE`: one that reads first and
+//! writes later would get BUSY at once, whatever the timeout.
 
 mod batch;
 mod connect;
 mod dialect;
 mod errors;
 mod file;
+mod full_disk;
 mod lock;
-mod narrow;
 #[cfg(test)]
 mod tests;
 mod wal;
@@ -30,11 +29,11 @@ use super::{
 };
 use errors::store_error;
 use file::OpenFile;
+use full_disk::FullDiskReader;
 use lock::Lock;
-use narrow::Narrow;
 use wal::Wal;
 
-/// Folding the log into the file takes some of it.
+/// Reserve for checkpoints.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A store in one SQLite file.
@@ -45,25 +44,25 @@ pub(super) type SqliteStore = SqlStore<SqliteBackend>;
 pub(super) struct SqliteBackend {
     file: OpenFile,
     wal: Wal,
-    /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than
-    /// its busy timeout. SQLite ends a transaction by itself where the disk fails it, so the connection is
-    /// replaced unless its transaction came to a definite end.
+    /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than its busy timeout.
+    /// SQLite ends a transaction by itself on a disk error, so the connection is replaced unless its transaction had a
+    /// definite result.
     writer: Sessions<Sqlite>,
     readers: SqlitePool,
-    /// Reads instead of them where the disk was full at the start.
-    narrow: Option<Narrow>,
+    /// Reads instead of these if the disk was full at startup.
+    full_disk: Option<FullDiskReader>,
     lock: Lock,
 }
 
 impl SqliteBackend {
-    /// The connections that read, in the file that was opened: one that was removed or took its place has other rows.
+    /// The read connections, to the opened file: a removed or replaced one has other rows.
     fn readers(&self) -> Result<&SqlitePool, StoreError> {
         self.file.check()?;
-        let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
-        Ok(narrow.unwrap_or(&self.readers))
+        let full_disk = self.full_disk.as_ref().and_then(|it| it.pool(&self.file));
+        Ok(full_disk.unwrap_or(&self.readers))
     }
 
-    /// What was written is safe in the log, so that a failure here is nothing but a log that grows on.
+    /// The data is safe in the log, so a failure here only lets the log grow.
     async fn fold_log(&self) {
         let folded = async {
             let mut lease = self.writer.lease().await?;
@@ -91,10 +90,10 @@ impl Backend for SqliteBackend {
         self.lock.take_and_give_back().await
     }
 
-    /// The connection that writes, in the file that was opened, once there is room for what it needs.
+    /// The write connection to the opened file, once there is enough room.
     fn writer(&self) -> Result<&Sessions<Sqlite>, StoreError> {
         self.file.check()?;
-        if self.narrow.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
+        if self.full_disk.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
             self.file.try_room()?;
         }
         Ok(&self.writer)
@@ -113,13 +112,13 @@ impl Backend for SqliteBackend {
         done
     }
 
-    /// Only what lies in the file under its path counts as written.
+    /// A write counts only if it is in the file at its path.
     async fn end_write<T: Send>(
         &self,
         lease: Lease<Sqlite>,
         done: Result<T, Fault>,
     ) -> Result<T, Fault> {
-        // An error about values leaves the connection as it was, whatever its code.
+        // An error about values leaves the connection intact, whatever its code.
         let done = done.map_err(|fault| match fault {
             Fault::Sql(error) => Fault::Store(store_error(error)),
             fault => fault,
@@ -142,11 +141,11 @@ impl Backend for SqliteBackend {
     }
 
     async fn close(&self) {
-        // Readers first: the last connection to go folds the log into the file, and needs to write.
-        // A disk that hangs must not keep a process from ending.
+        // Readers first: the last connection to close checkpoints the log and must write.
+        // A hanging disk must not keep a process from ending.
         let _ = tokio::time::timeout(CLOSE_WITHIN, self.readers.close()).await;
-        if let Some(narrow) = &self.narrow {
-            let _ = tokio::time::timeout(CLOSE_WITHIN, narrow.close()).await;
+        if let Some(full_disk) = &self.full_disk {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, full_disk.close()).await;
         }
         self.lock.close().await;
         self.writer.close().await;

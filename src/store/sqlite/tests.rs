@@ -1,4 +1,4 @@
-//! SQLite where its disk is full, its log is read all the time, or its file is gone.
+//! SQLite with a full disk, a log that is read all the time, or a removed file.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
     (from..from + orders).map(entry).collect()
 }
 
-/// From here on the writer's connection finds the disk full, as SQLite sees it.
+/// From now on the write connection gets disk-full errors from SQLite.
 async fn fill_the_disk(store: &SqliteStore) {
     let mut lease = store.backend.writer.lease().await.unwrap();
     lease.execute("PRAGMA max_page_count = 1").await.unwrap();
@@ -36,12 +36,12 @@ async fn fill_the_disk(store: &SqliteStore) {
 }
 
 #[tokio::test]
-async fn a_connection_whose_disk_was_full_is_not_used_again() {
+async fn connection_with_full_disk_is_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let voucher = sale(&store, 20_000).await;
     fill_the_disk(&store).await;
-    // SQLite rolls this back by itself, whatever the driver thinks of its transaction.
+    // SQLite rolls this back by itself, whatever the driver assumes about the transaction.
     let act = Act { reason: Some("x".repeat(10_000)), ..Act::default() };
     let full = loop {
         if let Err(full) = store.record(&act).await {
@@ -60,10 +60,10 @@ async fn a_connection_whose_disk_was_full_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn the_log_does_not_grow_for_ever_under_steady_reads() {
+async fn log_is_bounded_under_steady_reads() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
-    // Of two readers one is always in the log, and so SQLite never starts it anew by itself.
+    // One of two readers is always in the log, so SQLite never restarts it by itself.
     let act = |number: u64| Act {
         reason: Some("x".repeat(1 << 20)),
         once: Some(number.to_string()),
@@ -90,7 +90,7 @@ async fn the_log_does_not_grow_for_ever_under_steady_reads() {
 }
 
 #[tokio::test]
-async fn nothing_counts_as_written_in_a_file_that_is_gone_or_another() {
+async fn writes_to_a_removed_or_replaced_file_fail() {
     for replace in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;

@@ -1,8 +1,8 @@
-//! The write-ahead log beside the file: kept from growing without end.
+//! Size limit of the write-ahead log.
 //!
-//! SQLite folds it into the file by itself, but starts it anew only when a write finds all of it folded and no reader
-//! in it. Under steady reads that moment never comes, and the log grows with every commit. So the writer asks for a
-//! new start once the log is large, and waits a bounded time for the readers.
+//! SQLite checkpoints the log by itself, but restarts it only when a write finds it fully checkpointed and without
+//! readers. Under steady reads that never happens, and the log grows with every commit. So the writer requests a
+//! restart once the log is large, and waits for the readers with a timeout.
 
 use std::{
     ffi::OsString,
@@ -14,13 +14,13 @@ use std::{
 
 use sqlx::SqliteConnection;
 
-/// Pages after which SQLite folds the log by itself: 32 MiB.
+/// Pages after which SQLite checkpoints by itself: 32 MiB.
 pub(super) const AUTOCHECKPOINT: &str = "8000";
-/// Size from which a new start is asked for.
+/// Size from which a restart is requested.
 const LARGE: u64 = 64 << 20;
-/// How much it may grow between two attempts: each may hold up the writers.
+/// Growth between two attempts, each of which may delay writers.
 const STEP: u64 = 16 << 20;
-/// How long an attempt waits for the readers.
+/// How long an attempt waits for readers.
 const READERS_END: Duration = Duration::from_millis(500);
 
 /// The log of one file.
@@ -32,22 +32,22 @@ pub(super) struct Wal {
 }
 
 impl Wal {
-    /// The log beside `database`.
+    /// The log of `database`.
     pub(super) fn beside(database: &Path) -> Self {
         let mut path = OsString::from(database);
         path.push("-wal");
         Self { path: path.into(), next: AtomicU64::new(LARGE) }
     }
 
-    /// Whether a new start is due.
+    /// Whether a restart is due.
     pub(super) fn is_large(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|it| it.len() >= self.next.load(Ordering::Relaxed))
     }
 
-    /// Folds the log and empties its file, by the connection that writes.
+    /// Checkpoints and truncates the log, on the write connection.
     ///
     /// # Errors
-    /// The connection or the disk failed. Readers that do not end in time are no error: the next attempt follows.
+    /// The connection or the disk failed. Readers that do not finish in time are no error: the next attempt follows.
     pub(super) async fn start_anew(&self, conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let waits: i64 = sqlx::query_scalar("SELECT timeout FROM pragma_busy_timeout")
             .fetch_one(&mut *conn)

@@ -1,4 +1,4 @@
-//! How a URL of MySQL or MariaDB is read, which servers are supported, and what each connection is set to.
+//! URLs of MySQL and MariaDB, supported versions, and session settings.
 
 use sqlx::{
     ConnectOptions as _, MySql, MySqlConnection,
@@ -19,7 +19,7 @@ use super::super::{
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
 const OLDEST_MYSQL: (u32, u32) = (8, 0);
 
-/// Bytes that one row of a batch takes at most: three numbers of 63 bits, a place, and room for the rest.
+/// Most bytes per row of a batch: three 63-bit numbers, a slot, and separators.
 const ROW: usize = 96;
 
 impl Server for MySql {
@@ -66,8 +66,8 @@ impl Server for MySql {
     fn session(settings: &Settings) -> Vec<String> {
         let ms = settings.statement_ms;
         let seconds = ms.div_ceil(1_000);
-        // MariaDB and MySQL each read only the comment that is meant for it. An idle transaction
-        // is ended by MariaDB; on MySQL it ends with its connection.
+        // MariaDB and MySQL each execute only the comment addressed to them. MariaDB ends an idle transaction; on MySQL
+        // it ends with its connection.
         vec![
             format!(
                 "SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
@@ -103,7 +103,7 @@ impl Server for MySql {
         conn: &mut MySqlConnection,
         settings: &Settings,
     ) -> Result<(), StoreError> {
-        // The server has one space of names for all databases, of 64 characters each.
+        // Lock names are global to the server and limited to 64 characters.
         let locked: Option<i64> =
             sqlx::query_scalar("SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)")
                 .bind(settings.statement_ms.div_ceil(1_000))
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_servers_are_not_new_enough() {
+    fn old_servers_are_rejected() {
         for (version, fits) in [
             ("10.11.19-MariaDB-0+deb12u1", true),
             ("10.6.0-MariaDB", true),

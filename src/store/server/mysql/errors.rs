@@ -1,4 +1,4 @@
-//! What errors of MySQL and MariaDB mean for the caller: try later, or never.
+//! Errors of MySQL and MariaDB: transient or permanent.
 
 use sqlx::{Error, MySql, mysql::MySqlDatabaseError};
 
@@ -10,7 +10,7 @@ use super::super::{
     store_error,
 };
 
-/// Numbers of errors, where SQLSTATE says too little.
+/// Error numbers, where SQLSTATE is too general.
 mod number {
     pub(super) const DISK_FULL: u16 = 1021;
     pub(super) const ON_WRITE: u16 = 1026;
@@ -38,7 +38,7 @@ mod number {
     pub(super) const READ_ONLY: u16 = 1836;
     pub(super) const STATEMENT_TIME: u16 = 1969;
     pub(super) const EXECUTION_TIME: u16 = 3024;
-    /// About the values of a row: null, twice, range, type, length, foreign keys, checks.
+    /// About the values of a row: null, duplicates, range, type, length, foreign keys, checks.
     pub(super) const ABOUT_A_ROW: &[u16] =
         &[1048, 1062, 1216, 1217, 1264, 1292, 1364, 1366, 1406, 1451, 1452, 1586, 1690, 3819, 4025];
 }
@@ -59,7 +59,7 @@ impl Driver for MySql {
     }
 
     fn is_rolled_back(error: &Error) -> bool {
-        // A cluster refuses a commit by this; others may come after the commit was written.
+        // A cluster rejects a commit with this error; others may occur after the commit was written.
         number_of(error).is_some_and(|it| it == number::DEADLOCK)
     }
 }
@@ -96,7 +96,7 @@ fn store_error_by_number(fault: &MySqlDatabaseError) -> StoreError {
         other if number::ABOUT_A_ROW.contains(&other) => {
             return StoreError::Refused(Reason::Quoted(message));
         }
-        // No other error is proven to be about the request, so no order is given up for it.
+        // No other error is proven to concern the request, so no order is discarded because of it.
         _ => Reason::Quoted(message),
     })
 }

@@ -1,11 +1,11 @@
 //! The SQL of MySQL and MariaDB.
 //!
-//! At their default isolation they lock gaps between rows, so every connection asks for READ COMMITTED. `INSERT IGNORE`
-//! hides errors, so it is not used. There is no RETURNING, so rows are locked and read before they are changed.
+//! The default isolation locks gaps between rows, so every connection uses READ COMMITTED. `INSERT IGNORE` hides
+//! errors, so it is not used. There is no RETURNING, so rows are locked and read before they are changed.
 //!
-//! Rows travel as one JSON array, so that one prepared statement serves every batch size. A list of IDs is repeated up
-//! to the next power of two, so that a few prepared statements serve every length: MariaDB before 11.1 reads a whole
-//! table for an UPDATE that takes its IDs from a subquery.
+//! Rows are passed as one JSON array, so that one prepared statement serves every batch size. A list of IDs is padded
+//! to the next power of two, so that a few prepared statements serve every length: MariaDB before 11.1 scans the whole
+//! table for an UPDATE with IDs from a subquery.
 
 mod connect;
 mod errors;
@@ -70,7 +70,7 @@ impl Dialect for MySql {
 
     fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
         match (user, voucher) {
-            // Vouchers are few, and each is one look into the unique index.
+            // Vouchers are few, and each needs one lookup in the unique index.
             (true, _) => &["FORCE INDEX (uk_one_live_order) \
                  WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"],
             (false, true) => &[
@@ -129,7 +129,7 @@ impl Dialect for MySql {
     async fn reserve_numbers(conn: &mut Conn<Self>, upto: i64) -> Result<(), Error> {
         let highest = Self::sql("SELECT COALESCE(MAX(id), 0) FROM tb_voucher").number(conn).await?;
         if highest < upto {
-            // The number can't be bound here; InnoDB takes a lower one than it has reached for that one.
+            // The number cannot be bound here; InnoDB ignores a value lower than the current one.
             let next = upto.saturating_add(1);
             let change = format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}");
             Self::sql(change).execute(conn).await?;
@@ -138,7 +138,7 @@ impl Dialect for MySql {
     }
 }
 
-/// Binds a list of IDs and as many repetitions of the last one as make its length a power of two.
+/// Binds a list of IDs, repeating the last one up to a power of two.
 fn add_list(
     text: &mut String,
     arguments: &mut MySqlArguments,
@@ -156,7 +156,7 @@ fn add_list(
     Ok(())
 }
 
-/// Whether a unique key kept a row out.
+/// Whether a unique key rejected a row.
 fn is_unique_violation(error: &Error) -> bool {
     error.as_database_error().is_some_and(|it| it.kind() == ErrorKind::UniqueViolation)
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_bound_as_often_as_they_occur_and_lists_to_a_power_of_two() {
+    fn values_are_repeated_and_lists_padded() {
         let values = [Value::from(7_i64), Value::from(vec![1, 2, 3])];
         let sql = "SELECT \"rows\" FROM t WHERE a = $1 AND b = $1 AND c = ANY($2)";
         let (text, arguments) = MySql::render(sql.into(), &values).unwrap();

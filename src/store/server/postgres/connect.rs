@@ -1,4 +1,4 @@
-//! How a URL of PostgreSQL is read, which servers are supported, and what each connection is set to.
+//! URLs of PostgreSQL, supported versions, and session settings.
 
 use sqlx::{
     ConnectOptions as _, PgConnection, Postgres, SqlStr,
@@ -15,7 +15,7 @@ use super::super::{
     connect::Server,
 };
 
-/// The oldest supported server, as it numbers itself.
+/// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
 
 impl Server for Postgres {
@@ -95,7 +95,8 @@ impl Server for Postgres {
     }
 
     async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<(), StoreError> {
-        // Any number that other programs are unlikely to use; it belongs to this database. The session ends it.
+        // An arbitrary number that other programs are unlikely to use; scoped to this database and released with the
+        // session.
         let lock = "SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))";
         Self::run(conn, SqlStr::from_static(lock)).await.map_err(Self::store_error)
     }

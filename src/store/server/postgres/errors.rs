@@ -1,4 +1,4 @@
-//! What errors of PostgreSQL mean for the caller: try later, or never.
+//! Errors of PostgreSQL: transient or permanent.
 
 use sqlx::{Error, Postgres, error::DatabaseError};
 
@@ -24,10 +24,10 @@ mod state {
     pub(super) const TOO_MANY_CONNECTIONS: &str = "53300";
     pub(super) const LOCK_WAIT: &str = "55P03";
     pub(super) const CANCELLED: &str = "57014";
-    /// Connections, logins, interventions of an operator, errors of the system.
+    /// Connection exceptions, invalid authorization, operator intervention, system errors.
     pub(super) const CONNECTION: &str = "08";
     pub(super) const LOGIN: &str = "28";
-    /// About the values of a row: data that a column can't hold, and broken constraints.
+    /// About the values of a row: invalid data, and violated constraints.
     pub(super) const ABOUT_A_ROW: &[&str] = &["22", "23"];
     pub(super) const OPERATOR: &str = "57";
     pub(super) const SYSTEM: &str = "58";
@@ -47,7 +47,7 @@ impl Driver for Postgres {
     }
 
     fn is_rolled_back(error: &Error) -> bool {
-        // An answer of the transaction itself, and not of a server that goes away meanwhile.
+        // An error of the transaction itself, not of a server that shuts down.
         let going = [state::CONNECTION, state::OPERATOR, state::SYSTEM, state::INTERNAL];
         state_of(error).is_some_and(|it| !going.iter().any(|class| it.starts_with(class)))
     }
@@ -75,7 +75,7 @@ fn store_error_by_state(fault: &dyn DatabaseError) -> StoreError {
         code if state::ABOUT_A_ROW.iter().any(|class| code.starts_with(class)) => {
             return StoreError::Refused(Reason::Quoted(message));
         }
-        // No other error is proven to be about the request, so no order is given up for it.
+        // No other error is proven to concern the request, so no order is discarded because of it.
         _ => Reason::Quoted(message),
     })
 }

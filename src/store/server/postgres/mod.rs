@@ -1,7 +1,7 @@
 //! The SQL of PostgreSQL.
 //!
-//! Its first error ends a transaction, so no statement counts on one: a batch that is not all new shows in the number
-//! of rows. Lists travel as arrays, so that one prepared statement serves every length.
+//! The first error aborts a transaction, so no statement relies on one: existing orders of a batch show in the number
+//! of inserted rows. Lists are passed as arrays, so that one prepared statement serves every length.
 
 mod connect;
 mod errors;
@@ -40,8 +40,8 @@ impl Dialect for Postgres {
 
     fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
         match (user, voucher) {
-            // Live and closed orders are in different partial indexes. Vouchers are few, and each is one look into the
-            // unique one.
+            // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
+            // the unique index.
             (true, _) => &[
                 "WHERE status NOT IN (4, 5) \
                  AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",

@@ -1,6 +1,6 @@
-//! The stage on which the demo and the drills play: a throw-away data dir, an engine in it, and pages of a story.
+//! Sandbox of the demo and the drills: a temporary data dir with an engine, and pages of a guide.
 //!
-//! It knows no script: who plays one says what happens, and waits here for pictures that show it.
+//! Independent of the script: it reports events here and waits here for snapshots.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,23 +20,23 @@ use seckill_redis::data_dir::DataDir;
 use seckill_store::SharedStore;
 use tokio::task::JoinHandle;
 
-use super::{Fault, context::Context, look::Look, output::Output};
+use super::{Fault, context::Context, display_args::DisplayArgs, output::Output};
 use crate::config::Config;
 
-/// The node that dies on stage.
+/// The node that is killed.
 pub(super) const DYING_NODE: &str = "node-b";
-/// What is sold on stage.
+/// Title of the sale.
 pub(super) const HOT_POT: Label = Label("demo-hot-pot-50-off");
 const MILK_TEA: Label = Label("demo-milk-tea-9-9");
-/// Nobody but the person takes over what a dead node left.
+/// Prevents automatic claims, so that the operator recovers what a dead node left.
 const CLAIM_IDLE_MS: u64 = 86_400_000;
-/// For whatever comes by itself.
+/// Timeout of automatic steps.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A stage keeps nothing, so it takes nothing that is kept. `what` is played on it.
-pub(super) fn refuse_servers(what: Label, told: (bool, bool, bool)) -> Result<(), Fault> {
-    // Variables of the environment count as told by flags: what was asked for is used or is an error.
-    let flag = match told {
+/// Rejects flags for servers, because a sandbox keeps nothing. `what` is what runs in it.
+pub(super) fn refuse_servers(what: Label, servers: (bool, bool, bool)) -> Result<(), Fault> {
+    // Variables of the environment count like flags: a configured server is used, or is an error.
+    let flag = match servers {
         (true, _, _) => "--data-dir".to_owned(),
         (_, true, _) => text!("demo-redis-or-redis-url"),
         (_, _, true) => "--database".to_owned(),
@@ -45,11 +45,11 @@ pub(super) fn refuse_servers(what: Label, told: (bool, bool, bool)) -> Result<()
     Err(Fault::usage(text!("demo-the-runs-on-servers-of-its", what, flag)))
 }
 
-/// Refuses what can't be played: without acts, or for a person without a terminal.
+/// Rejects read-only mode, and interactive mode without a terminal.
 pub(super) fn refuse_blind(
     config: &Config,
     out: Output,
-    look: &Look,
+    display: &DisplayArgs,
     headless: bool,
 ) -> Result<(), Fault> {
     if config.read_only {
@@ -59,12 +59,12 @@ pub(super) fn refuse_blind(
         return Err(Fault::usage(Label("demo-json-goes-with-headless-here")));
     }
     if !headless {
-        look.aloud(|| Ok(seckill_console::check_terminal()?))?;
+        display.localized(|| Ok(seckill_console::check_terminal()?))?;
     }
     Ok(())
 }
 
-/// Opens a throw-away data dir and starts a node in it; `before` may put something before the store.
+/// Opens a temporary data dir and starts a node in it; `before` may wrap the store.
 pub(super) async fn open(
     config: &Config,
     before: impl FnOnce(SharedStore) -> SharedStore,
@@ -84,7 +84,7 @@ pub(super) async fn open(
     }
 }
 
-/// One page of a story.
+/// Sends one page of the guide.
 pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
     Story {
         title: title.to_owned(),
@@ -94,7 +94,7 @@ pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
     }
 }
 
-/// Waits for the last answer to a rush.
+/// Waits for the last reply of a load test.
 pub(super) async fn answered(
     rush: JoinHandle<Result<RushReport, EngineError>>,
     what: Label,
@@ -102,17 +102,17 @@ pub(super) async fn answered(
     Ok(rush.await.map_err(|_| Fault::no(text!("demo-broke-off", what)))??)
 }
 
-/// The steps that a script is made of, the same with and without a terminal.
+/// Steps of a script, the same with and without a terminal.
 #[derive(Clone, Copy)]
-pub(super) struct Stage<'a> {
+pub(super) struct Sandbox<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
-    /// What is played here, in a word.
+    /// What runs here, in a word.
     pub(super) what: Label,
 }
 
-impl Stage<'_> {
-    pub(super) async fn act(&self, command: Command) -> Result<Reply, Fault> {
+impl Sandbox<'_> {
+    pub(super) async fn execute(&self, command: Command) -> Result<Reply, Fault> {
         Ok(self.node.operator().execute(command, self.node.stopping()).await?)
     }
 
@@ -123,13 +123,13 @@ impl Stage<'_> {
         begin: Option<Millis>,
     ) -> Result<VoucherId, Fault> {
         let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
-        match self.act(Command::CreateSale(sale)).await? {
+        match self.execute(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
             _ => Err(Fault::no(Label("demo-the-engine-answered-something-else"))),
         }
     }
 
-    /// Lets buyers in. The task ends with the node at the latest.
+    /// Starts buyers. The task ends with the node at the latest.
     pub(super) fn rush(&self, plan: RushPlan) -> JoinHandle<Result<RushReport, EngineError>> {
         let (operator, stop) = (self.node.operator().clone(), self.node.stopping().clone());
         tokio::spawn(async move {
@@ -140,7 +140,7 @@ impl Stage<'_> {
         })
     }
 
-    /// A second, small sale whose orders nobody is given yet: the consumer is held.
+    /// A second, small sale with undelivered orders: the consumer is paused.
     pub(super) async fn undelivered(
         &self,
         stock: u64,
@@ -165,39 +165,39 @@ impl Stage<'_> {
         Ok(ledger::audit(store, &mut redis.link(), keys, None).await?)
     }
 
-    /// Waits until no order is under way.
+    /// Waits until no order is on its way.
     pub(super) async fn until_settled(&self) -> Result<(), Fault> {
         self.until(is_settled).await
     }
 
-    /// Waits for a picture that shows it, for as long as a sale may take.
-    pub(super) async fn until(&self, shows: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
-        if self.within(PATIENCE, shows).await? {
+    /// Waits for a matching snapshot, for as long as a sale may take.
+    pub(super) async fn until(&self, matches: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
+        if self.within(PATIENCE, matches).await? {
             return Ok(());
         }
         let what = self.what;
         Err(Fault::no(text!("demo-the-waited-a-minute-for-its", what)))
     }
 
-    /// Waits for a picture that was begun after now and shows it; `false` when the time is up.
+    /// Waits for a matching snapshot that was started after this call; `false` on timeout.
     pub(super) async fn within(
         &self,
         bound: Duration,
-        mut shows: impl FnMut(&Snapshot) -> bool,
+        mut matches: impl FnMut(&Snapshot) -> bool,
     ) -> Result<bool, Fault> {
-        // The picture after this one may have been begun before the step that is waited for.
+        // The next snapshot may have been started before the preceding step.
         let fresh = self.node.remote().snapshots.borrow().seq + 2;
-        self.seen(bound, |picture| picture.seq >= fresh && shows(picture)).await
+        self.seen(bound, |snapshot| snapshot.seq >= fresh && matches(snapshot)).await
     }
 
-    /// Waits for a picture that shows it, be it the one of before; `false` when the time is up.
+    /// Waits for a matching snapshot, including the current one; `false` on timeout.
     pub(super) async fn seen(
         &self,
         bound: Duration,
-        mut shows: impl FnMut(&Snapshot) -> bool,
+        mut matches: impl FnMut(&Snapshot) -> bool,
     ) -> Result<bool, Fault> {
         let mut snapshots = self.node.remote().snapshots;
-        let shown = snapshots.wait_for(|picture| shows(picture));
+        let shown = snapshots.wait_for(|snapshot| matches(snapshot));
         match tokio::time::timeout(bound, shown).await {
             Ok(Ok(_)) => Ok(true),
             Ok(Err(_)) => Err(EngineError::Stopping.into()),
@@ -206,8 +206,8 @@ impl Stage<'_> {
     }
 }
 
-/// Nothing is under way in the stream.
-pub(super) fn is_settled(picture: &Snapshot) -> bool {
-    let stream = picture.stream.as_ref();
+/// No orders are on their way in the stream.
+pub(super) fn is_settled(snapshot: &Snapshot) -> bool {
+    let stream = snapshot.stream.as_ref();
     stream.is_some_and(|stream| stream.lag == Some(0) && stream.pending == 0)
 }

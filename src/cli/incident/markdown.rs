@@ -1,4 +1,4 @@
-//! A bundle as Markdown: the sections, in the order in which a person asks.
+//! Formats an incident report as Markdown.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use super::{
         status::alarm_words,
     },
     chart,
-    gather::{Bundle, Dead, Plan, SHOWN, Told},
-    words::{cell, digits, masked, numberless},
+    collect::{Bundle, Dead, Plan, SHOWN, Told},
+    redact::{cell, digits, masked, numberless},
 };
 
 /// The whole document.
-pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
+pub(super) fn render(bundle: &Bundle, unmask: bool) -> String {
     let zone = TimeZone::system();
     let at = |at: Millis| format!("{} ({at})", at.date_time(&zone));
     let mut text = format!(
@@ -27,7 +27,7 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
         bundle.since.date_time(&zone),
         bundle.until.date_time(&zone)
     );
-    let told = |it: &Told<String>| match it {
+    let server = |it: &Told<String>| match it {
         Ok(place) => cell(place),
         Err(why) => format!("could not be opened: {}", cell(why)),
     };
@@ -36,8 +36,8 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
         vec!["from".to_owned(), at(bundle.since)],
         vec!["to".to_owned(), at(bundle.until)],
         vec!["seckill".to_owned(), env!("CARGO_PKG_VERSION").to_owned()],
-        vec!["redis".to_owned(), told(&bundle.redis)],
-        vec!["database".to_owned(), told(&bundle.database)],
+        vec!["redis".to_owned(), server(&bundle.redis)],
+        vec!["database".to_owned(), server(&bundle.database)],
         vec!["partitions".to_owned(), bundle.partitions.to_string()],
         vec!["audit".to_owned(), books(bundle)],
     ];
@@ -71,9 +71,9 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
     text
 }
 
-fn section<T>(told: &Told<T>, words: impl FnOnce(&T) -> String) -> String {
-    match told {
-        Ok(it) => words(it),
+fn section<T>(part: &Told<T>, write: impl FnOnce(&T) -> String) -> String {
+    match part {
+        Ok(it) => write(it),
         Err(why) => format!("Unknown: {}\n", cell(why)),
     }
 }
@@ -99,9 +99,9 @@ fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
                 let changed = audit_figures::changes(act.before.as_deref(), act.after.as_deref());
                 let mut row = vec![act.at.date_time(zone)];
                 let reason = act.reason.as_deref().unwrap_or_default();
-                let words: [&str; 6] =
+                let cells: [&str; 6] =
                     [&act.operator, &act.node, &act.act, &act.subject, reason, &act.result];
-                row.extend(words.map(cell));
+                row.extend(cells.map(cell));
                 row.push(cell(&changed));
                 row
             })
@@ -305,7 +305,7 @@ fn dead(dead: &Dead, unmask: bool) -> String {
     }
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for reason in &dead.reasons {
-        // Numbers tell letters of one reason apart, and users by name.
+        // Numbers distinguish letters with the same reason, and may name users.
         *reasons.entry(cell(&numberless(reason))).or_default() += 1;
     }
     let mut reasons: Vec<(String, u64)> = reasons.into_iter().collect();

@@ -1,4 +1,4 @@
-//! What a bundle holds, read from whatever answers; what does not is told in its place.
+//! Collects the data of an incident report from all reachable servers; failures are reported in place.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,19 +26,19 @@ use crate::config::Config;
 
 pub(super) use super::super::alone::Told;
 
-/// Bound on the ledger.
+/// Timeout of the audit.
 const PATIENCE_OF_LEDGER: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
 const RUNS: u32 = 30;
-/// Bars of the chart of orders, at most.
+/// Most bars in the chart of orders.
 const SPANS: u64 = 60;
-/// Pending entries and dead letters that are looked at.
+/// Most pending entries and dead letters that are read.
 const ENTRIES: usize = 10_000;
-/// Of these, those that are shown one by one.
+/// Most of them that are listed individually.
 pub(super) const SHOWN: usize = 20;
 
-/// Everything of a bundle.
+/// All data of an incident report.
 pub(super) struct Bundle {
     pub(super) made: Millis,
     pub(super) since: Millis,
@@ -58,18 +58,18 @@ pub(super) struct Bundle {
 
 pub(super) struct Timeline {
     pub(super) lines: Vec<Recorded>,
-    /// There are older ones of the span.
+    /// Older ones in this period are omitted.
     pub(super) cut: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Plan {
-    /// `None` where SQL could not be asked.
+    /// `None` if SQL is unavailable.
     pub(super) verdicts: Option<BTreeMap<&'static str, (Verdict, u64)>>,
     pub(super) ages_ms: Vec<u64>,
     pub(super) first: Vec<Pending>,
     pub(super) looked_at: u64,
-    /// There are more.
+    /// More exist.
     pub(super) cut: bool,
 }
 
@@ -99,8 +99,12 @@ impl Bundle {
     }
 }
 
-/// Reads all of it. Fails only where neither server can be opened, or the command is wrong.
-pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Result<Bundle, Fault> {
+/// Reads all parts. Fails only if neither server can be opened, or the command is invalid.
+pub(super) async fn collect(
+    config: &Config,
+    since: Millis,
+    until: Millis,
+) -> Result<Bundle, Fault> {
     let fault = match Context::open(config).await {
         Ok(mut context) => {
             let bundle = all(&mut context, since, until).await;
@@ -124,7 +128,7 @@ async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bund
     Ok(read(&sources, snapshot, since, until).await)
 }
 
-/// One of the servers can't be opened: the other one tells what it can.
+/// One server cannot be opened: reads what the other one has.
 async fn one_alone(
     config: &Config,
     since: Millis,
@@ -139,7 +143,7 @@ async fn one_alone(
 }
 
 async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
-    // A server that has just not answered is not waited for again, part by part.
+    // A server that just timed out is not waited for again in each part.
     let up = |health: &Health| match &health.error {
         Some(why) if !health.up => Err(why.to_string()),
         _ => Ok(()),
@@ -200,7 +204,7 @@ async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Told<Tim
     }
 }
 
-/// Looks at the oldest entries; without SQL nobody can judge them, but their ages are known.
+/// Reads the oldest entries; without SQL they have no verdicts, but ages.
 async fn plan(
     sources: &Sources,
     redis: &Redis,
@@ -247,7 +251,7 @@ async fn plan(
     Ok(plan)
 }
 
-/// A verdict in words.
+/// A verdict as text.
 pub(super) fn name_of(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Written => "written",

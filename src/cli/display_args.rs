@@ -1,4 +1,4 @@
-//! How a console looks and speaks: the flags that every command with a console heeds.
+//! Display options of all commands with a console.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use seckill_model::locale::Lang;
 use super::Fault;
 use crate::config::Config;
 
-/// Asked for on the command line.
+/// Flags as given.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Look {
+pub(super) struct DisplayArgs {
     /// When to use colours; NO_COLOR means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
     /// Language of the console [default: from the locale, else English]
     #[arg(long, global = true, value_name = "LANG")]
-    lang: Option<Tongue>,
+    lang: Option<LangArg>,
     /// Draw the console in ASCII only; --lang zh still shows Chinese text
     #[arg(long, global = true)]
     ascii: bool,
@@ -41,27 +41,27 @@ enum Color {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Tongue {
+enum LangArg {
     En,
     Zh,
 }
 
-impl Look {
-    /// What the console is told.
+impl DisplayArgs {
+    /// Options of the console.
     ///
     /// # Errors
-    /// A theme that can't be used.
+    /// The theme cannot be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
-        self.aloud(|| self.within(config, |name| std::env::var(name).ok()))
+        self.localized(|| self.within(config, |name| std::env::var(name).ok()))
     }
 
-    /// From now on the language of the console is spoken, also by what goes wrong before there is one.
+    /// Sets the language of the console for the process, including startup errors.
     pub(super) fn set_language(&self) {
         seckill_model::locale::set_language(self.lang(|name| std::env::var(name).ok()));
     }
 
-    /// Does `this`, which reads settings, in the language of the console; what a command without one says is English.
-    pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    /// Runs `this`, which reads settings, in the language of the console; other commands use English.
+    pub(super) fn localized<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let before = seckill_model::locale::language();
         self.set_language();
         let done = this();
@@ -71,8 +71,8 @@ impl Look {
 
     fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Lang {
         match (self.lang, seckill_console::not_utf8(&variable)) {
-            (Some(Tongue::Zh), _) => Lang::Zh,
-            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
+            (Some(LangArg::Zh), _) => Lang::Zh,
+            (Some(LangArg::En), _) | (None, Some(_)) => Lang::En,
             (None, None) => Lang::of_environment(variable),
         }
     }
@@ -89,7 +89,7 @@ impl Look {
         };
         let plain_locale = seckill_console::not_utf8(&variable);
         let lang = self.lang(&variable);
-        // Who asks for Chinese asks for UTF-8, whatever the environment says.
+        // Chinese text requires UTF-8, regardless of the environment.
         let ascii = self.ascii || (plain_locale.is_some() && lang != Lang::Zh);
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
@@ -109,8 +109,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
-        let look = Look {
+    fn options(lang: Option<LangArg>, locale: &str) -> Result<Options, Fault> {
+        let args = DisplayArgs {
             color: Color::Auto,
             lang,
             ascii: false,
@@ -118,27 +118,27 @@ mod tests {
             present: false,
             export_dir: None,
         };
-        look.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
+        args.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
     }
 
     #[test]
-    fn a_locale_without_utf8_is_ascii_and_english() {
+    fn locale_without_utf8_means_ascii_and_english() {
         let plain = options(None, "zh_CN.GBK").unwrap();
         assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
         assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
-        let english = options(Some(Tongue::En), "C").unwrap();
+        let english = options(Some(LangArg::En), "C").unwrap();
         assert!(english.ascii && english.plain_locale.is_some());
     }
 
     #[test]
-    fn what_was_asked_for_comes_before_the_environment() {
+    fn flags_override_the_environment() {
         let lang = |asked, locale| options(asked, locale).unwrap().lang;
         assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
-        assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);
-        assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
+        assert_eq!(lang(Some(LangArg::En), "zh_CN.UTF-8"), Lang::En);
+        assert_eq!(lang(Some(LangArg::Zh), "en_US.UTF-8"), Lang::Zh);
         assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
-        let chinese = options(Some(Tongue::Zh), "C").unwrap();
+        let chinese = options(Some(LangArg::Zh), "C").unwrap();
         assert_eq!((chinese.lang, chinese.ascii), (Lang::Zh, false));
-        assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is told");
+        assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is reported");
     }
 }

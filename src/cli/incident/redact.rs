@@ -1,11 +1,11 @@
-//! Words of others in a bundle: nothing in them steers a terminal or breaks a table, and users are masked.
+//! Redaction of untrusted text in a report: no control characters, no broken tables, masked users.
 
 use super::super::output::plain;
 
-/// Characters of a word, or of a sentence.
+/// Longest word and longest sentence, in characters.
 const CELL: usize = 300;
 
-/// A word of somebody else's as part of a line of Markdown: on one line, of bounded length, and nothing but text.
+/// Untrusted text as part of a Markdown line: on one line, of bounded length and without markup.
 pub(super) fn cell(text: &str) -> String {
     let mut cell = String::new();
     for (place, c) in plain(text).chars().enumerate() {
@@ -24,18 +24,18 @@ pub(super) fn cell(text: &str) -> String {
     cell
 }
 
-/// The first and the last character; of two or fewer none.
+/// Keeps the first and last character; masks texts of up to two characters completely.
 pub(super) fn masked(id: &str, unmask: bool) -> String {
     let length = id.chars().count();
     if unmask {
         return id.to_owned();
     }
     let hidden = |place: usize| length <= 2 || (place > 0 && place + 1 < length);
-    // A star would be Markdown.
+    // An asterisk would be Markdown.
     id.chars().enumerate().map(|(place, c)| if hidden(place) { 'x' } else { c }).collect()
 }
 
-/// Numbers in a text that may be users; a lone digit names nobody.
+/// Masks numbers that may be user IDs; a single digit identifies no user.
 pub(super) fn digits(text: &str, unmask: bool) -> String {
     by_number(text, |run| if run.len() < 2 { run.to_owned() } else { masked(run, unmask) })
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_breaks_no_table_and_steers_no_terminal() {
+    fn cells_contain_no_markup_or_control_characters() {
         let hostile = "a|b\n\u{1b}[31m`*_<script>\u{202e}&";
         let cell = cell(hostile);
         assert_eq!(cell, "a\\|b  \\[31m\\`\\*\\_&lt;script&gt; &amp;");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn users_keep_their_first_and_last_digit() {
+    fn masked_users_keep_first_and_last_digit() {
         let ids = ["7", "42", "123", "1234567"].map(|id| masked(id, false));
         assert_eq!(ids, ["x", "xx", "1x3", "1xxxxx7"]);
         assert_eq!(masked("1234567", true), "1234567");
