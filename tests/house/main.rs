@@ -233,3 +233,22 @@ fn the_example_config_is_true() {
     let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
     assert_eq!(active, None, "copied as it is, the example changes nothing");
 }
+
+#[test]
+fn the_documents_name_files_that_exist() {
+    let mut wrong = Vec::new();
+    for document in ["CONTRIBUTING.md", "README.md", "assets/README.zh.md", "assets/durability.md"]
+    {
+        let text = read(document);
+        let quoted = text.split('`').skip(1).step_by(2);
+        let named =
+            |it: &&str| ["src/", "tests/", "lua/", "assets/"].iter().any(|dir| it.starts_with(dir));
+        let paths = quoted.filter(named).filter(|path| !path.contains([' ', '*', '{']));
+        wrong.extend(
+            paths
+                .filter(|path| !top().join(path).exists())
+                .map(|path| format!("{document}: {path}")),
+        );
+    }
+    none(wrong);
+}
