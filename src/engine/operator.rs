@@ -1,4 +1,4 @@
-//! What a command of an operator works with.
+//! Context of an operator's commands.
 
 use std::sync::Arc;
 

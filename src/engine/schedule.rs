@@ -1,6 +1,6 @@
 //! When a job is due: at a fixed rate, a fixed delay after its last run, or by a cron expression.
 //!
-//! Pure rules; whoever asks brings the time.
+//! Pure rules; the caller provides the time.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -13,15 +13,15 @@ use seckill_model::{Millis, message::text};
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
-    /// At each multiple of this, counted from the Unix epoch, so that all nodes mean the same moment.
+    /// At each multiple of this, counted from the Unix epoch, so that all nodes agree on the moment.
     Every(Duration),
-    /// That long after the last run ended.
+    /// This long after the end of the last run.
     After(Duration),
     /// By a cron expression of 5, 6 or 7 fields, in the system's time zone.
     Cron(Box<Expression>),
 }
 
-/// A cron expression with the text that it was read from.
+/// A cron expression with its source text.
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: String,
@@ -34,18 +34,18 @@ impl PartialEq for Expression {
     }
 }
 
-/// A schedule that can't be.
+/// An invalid schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleFault {
-    /// Not understood.
+    /// Syntax error.
     #[error("{}", text!("schedule-unreadable", text, why))]
     Unread {
-        /// What was written.
+        /// The input.
         text: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Understood, and never due.
+    /// Valid, but never due.
     #[error("{}", text!("schedule-never", text = _0))]
     Never(String),
     /// Too short or too long.
@@ -57,11 +57,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Schedule {
-    /// Reads `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day
-    /// after `now`.
+    /// Parses `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day after `now`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason that it is invalid.
     pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleFault> {
         let text = text.trim();
         let unread = |why: &str| ScheduleFault::Unread {
@@ -93,13 +92,13 @@ impl Schedule {
         }
     }
 
-    /// The first due time after `now`; `None` when there is none. `ended` is when the last run
-    /// ended: a fixed delay counts from there, and from `now` where there was none.
+    /// The first due time after `now`; `None` if there is none. `ended` is the end of the last run: a fixed delay
+    /// counts from there, or from `now` without one.
     pub fn next(&self, now: Millis, ended: Option<Millis>) -> Option<Millis> {
         self.next_in(now, ended, &TimeZone::system())
     }
 
-    /// The last due time up to and with `now`; `None` for a fixed delay, which has none of its own.
+    /// The last due time up to and including `now`; `None` for a fixed delay, which has none of its own.
     pub fn last(&self, now: Millis) -> Option<Millis> {
         match self {
             Self::Every(rate) => {
@@ -366,8 +365,8 @@ mod tests {
             "\u{1b}[2J * * * *",
         ] {
             let fault = Schedule::read(bad, now).map_err(|fault| fault.to_string());
-            let told = fault.expect_err(bad);
-            assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
+            let text = fault.expect_err(bad);
+            assert!(text.len() < 400 && !text.contains('\u{1b}'), "{text}");
         }
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reply_is_told_from_a_second_request() {
+    fn a_lost_reply_differs_from_a_second_request() {
         let held = Value::BulkString(b"42/3".to_vec());
         let (admitted, duplicate) =
             (Outcome::Admitted { order: id(42) }, Outcome::Duplicate { order: id(42) });
