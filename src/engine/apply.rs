@@ -162,9 +162,9 @@ impl Applying {
         self.report.gone += asked - acknowledged;
         self.take_over(stuck, stop).await?;
         let asked = dead.len() as u64;
-        let buried = self.writer.bury_all(dead).await?;
-        self.report.dead += buried;
-        self.report.gone += asked - buried;
+        let dead = self.writer.reject_all(dead).await?;
+        self.report.dead += dead;
+        self.report.gone += asked - dead;
         if gone.is_empty() { Ok(()) } else { self.rebuild(&gone).await }
     }
 

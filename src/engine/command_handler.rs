@@ -41,8 +41,8 @@ impl Operator {
         if let Command::CountLetters(scope) = &command {
             return Ok(Reply::LettersCounted(self.letters().count(scope, stop).await?));
         }
-        if let Command::Preview(act) = &command {
-            return Box::pin(group::preview::of(self, act, stop)).await.map(Reply::Previewed);
+        if let Command::Preview(preview) = &command {
+            return Box::pin(group::preview::of(self, preview, stop)).await.map(Reply::Previewed);
         }
         if let Command::Trace(id) = command {
             let mut link = self.redis.link();
@@ -129,7 +129,7 @@ impl Operator {
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
         if !command.is_recovery() {
-            return self.act(command, stop).await;
+            return self.run(command, stop).await;
         }
         let mut link = self.redis.link();
         let guard =
@@ -141,7 +141,7 @@ impl Operator {
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
-        let result = Box::pin(guard.run(self.act(command, &stop))).await;
+        let result = Box::pin(guard.run(self.run(command, &stop))).await;
         drop(under_way);
         if let Err(error) = guard.release().await {
             tracing::warn!(%error, "the operator's lock was not given back");
@@ -149,7 +149,7 @@ impl Operator {
         result?
     }
 
-    async fn act(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
+    async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
         let mut link = self.redis.link();
         let (store, keys) = (&self.store, &self.keys);
         match command {

@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked, Grave},
+    entry_check::{self, Checked, Rejected},
     locks::{Guard, LockError, LockName, Locks},
-    order_writer::{BACKOFF, Settled, Writer, bury_all, wait},
+    order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
     rebuild::rebuild,
     settings::Settings,
 };
@@ -171,7 +171,7 @@ impl Consumer {
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
         // What was read while the previous batch was written, and the dead letters of that batch.
-        let (mut ahead, mut grave) = (None::<(usize, Checked)>, Grave::new());
+        let (mut ahead, mut rejected) = (None::<(usize, Checked)>, Rejected::new());
         while !stop.is_cancelled() {
             if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
                 self.waiting = None;
@@ -198,16 +198,16 @@ impl Consumer {
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
             if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
-                (ahead, grave) = self.settle_and_read(batch, grave, stop).await?;
+                (ahead, rejected) = self.settle_and_read(batch, rejected, stop).await?;
             } else {
-                grave.extend(self.settle_checked(batch, stop).await?);
-                self.writer.bury_all(std::mem::take(&mut grave)).await?;
+                rejected.extend(self.settle_checked(batch, stop).await?);
+                self.writer.reject_all(std::mem::take(&mut rejected)).await?;
             }
         }
         if let Some((_, batch)) = ahead {
-            grave.extend(self.settle_checked(batch, stop).await?);
+            rejected.extend(self.settle_checked(batch, stop).await?);
         }
-        self.writer.bury_all(grave).await?;
+        self.writer.reject_all(rejected).await?;
         Ok(())
     }
 
@@ -216,10 +216,10 @@ impl Consumer {
         &mut self,
         batch: Checked,
         stop: &CancellationToken,
-    ) -> Result<Grave, EngineError> {
-        let (settled, grave) = self.writer.settle_good(batch, stop).await?;
+    ) -> Result<Rejected, EngineError> {
+        let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
         self.note_waiting(&settled);
-        Ok(grave)
+        Ok(rejected)
     }
 
     fn note_waiting(&mut self, settled: &Settled) {
@@ -234,29 +234,29 @@ impl Consumer {
     async fn settle_and_read(
         &mut self,
         batch: Checked,
-        grave: Grave,
+        rejected: Rejected,
         stop: &CancellationToken,
-    ) -> Result<(Option<(usize, Checked)>, Grave), EngineError> {
+    ) -> Result<(Option<(usize, Checked)>, Rejected), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
         let (store, keys) = (Arc::clone(&writer.store), writer.keys.clone());
         let in_hand = writer.in_hand.clone();
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
             let read = stream::read_group(reader, partition, name, from, count).await?;
-            bury_all(reader, &keys, grave).await?;
+            reject_all(reader, &keys, rejected).await?;
             let count = read.len();
             let checked = entry_check::check(&store, reader, &keys, &in_hand, read).await?;
             Ok::<_, EngineError>((count, checked))
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
-        let ((settled, grave), read) = (settled?, read?);
+        let ((settled, rejected), read) = (settled?, read?);
         self.note_waiting(&settled);
         if read.0 == 0 {
             // The time of the next batch is unknown.
-            self.writer.bury_all(grave).await?;
-            return Ok((None, Grave::new()));
+            self.writer.reject_all(rejected).await?;
+            return Ok((None, Rejected::new()));
         }
-        Ok((Some(read), grave))
+        Ok((Some(read), rejected))
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {
@@ -373,22 +373,22 @@ impl Consumer {
             often.iter().filter_map(|delivered| Some(delivered.order()?.order)).collect();
         let written: HashSet<OrderId> =
             self.writer.store.existing(&orders).await?.into_iter().collect();
-        let (mut fine, mut grave) = (fine, Vec::new());
+        let (mut fine, mut rejected) = (fine, Vec::new());
         for delivered in often {
             if delivered.order().is_some_and(|order| written.contains(&order.order)) {
                 fine.push(delivered);
                 continue;
             }
             let times = too_often(delivered.entry).unwrap_or_default();
-            grave.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
+            rejected.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
         }
-        self.writer.bury_all(grave).await?;
+        self.writer.reject_all(rejected).await?;
         self.settle(fine, stop).await?;
         Ok(())
     }
 
-    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. If a lock is not acquired, the whole
-    /// batch stays pending and nothing is acknowledged.
+    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
+    /// acquired stays pending.
     async fn settle(
         &mut self,
         batch: Vec<Delivered>,
@@ -404,7 +404,7 @@ impl Consumer {
         let locked = |delivered: &Delivered| {
             delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
-        // The orders whose locks were acquired are written, so two nodes never deadlock.
+        // The orders whose locks were acquired are written, so two nodes never block each other for good.
         let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
         for released in join_all(guards.into_values().map(Guard::release)).await {
             // A lost lock is harmless: the unique index guarantees the same.

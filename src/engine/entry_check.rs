@@ -20,7 +20,7 @@ use seckill_store::{SharedStore, StoreError};
 use super::{EngineError, promise_journal::InHand};
 
 /// Entries that become dead letters, each with the reason.
-pub(super) type Grave = Vec<(EntryId, Said)>;
+pub(super) type Rejected = Vec<(EntryId, Said)>;
 
 /// A batch, sorted by what can be done with its entries.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Checked {
     /// To be written: added by admission, held by a buyer, or already in SQL.
     pub(super) orders: Arc<Vec<OrderEntry>>,
     /// Dead letters.
-    pub(super) grave: Grave,
+    pub(super) rejected: Rejected,
     /// Missing bodies; left pending, because their orders are unknown.
     pub(super) gone: u64,
     /// Left pending until the buyers of their sale are known again.
@@ -161,7 +161,7 @@ pub(super) async fn check(
         match delivered.body {
             Body::Good(order) => all.push(order),
             Body::Malformed(fault) => {
-                checked.grave.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
+                checked.rejected.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
             }
             Body::Gone => checked.gone += 1,
         }
@@ -204,7 +204,7 @@ pub(super) async fn check(
                 }
                 _ => OrderFault::NotPromised,
             };
-            checked.grave.push((order.entry, Said::of(&fault)));
+            checked.rejected.push((order.entry, Said::of(&fault)));
         }
     }
     all.retain(|order| !set_aside.contains(&order.entry));

@@ -161,7 +161,6 @@ pub async fn trim_pending(link: &mut Link, of: &Partition) -> Result<u64, Engine
 /// Sends SIGKILL to the program's own server; its next user restarts it.
 ///
 /// # Errors
-///
 /// [`EngineError::Plan`] if Redis was not started by this program.
 pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
     let refused = |why: &str| EngineError::Plan(format!("Redis is not killed: {why}"));

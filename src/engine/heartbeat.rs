@@ -54,7 +54,7 @@ impl Beat {
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    // A repair is visible in Redis immediately: the database may take a second longer.
+                    // Losses are published in Redis immediately: the database may take a second longer.
                     () = self.outbox.line_came(), if is_home => {}
                     () = tokio::time::sleep_until(next.into()) => break,
                 }

@@ -96,16 +96,16 @@ impl Rushes {
     /// Registers a load test until the returned guard is dropped, which cancels it.
     pub(super) fn begin(&self, voucher: VoucherId) -> DropGuard {
         let halt = CancellationToken::new();
-        let mut rushes = self.lock();
-        rushes.retain(|(_, halt)| !halt.is_cancelled());
-        rushes.push((voucher, halt.clone()));
+        let mut running = self.lock();
+        running.retain(|(_, halt)| !halt.is_cancelled());
+        running.push((voucher, halt.clone()));
         halt.drop_guard()
     }
 
     /// Stops the load tests on this sale; returns how many were not stopped before.
     pub(super) fn stop(&self, voucher: VoucherId) -> u64 {
-        let rushes = self.lock();
-        let of = rushes.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
+        let running = self.lock();
+        let of = running.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
         of.map(|(_, halt)| halt.cancel()).count() as u64
     }
 
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_make_no_sense_are_refused() {
+    fn invalid_plans_are_rejected() {
         let fine = RushPlan::new(VoucherId(1), 10);
         assert!(fine.check().is_ok());
         for bad in [

@@ -169,7 +169,7 @@ async fn move_back(
         {
             let dead = match &mut dead {
                 Some(dead) => dead,
-                None => dead.insert(buried(link, of).await?),
+                None => dead.insert(with_dead_letter(link, of).await?),
             };
             if !dead.contains(&open.entry) {
                 return to(link, of, delivered, open.entry).await;
@@ -197,7 +197,10 @@ async fn to(
 }
 
 /// Entries that have a dead letter.
-async fn buried(link: &mut Link, of: &Partition) -> Result<HashSet<EntryId>, EngineError> {
+async fn with_dead_letter(
+    link: &mut Link,
+    of: &Partition,
+) -> Result<HashSet<EntryId>, EngineError> {
     let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = dead_letters::read(link, of, from, PAGE).await?;

@@ -105,14 +105,14 @@ impl Node {
         let (hold, wanted) = watch::channel(false);
         let mut parked = Vec::new();
         let handed_over = Arc::new(AtomicU64::new(0));
-        let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
+        let (snapshot_sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let (locks, watchdog) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let outbox = Outbox::default();
         let versions = SaleVersions::default();
         let in_hand = InHand::default();
         let mut admission = None;
         if !read_only {
-            tasks.spawn(keeper.run(stop.clone()));
+            tasks.spawn(watchdog.run(stop.clone()));
             let runner = Runner {
                 redis: redis.clone(),
                 store: store.clone(),
@@ -127,8 +127,8 @@ impl Node {
                     let (mut first, stop) = (snapshots.clone(), stop.clone());
                     tasks.spawn(async move {
                         // The first snapshot has priority over jobs.
-                        let pictured = first.wait_for(|picture| picture.seq > 0);
-                        let _ = tokio::time::timeout(JOBS_AFTER, pictured).await;
+                        let available = first.wait_for(|snapshot| snapshot.seq > 0);
+                        let _ = tokio::time::timeout(JOBS_AFTER, available).await;
                         scheduler.run(stop).await;
                     });
                 }
@@ -222,7 +222,7 @@ impl Node {
             operator.clone(),
             looking_at,
             Arc::clone(&acted),
-            pictures,
+            snapshot_sender,
             tasks.clone(),
             versions,
         );

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked, Grave},
+    entry_check::{self, Checked, Rejected},
     event::{Event, Subject},
     outbox::Outbox,
     promise_journal::InHand,
@@ -45,7 +45,7 @@ pub struct Settled {
     pub gone: u64,
     /// Left pending until the buyers of their sale are known again.
     pub waiting: u64,
-    /// Committed transactions.
+    /// Transactions that SQL answered, including failed ones.
     pub transactions: u64,
 }
 
@@ -99,9 +99,9 @@ impl Writer {
     ) -> Result<Settled, EngineError> {
         let Self { store, link, keys, in_hand, .. } = self;
         let checked = entry_check::check(store, link, keys, in_hand, batch).await?;
-        let (settled, grave) = self.settle_good(checked, stop).await?;
+        let (settled, rejected) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that rejects dead letters.
-        Ok(Settled { dead: self.bury_all(grave).await?, ..settled })
+        Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
     }
 
     /// The same for a checked batch, but its dead letters stay pending and are returned.
@@ -112,8 +112,8 @@ impl Writer {
         &mut self,
         checked: Checked,
         stop: &CancellationToken,
-    ) -> Result<(Settled, Grave), EngineError> {
-        let Checked { orders, mut grave, gone, waiting } = checked;
+    ) -> Result<(Settled, Rejected), EngineError> {
+        let Checked { orders, mut rejected, gone, waiting } = checked;
         let mut settled = Settled { gone, waiting, ..Settled::default() };
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
@@ -124,9 +124,9 @@ impl Writer {
             let written = self.write(part, stop).await;
             settled.transactions += 1;
             match (written, part) {
-                (Ok(written), _) => self.close(part, &written, &mut settled, &mut grave).await?,
+                (Ok(written), _) => self.close(part, &written, &mut settled, &mut rejected).await?,
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
-                    Some(fault) => grave.push((only.entry, Said::of(&fault))),
+                    Some(fault) => rejected.push((only.entry, Said::of(&fault))),
                     None => return Err(error.into()),
                 },
                 (Err(EngineError::Store(_)), _) => {
@@ -137,7 +137,7 @@ impl Writer {
                 (Err(error), _) => return Err(error),
             }
         }
-        Ok((settled, grave))
+        Ok((settled, rejected))
     }
 
     /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
@@ -202,7 +202,7 @@ impl Writer {
         part: &[OrderEntry],
         written: &[Written],
         settled: &mut Settled,
-        grave: &mut Grave,
+        rejected: &mut Rejected,
     ) -> Result<(), EngineError> {
         let mut done = Vec::with_capacity(part.len());
         for (order, written) in part.iter().zip(written) {
@@ -223,7 +223,7 @@ impl Writer {
                 Written::IdTaken => OrderFault::IdTaken(order.order),
                 Written::NoSale => OrderFault::NoSale(order.voucher),
             };
-            grave.push((order.entry, Said::of(&why)));
+            rejected.push((order.entry, Said::of(&why)));
         }
         let all = done.len() as u64;
         if self.acknowledge(done).await? < all {
@@ -247,8 +247,8 @@ impl Writer {
     }
 
     /// Makes dead letters of entries, each with its reason; returns how many were pending.
-    pub async fn bury_all(&mut self, entries: Grave) -> Result<u64, EngineError> {
-        Ok(bury_all(&mut self.link, &self.keys, entries).await?)
+    pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
+        Ok(reject_all(&mut self.link, &self.keys, entries).await?)
     }
 }
 
@@ -263,24 +263,24 @@ fn row_fault(error: &StoreError) -> Option<OrderFault> {
 }
 
 /// The same over a connection of the caller's.
-pub(super) async fn bury_all(
+pub(super) async fn reject_all(
     link: &mut Link,
     keys: &Layout,
-    entries: Grave,
+    entries: Rejected,
 ) -> Result<u64, BrokerError> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
     }
-    let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
+    let mut parts: BTreeMap<u16, Rejected> = BTreeMap::new();
     for (entry, reason) in entries {
         parts.entry(entry.partition).or_default().push((entry, reason));
     }
-    let mut buried = 0;
+    let mut dead = 0;
     for (number, part) in parts {
-        buried += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
+        dead += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
     }
-    Ok(buried)
+    Ok(dead)
 }
 
 /// Entries grouped by the partition of their stream.

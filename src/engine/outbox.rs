@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queue_has_an_end_and_so_has_each_text() {
+    fn the_queue_and_each_text_are_bounded() {
         let outbox = Outbox::default();
         for number in 0..MOST + 3 {
             outbox.put(Act { node: number.to_string(), ..Act::default() });

@@ -79,7 +79,7 @@ pub async fn close_overdue(
     Ok(done)
 }
 
-/// Returns the pieces of closed orders that Redis still holds; returns their number.
+/// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
 pub async fn give_back_open(
     store: &SharedStore,
     link: &mut Link,

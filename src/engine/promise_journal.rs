@@ -104,7 +104,7 @@ mod tests {
     use seckill_model::UserId;
 
     #[test]
-    fn forgets_what_is_old_when_something_new_comes() {
+    fn old_promises_expire_on_insertion() {
         let promise = |user| Admitted {
             voucher: VoucherId(1),
             place: Place { user: UserId(user), number: 1 },

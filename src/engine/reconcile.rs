@@ -44,7 +44,7 @@ const CHECKED: usize = 1_000;
 /// reply and to reconnect.
 const GRACE: Duration = Duration::from_secs(8);
 /// Longer than any outage of Redis over which a node could remember promises.
-const CORPSE_MS: f64 = 120_000.0;
+const DEAD_NODE_MS: f64 = 120_000.0;
 const PEER_POLL: Duration = Duration::from_millis(20);
 
 /// What was lost, and what was restored.
@@ -224,8 +224,8 @@ pub(super) async fn is_healed(
     of: &Partition,
     run_id: &str,
 ) -> Result<bool, EngineError> {
-    let healed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
-    Ok(healed.iter().any(|run| run == run_id))
+    let confirmed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
+    Ok(confirmed.iter().any(|run| run == run_id))
 }
 
 /// Inconsistent keys of a partition.
@@ -765,17 +765,18 @@ pub async fn await_peers(
     look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, healed): Peers = link.pipe(&look).await?;
+        let (nodes, confirmed): Peers = link.pipe(&look).await?;
         let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
-        let healed: HashMap<_, _> = healed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
-        let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
-        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !healed(name)).collect();
+        let confirmed: HashMap<_, _> =
+            confirmed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
+        let confirmed = |name: &str| confirmed.get(name).is_some_and(|run| run == run_id);
+        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !confirmed(name)).collect();
         // Heartbeats are compared with the newest one, so that the downtime of Redis does not count. A single one
         // cannot be compared, and a node that was silent for minutes is dead.
         let newest = open.iter().map(|(_, at)| *at).fold(0.0, f64::max);
         let latest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
-        let newest = if latest - newest > CORPSE_MS { latest } else { newest };
-        let seen = peers.iter().filter(|name| !healed(name)).map(String::as_str);
+        let newest = if latest - newest > DEAD_NODE_MS { latest } else { newest };
+        let seen = peers.iter().filter(|name| !confirmed(name)).map(String::as_str);
         let alive = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
         let missing = seen.chain(alive.map(|(name, _)| name.as_str())).next();
         match missing {

@@ -1,7 +1,7 @@
 //! Retention: removes expired data from Redis.
 //!
 //! Nothing that is still needed is removed: no unacknowledged entry, no dead letter whose buyer waits for a result, no
-//! consumer with pending entries, no sale whose audit has findings.
+//! consumer with pending entries, no sale with findings or unsettled orders.
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
@@ -136,7 +136,7 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
     sale.phase(now, None) == Phase::Ended && now.since(ended) >= after_ms
 }
 
-/// Archives one ended sale; `false` while its orders are not settled.
+/// Archives one ended sale; `false` while the audit has findings or orders are not settled.
 async fn archive(
     store: &SharedStore,
     link: &mut Link,

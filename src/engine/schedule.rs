@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorials_examples_mean_what_it_says() {
+    fn the_examples_of_the_tutorial_are_due_as_documented() {
         // On the 1st of each month at 2 in the morning.
         assert_eq!(
             dues("0 0 2 1 * ? *", "2026-11-20 00:00:00", 2),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorials_signs_mean_what_it_says() {
+    fn the_special_characters_of_the_tutorial_are_supported() {
         // A range of hours; a list of days; a step from 5.
         assert_eq!(
             dues("0 0 5-8 * * ?", "2026-11-20 04:00:00", 5),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn five_fields_are_those_of_crontab() {
+    fn five_fields_follow_crontab() {
         assert_eq!(dues("30 2 * * 1", "2026-11-20 00:00:00", 1), ["2026-11-23 02:30:00"]);
     }
 
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_or_never_comes_is_refused() {
+    fn invalid_or_never_due_schedules_are_rejected() {
         let now = at("2026-11-20 00:00:00");
         for never in ["0 0 0 30 2 ?", "0 0 0 31 2,4,6,9,11 ?", "0 0 0 1 1 ? 1999"] {
             let read = Schedule::read(never, now);

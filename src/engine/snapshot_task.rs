@@ -93,7 +93,7 @@ pub(super) struct Watcher {
     looking_at: watch::Receiver<Focus>,
     /// A command has ended: its changes are read now.
     acted: Arc<Notify>,
-    pictures: watch::Sender<Arc<Snapshot>>,
+    snapshot_sender: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
     /// Receives each sale in SQL.
     versions: SaleVersions,
@@ -118,7 +118,7 @@ impl Watcher {
         operator: Operator,
         looking_at: watch::Receiver<Focus>,
         acted: Arc<Notify>,
-        pictures: watch::Sender<Arc<Snapshot>>,
+        snapshot_sender: watch::Sender<Arc<Snapshot>>,
         tasks: TaskTracker,
         versions: SaleVersions,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Watcher {
             operator,
             looking_at,
             acted,
-            pictures,
+            snapshot_sender,
             tasks,
             versions,
             jobs: (None, Vec::new()),
@@ -193,7 +193,7 @@ impl Watcher {
             }
             snapshot.ledger = self.ledger.clone();
             let (taken, up) = (snapshot.taken, snapshot.redis.up && snapshot.sql.up);
-            self.pictures.send_replace(Arc::new(snapshot));
+            self.snapshot_sender.send_replace(Arc::new(snapshot));
             let now = Instant::now();
             let figures = self.collector.audit_due();
             let on_screen = ledger && up && (acted || now >= screen_from);
