@@ -1,7 +1,7 @@
-//! Doing what a plan says: each entry once, and only while it is as it was shown.
+//! Executes a recovery plan: each entry once, and only if it is unchanged since the plan was shown.
 //!
-//! Bounded steps, each finished before the next; whoever is interrupted goes on with the same plan, for what was done
-//! is not pending any more.
+//! The plan runs in bounded steps. After an interruption the same plan can be resumed: finished entries are no longer
+//! pending.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,17 +24,17 @@ use super::{
 };
 use crate::telemetry::snapshot::RecoveryLine;
 
-/// As the screen and the audit log call it.
+/// Name on screen and in the audit log.
 pub const APPLY: &str = "pending apply";
-/// Entries that have changed since they were shown, of which the report tells.
-const TOLD: usize = 100;
-/// Steps a second where a rate is asked for.
+/// Maximum number of changed entries listed in the report.
+const MAX_LISTED_CHANGES: usize = 100;
+/// Steps per second if a rate is set.
 const STEPS: u64 = 4;
 
-/// Does what `plan` says, at `pace`. The caller holds the operator's lock.
+/// Executes `plan` at `pace`. The caller holds the operator lock.
 ///
 /// # Errors
-/// A server is away, or the plan is of another deployment; what was done by then is done.
+/// A server is unreachable, or the plan is of another deployment; finished steps are kept.
 pub(super) async fn apply(
     operator: &Operator,
     plan: &Plan,
@@ -69,10 +69,10 @@ struct Applying {
     writer: Writer,
     judge: Judge,
     link: Link,
-    /// Partitions of which the lost orders were rebuilt, and whether Redis held all of their sales.
+    /// Partitions whose lost orders were rebuilt, and whether Redis held all of their sales.
     rebuilt: BTreeMap<u16, bool>,
     report: ReplayReport,
-    /// Acted upon in steps that came to their end.
+    /// Entries of completed steps.
     finished: u64,
 }
 
@@ -101,7 +101,7 @@ impl Applying {
             self.step(page, stop).await?;
             self.finished = self.acted();
             progress(self.report.seen);
-            // What was done before counts for neither: the same plan goes on where it stopped.
+            // Entries of an earlier run count for neither: the same plan is resumed.
             let acted = self.acted();
             left = left.saturating_sub(acted - before);
             if let Some(rate) = pace.rate {
@@ -116,13 +116,13 @@ impl Applying {
         Ok(())
     }
 
-    /// Entries with which something was done, or would have been had they not changed.
+    /// Entries that were processed, or skipped because they had changed.
     fn acted(&self) -> u64 {
         let ReplayReport { seen, gone, left, .. } = self.report;
         seen.saturating_sub(gone + left)
     }
 
-    /// Looks at the entries again, and does what is still as it was shown.
+    /// Checks the entries again and processes those that are unchanged.
     async fn step(&mut self, page: Vec<Line>, stop: &CancellationToken) -> Result<(), EngineError> {
         self.report.seen += page.len() as u64;
         let entries: Vec<EntryId> = page.iter().map(|line| line.entry).collect();
@@ -162,22 +162,22 @@ impl Applying {
         self.report.gone += asked - acknowledged;
         self.take_over(stuck, stop).await?;
         let asked = dead.len() as u64;
-        let buried = self.writer.bury_all(dead).await?;
-        self.report.dead += buried;
-        self.report.gone += asked - buried;
+        let dead = self.writer.reject_all(dead).await?;
+        self.report.dead += dead;
+        self.report.gone += asked - dead;
         if gone.is_empty() { Ok(()) } else { self.rebuild(&gone).await }
     }
 
     fn change(&mut self, line: &Line, now: Verdict) {
         self.report.changed += 1;
-        if self.report.changes.len() < TOLD {
+        if self.report.changes.len() < MAX_LISTED_CHANGES {
             let (entry, planned) = (line.entry, line.verdict);
             self.report.changes.push(Changed { entry, planned, now });
         }
     }
 
-    /// Takes entries over and writes their orders. Somebody who was given one since it was judged has made
-    /// it young again: it is passed by.
+    /// Claims entries and writes their orders. An entry that was delivered again since it was judged is no longer idle
+    /// and is skipped.
     async fn take_over(
         &mut self,
         stuck: Vec<Judged>,
@@ -196,7 +196,7 @@ impl Applying {
                 stream::claim(&mut self.link, &of, &self.consumer, youngest, &entries).await?;
             ours.extend(taken.iter().filter_map(|entry| bodies.remove(entry)));
         }
-        // The oldest first, as they would have come.
+        // Oldest first, in the order of delivery.
         ours.sort_by_key(|delivered| delivered.entry);
         self.report.gone += (asked - ours.len()) as u64;
         let settled = self.writer.settle(ours, stop).await?;
@@ -206,9 +206,8 @@ impl Applying {
         Ok(())
     }
 
-    /// Bodies are gone, so nobody can tell whose orders they were. The buyers hash can: whoever was
-    /// admitted and has no result anywhere is put into the stream again. Once for each partition: it follows every
-    /// buyer, and what it finds stands in the stream from then on.
+    /// The bodies are gone, so their orders are unknown. The buyers hash still has them: every admitted buyer without a
+    /// result is enqueued again. Once per partition, since this covers all of its buyers.
     async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
         for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
             let Writer { link, store, keys, .. } = &mut self.writer;

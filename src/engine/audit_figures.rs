@@ -1,7 +1,7 @@
-//! A few figures of the deployment, cheap enough to be taken before and after every act.
+//! Key figures of the deployment, cheap enough to be read before and after every command.
 //!
-//! They go into the audit log as one line of JSON. What a server does not tell in time stays unknown: no act
-//! waits for them longer than that.
+//! The audit log keeps them as one line of JSON. A figure that a server does not return in time is unknown: no command
+//! waits longer for it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The keys are a contract of `activity --json`; what is unknown is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Figures {
-    /// Whose stock, buyers and orders these are; without it those of all sales.
+    /// Sale of the stock, buyers and orders; `None` for all sales.
     #[serde(skip_serializing_if = "Option::is_none")]
     sale: Option<VoucherId>,
     stock: Option<i64>,
@@ -36,8 +36,8 @@ struct Figures {
 
 const OFF: &str = "off";
 
-/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any. With them comes
-/// the time by the clock of Redis, where that answered.
+/// Returns the current figures, of one sale if `about` names one, or `None` if neither server answered; and the time by
+/// the clock of Redis if it answered.
 pub async fn take(
     store: &SharedStore,
     link: &mut Link,
@@ -53,18 +53,18 @@ pub async fn take(
     if sql.is_none() && redis.is_none() {
         return (None, None);
     }
-    let mut told = figures(sql.as_ref(), redis.as_ref(), about);
-    // SQL was read first: an order that came in between looks like one too many in Redis.
-    if told.books == OFF {
+    let mut known = figures(sql.as_ref(), redis.as_ref(), about);
+    // SQL was read first: an order added in between looks like a surplus in Redis.
+    if known.books == OFF {
         let again = tokio::time::timeout(PATIENCE, store.sales()).await.ok().and_then(Result::ok);
         let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));
         if moved {
-            told.books = "in flight";
+            known.books = "in flight";
         }
     }
-    (redis.map(|redis| redis.now), serde_json::to_string(&told).ok())
+    (redis.map(|redis| redis.now), serde_json::to_string(&known).ok())
 }
 
 fn figures(
@@ -93,7 +93,8 @@ fn figures(
     }
 }
 
-/// The ledger's word by totals and by one look: SQL was read first, so only still water is judged.
+/// Verdict of the audit from totals of one read: SQL was read first, so the totals are judged only while nothing is in
+/// flight.
 fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str {
     let (Some((sales, returning)), Some(redis)) = (sql, redis) else { return "unknown" };
     let Some(lag) = redis.stream.lag else { return "unknown" };
@@ -111,7 +112,7 @@ fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str
     if holds && admitted == persisted { "balanced" } else { OFF }
 }
 
-/// What differs between two lines of figures, in words: `pending 128 → 0, books off → balanced`.
+/// Describes what differs between two lines of figures: `pending 128 → 0, books off → balanced`.
 pub fn changes(before: Option<&str>, after: Option<&str>) -> String {
     let read = |text: Option<&str>| -> Map<String, Value> {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_told_so() {
+    fn unknown_figures_are_null() {
         let unknown = figures(None, None, None);
         assert_eq!(unknown, Figures { books: "unknown", ..Figures::default() });
         let text = serde_json::to_string(&unknown).unwrap();
@@ -144,15 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_and_nothing_else() {
+    fn only_changed_figures_are_described() {
         let before = r#"{"pending":128,"db_stock":3,"books":"off"}"#;
         let after = r#"{"pending":0,"db_stock":3,"books":"balanced"}"#;
-        let told = changes(Some(before), Some(after));
+        let text = changes(Some(before), Some(after));
         assert!(
-            told.contains("pending 128 → 0") && told.contains("books off → balanced"),
-            "{told}"
+            text.contains("pending 128 → 0") && text.contains("books off → balanced"),
+            "{text}"
         );
-        assert!(!told.contains("stock"), "{told}");
+        assert!(!text.contains("stock"), "{text}");
         assert_eq!(changes(None, None), "");
         assert!(changes(Some(before), None).contains("pending 128 → unknown"));
     }

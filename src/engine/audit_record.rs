@@ -1,6 +1,6 @@
-//! What the audit log keeps of a command: its name and its arguments.
+//! What the audit log records of a command: its name and its arguments.
 //!
-//! One arm a command in each of the functions. Statements are not quoted here: the stores and scripts choose them.
+//! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
 use seckill_model::{NewSale, Said, VoucherId};
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -14,10 +14,10 @@ use super::{
     repair::SaleRepair,
 };
 
-/// Refuses a reason that no log has room for.
+/// Rejects a reason that is too long for the audit log.
 ///
 /// # Errors
-/// [`EngineError::LongReason`] says how long it is.
+/// [`EngineError::LongReason`] with the length.
 pub fn check_reason(reason: Option<&str>) -> Result<(), EngineError> {
     let Some(reason) = reason else { return Ok(()) };
     let length = reason.graphemes(true).count();
@@ -27,7 +27,7 @@ pub fn check_reason(reason: Option<&str>) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The sale that it is about, if it is about one.
+/// The sale that the command is about, if any.
 pub fn about(command: &Command) -> Option<VoucherId> {
     match command {
         Command::StartSale(voucher)
@@ -41,7 +41,7 @@ pub fn about(command: &Command) -> Option<VoucherId> {
     }
 }
 
-/// The command's name and its arguments, for the audit log.
+/// Name and arguments of the command for the audit log.
 pub fn describe(command: &Command) -> (&'static str, Said) {
     let sale = |voucher: &VoucherId| Said::from(format!("#{voucher}"));
     let on = |subject: Subject| Said::of(&subject);
@@ -49,7 +49,7 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         Command::CreateVoucher(voucher) => {
             ("voucher create", on(Subject::NewVoucher(Box::new(voucher.clone()))))
         }
-        // The order tells who bought; no line of the log names a buyer.
+        // The order identifies the buyer; the log names no buyers.
         Command::BuyVoucher(voucher, _) => ("voucher buy", sale(voucher)),
         Command::CreateSale(NewSale { title, stock, begin, end, limit }) => {
             let (title, stock, limit) = (title.clone(), *stock, Some(*limit));
@@ -70,7 +70,7 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
             let books = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
             ("audit repair", on(Subject::Findings(plan.iter().map(books).collect())))
         }
-        // None of them changes anything that is kept.
+        // These commands change nothing.
         Command::Plan(_)
         | Command::CountLetters(_)
         | Command::Preview(_)

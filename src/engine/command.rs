@@ -1,6 +1,6 @@
-//! What an operator may ask of the engine, and what comes back.
+//! Commands of an operator, and their replies.
 //!
-//! The console and the command line both speak through here; neither touches Redis or SQL.
+//! The console and the command line use only this interface; neither accesses Redis or SQL.
 
 use std::sync::Arc;
 
@@ -20,90 +20,90 @@ use super::{
 };
 use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency};
 
-/// One act that changes something. `--read-only` refuses every one of them, in the engine.
+/// A command. `--read-only` rejects every one that changes something, in the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Create an ordinary voucher, without stock or window.
     CreateVoucher(VoucherDetails),
     /// Buy an ordinary voucher for a user.
     BuyVoucher(VoucherId, UserId),
-    /// Create a sale; it runs from its begin, or at once.
+    /// Create a sale that runs from its begin, or immediately.
     CreateSale(NewSale),
     /// Open a planned sale now.
     StartSale(VoucherId),
-    /// Hold a sale.
+    /// Pause a sale.
     PauseSale(VoucherId),
-    /// Let a paused sale go on.
+    /// Resume a paused sale.
     ResumeSale(VoucherId),
-    /// End a sale for good.
+    /// End a sale permanently.
     EndSale(VoucherId),
-    /// Put more pieces on sale, or take unsold ones out.
+    /// Add pieces to a sale, or remove unsold ones.
     Restock {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// How many pieces more; below 0 fewer.
+        /// Number of pieces; negative to remove.
         by: i64,
     },
-    /// Let simulated buyers at a sale; answered once every admitted order has settled.
+    /// Run simulated buyers against a sale; the reply comes once every admitted order has settled.
     Rush(RushPlan),
-    /// Let no more simulated buyers of this process at a sale; those who were admitted get their orders.
+    /// Stop the load tests of this process on a sale; orders that were admitted still settle.
     StopRush(VoucherId),
-    /// Put the books right, as this plan says, which the operator was shown.
+    /// Repair the findings of the audit by a plan that the operator was shown.
     Repair(Vec<SaleRepair>),
-    /// Plan what would be done for pending entries. No act: nothing is changed.
+    /// Plan the recovery of pending entries. Changes nothing.
     Plan(Scope),
-    /// Count dead letters by what is true of them, before an act is asked about. No act: nothing is changed.
+    /// Count dead letters by state, as a preview. Changes nothing.
     CountLetters(LetterScope),
-    /// Say what an act on the group would do, before it is asked about. No act: nothing is changed.
+    /// Preview a command on the consumer group. Changes nothing.
     Preview(GroupAct),
-    /// Follow an order through the places that it passes. No act: nothing is changed.
+    /// Trace an order through the system. Changes nothing.
     Trace(OrderId),
-    /// Break the act of recovery of this process off after the step in hand.
+    /// Stop the recovery of this process after the current step.
     Cancel,
-    /// Do what this plan says, which the operator was shown.
+    /// Execute a recovery plan that the operator was shown.
     Apply(Plan, Pace),
-    /// Put dead letters back into the order stream, those for which a buyer waits.
+    /// Replay dead letters whose buyer still waits.
     ReplayLetters {
-        /// Which ones.
+        /// The letters.
         scope: LetterScope,
-        /// Also those that were replayed as often as the settings allow.
+        /// Also those that have reached the limit of replays.
         force: bool,
     },
     /// Remove dead letters.
     DiscardLetters {
-        /// Which ones.
+        /// The letters.
         scope: LetterScope,
-        /// Give stock and place of waiting buyers back; without it, letters with a waiting buyer stay.
+        /// Return stock and place of waiting buyers; without it, letters with a waiting buyer stay.
         compensate: bool,
     },
-    /// Move the group back, as this plan says, which the operator was shown.
+    /// Move the group back by a plan that the operator was shown.
     Rewind(Vec<Rewind>),
-    /// Give pending entries to another consumer, as this plan says.
+    /// Claim pending entries for another consumer by a plan.
     Claim(ClaimPlan),
-    /// Remove a consumer that holds nothing, where the operator was shown that it is.
+    /// Remove a consumer without pending entries, if it is unchanged since it was shown.
     RemoveConsumer(RemoveReport),
     /// Pay an order.
     Pay(OrderId),
-    /// Take a lock from this very holder.
+    /// Force-release a lock of this holder.
     ReleaseLock {
-        /// Which lock.
+        /// The lock.
         name: String,
-        /// The holder's identity: another one keeps it.
+        /// Identity of the holder; a lock of another holder is kept.
         owner: String,
     },
-    /// Run a job now, also while it is paused.
+    /// Run a job now, even if it is paused.
     RunJob(String),
-    /// Pause a job, or let it go on.
+    /// Pause or resume a job.
     SwitchJob {
-        /// Which job.
+        /// The job.
         job: String,
-        /// Pause it.
+        /// `true` to pause.
         paused: bool,
     },
 }
 
 impl Command {
-    /// Acts that the audit log tells of; the others only look, or break another one off.
+    /// Commands that are recorded in the audit log; the others only read, or stop another command.
     pub fn is_recorded(&self) -> bool {
         !matches!(
             self,
@@ -115,7 +115,7 @@ impl Command {
         )
     }
 
-    /// Acts of recovery: two operators who do such at once would undo each other's.
+    /// Recovery commands: two operators running them at once would interfere with each other.
     pub fn is_recovery(&self) -> bool {
         matches!(
             self,
@@ -130,51 +130,51 @@ impl Command {
     }
 }
 
-/// Which pending entries a plan is about.
+/// Pending entries that a plan covers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
-    /// These ones, by identity.
+    /// These entries, by ID.
     Entries(Vec<EntryId>),
-    /// Every one that is pending now and that the filter lets through.
+    /// All entries that are pending now and match the filter.
     All(Filter),
 }
 
-/// How fast a plan is done, and how much of it.
+/// Rate and limit of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Entries a second at most; `None` for as fast as it goes.
+    /// Maximum number of entries per second; `None` for no limit.
     pub rate: Option<u64>,
-    /// Entries at most; the rest is for another time.
+    /// Maximum number of entries; the rest is left pending.
     pub most: Option<u64>,
 }
 
-/// Which dead letters an act is about.
+/// Dead letters that a command applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LetterScope {
-    /// These ones, by identity.
+    /// These letters, by ID.
     Letters(Vec<EntryId>),
-    /// Those that pass, over the fields of [`super::dead_letters::LETTER_FIELDS`].
+    /// Those that match, by the fields of [`super::dead_letters::LETTER_FIELDS`].
     Matching {
-        /// What they have to say of themselves.
+        /// The filter.
         filter: Filter,
-        /// The last one; of an act, the last that was counted before the operator was asked.
+        /// The last letter; for a command, the last one that the preview counted.
         last: EntryId,
     },
 }
 
-/// Which dead letters an act would find.
+/// Preview of a command on dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LettersCounted {
-    /// Those that are there, by what is true of them.
+    /// Existing letters, by state.
     pub counts: LetterCounts,
-    /// Named ones that are not there any more.
+    /// Named letters that no longer exist.
     pub gone: u64,
-    /// Of those that match, the last one that was looked at.
+    /// The last matching letter that was read.
     pub last: EntryId,
 }
 
 impl LetterScope {
-    /// The same letters as they were counted: what came after the last one was asked about by nobody.
+    /// The letters that were counted, without any added since.
     #[must_use]
     pub fn as_counted(self, found: &LettersCounted) -> Self {
         match self {
@@ -184,63 +184,63 @@ impl LetterScope {
     }
 }
 
-/// How a replay of dead letters went; the keys are a contract of `dead replay --json`.
+/// Outcome of a replay of dead letters; the keys are a contract of `dead replay --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersReplayed {
-    /// Letters that the act was about.
+    /// Number of letters selected.
     pub seen: u64,
-    /// Put back into the order stream.
+    /// Replayed into the order stream.
     pub replayed: u64,
-    /// Left where they are, by what is true of them.
+    /// Kept, by state.
     pub refused: LetterCounts,
-    /// Not there any more.
+    /// No longer there.
     pub gone: u64,
-    /// The act was stopped before the last letter.
+    /// The command was stopped before the last letter.
     pub cut_short: bool,
 }
 
-/// How a discard of dead letters went; the keys are a contract of `dead discard --json`.
+/// Outcome of a discard of dead letters; the keys are a contract of `dead discard --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersDiscarded {
-    /// Letters that the act was about.
+    /// Number of letters selected.
     pub seen: u64,
     /// Removed.
     pub discarded: u64,
-    /// Orders that stand in SQL as cancelled by this act.
+    /// Orders that this command recorded in SQL as cancelled.
     pub compensated: u64,
-    /// Pieces and places given back in Redis by this act.
+    /// Pieces and places that this command returned in Redis.
     pub given_back: u64,
-    /// Left where they are, by what is true of them.
+    /// Kept, by state.
     pub refused: LetterCounts,
-    /// Not there any more.
+    /// No longer there.
     pub gone: u64,
-    /// The act was stopped before the last letter.
+    /// The command was stopped before the last letter.
     pub cut_short: bool,
 }
 
-/// Simulated buyers.
+/// Plan of a load test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RushPlan {
-    /// What they buy.
+    /// The voucher they buy.
     pub voucher: VoucherId,
-    /// How many different buyers.
+    /// Number of distinct buyers.
     pub users: u64,
-    /// Share of the buyers that ask twice, 0 to 1.
+    /// Share of the buyers that send a second request, 0 to 1.
     pub repeat: f64,
-    /// Most requests under way at once.
+    /// Maximum number of requests in flight.
     pub concurrency: usize,
-    /// Requests a second; `None` is as fast as it goes.
+    /// Requests per second; `None` for no limit.
     pub rate: Option<f64>,
-    /// Who asks twice and in which order they come follows from this.
+    /// Determines which buyers repeat their request, and the order of requests.
     pub seed: u64,
     /// Wait until every admitted order has settled.
     pub settle: bool,
-    /// Share of the admitted buyers who pay once their order has settled, 0 to 1.
+    /// Share of the admitted buyers who pay after their order has settled, 0 to 1.
     pub pay: f64,
 }
 
 impl RushPlan {
-    /// A rush as fast as it goes, one buyer in ten asking twice.
+    /// A load test without a rate limit, in which one buyer in ten repeats the request.
     pub fn new(voucher: VoucherId, users: u64) -> Self {
         Self {
             voucher,
@@ -255,221 +255,221 @@ impl RushPlan {
     }
 }
 
-/// How a rush went; the keys are a contract of `rush --json`.
+/// Outcome of a load test; the keys are a contract of `rush --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RushReport {
     /// Requests sent.
     pub attempts: u64,
-    /// Took a piece.
+    /// Admitted.
     pub admitted: u64,
-    /// Found nothing left.
+    /// Sold out.
     pub sold_out: u64,
-    /// Held an order already.
+    /// Rejected because the user holds an order already.
     pub duplicate: u64,
     /// Too early, too late, paused, not loaded, or the queue was full.
     pub rejected: u64,
-    /// Requests that got no answer.
+    /// Requests without a reply.
     pub errors: u64,
-    /// Requests answered a second.
+    /// Replies per second.
     pub per_second: f64,
-    /// From asking to the answer, in microseconds.
+    /// Latency from request to reply, in microseconds.
     pub latency_us: Latency,
-    /// Orders that this rush was admitted for and that stand in SQL.
+    /// Orders admitted by this load test that are in SQL.
     pub persisted: u64,
-    /// Orders of this rush that were paid.
+    /// Orders of this load test that were paid.
     pub paid: u64,
-    /// Seconds from the last answer until every admitted order had settled.
+    /// Seconds from the last reply until every admitted order had settled.
     pub settled_seconds: f64,
     /// Orders that settled as dead letters.
     pub dead: u64,
-    /// Why the first request without an answer got none.
+    /// Why the first request without a reply got none.
     pub first_error: Option<String>,
-    /// Why the first request that was rejected was.
+    /// Why the first rejected request was rejected.
     pub first_rejection: Option<String>,
     /// It was stopped before the last request was sent.
     pub cut_short: bool,
-    /// Every admitted order has a result; `false` when the wait was given up.
+    /// Every admitted order has a result; `false` if the wait timed out.
     pub settled: bool,
 }
 
-/// An entry that is not as it was shown any more, so nothing was done with it.
+/// An entry that changed after it was shown, and was therefore skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The entry.
     pub entry: EntryId,
-    /// As it was shown.
+    /// State when it was shown.
     pub planned: Verdict,
-    /// As it is.
+    /// Current state.
     pub now: Verdict,
 }
 
-/// How a replay went: what became of each entry that its plan was about.
+/// Outcome of a recovery: what became of each entry of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
     /// Entries in the plan.
     pub planned: u64,
-    /// Entries looked at.
+    /// Entries processed.
     pub seen: u64,
-    /// Orders written by this replay.
+    /// Orders written by this recovery.
     pub persisted: u64,
-    /// Acknowledged, their order was in SQL already.
+    /// Acknowledged because their order was in SQL already.
     pub acknowledged: u64,
-    /// Put among the dead letters.
+    /// Became dead letters.
     pub dead: u64,
-    /// Left to a live holder.
+    /// Left to a live consumer.
     pub left: u64,
-    /// Orders that were nowhere but among the buyers, and are in the stream again.
+    /// Orders found only in the buyers hash, and enqueued again.
     pub rebuilt: u64,
-    /// Body gone: taken off the pending list once every lost order was in the stream again.
+    /// Body gone: removed from the pending list after every lost order was enqueued again.
     pub hollow: u64,
-    /// Body gone: left pending, for Redis does not hold every sale, so nobody can tell what is lost.
+    /// Body gone: left pending, because Redis does not hold every sale and the lost orders are unknown.
     pub lost: u64,
-    /// Not there any more when their turn came: acknowledged, deleted or taken meanwhile, or done by this plan before.
+    /// No longer pending: acknowledged, deleted or claimed meanwhile, or processed by this plan before.
     pub gone: u64,
-    /// Not as they were shown any more; left alone.
+    /// Changed after they were shown; skipped.
     pub changed: u64,
     /// The first of those.
     pub changes: Vec<Changed>,
-    /// It ended before the last entry, for it was stopped or was asked for so many only; the same plan goes on.
+    /// It ended before the last entry, because it was stopped or limited; the same plan can be resumed.
     pub cut_short: bool,
 }
 
-/// What an act brought about; the log keeps it.
+/// Reply to a successful command, recorded in the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The ordinary voucher exists.
     VoucherCreated(VoucherId),
-    /// It was bought: the order is in SQL, unpaid.
+    /// Bought: the order is in SQL, unpaid.
     VoucherBought(OrderId),
     /// The sale exists, in SQL and in Redis.
     SaleCreated(VoucherId),
     /// The sale is now in this state.
     SaleChanged {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
         /// Its new state.
         state: SaleState,
     },
-    /// The sale has that many pieces in all.
+    /// New total stock of a sale.
     Restocked {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
         /// Pieces ever put on sale.
         initial: u64,
     },
-    /// The rush is over and settled.
+    /// The load test has finished, and its orders have settled.
     RushDone(RushReport),
-    /// So many rushes on the sale let no more buyers in.
+    /// Load tests on a sale were stopped.
     RushStopped {
-        /// Which sale.
+        /// The sale.
         voucher: VoucherId,
-        /// Rushes that were under way.
+        /// Number of load tests that were running.
         rushes: u64,
     },
-    /// The books were put right as far as the plan went.
+    /// The repair plan was executed.
     Repaired(Repaired),
-    /// The plan, to be looked at and done.
+    /// The recovery plan, to be reviewed and executed.
     #[serde(skip)]
     Planned(Plan),
-    /// Whether there was something to break off.
+    /// Whether a recovery was running.
     #[serde(skip)]
     Cancelled(bool),
-    /// The replay is over.
+    /// The recovery has finished.
     Replayed(ReplayReport),
-    /// What an act on dead letters would find.
+    /// Preview of a command on dead letters.
     #[serde(skip)]
     LettersCounted(LettersCounted),
-    /// What an act on the group would do.
+    /// Preview of a command on the group.
     #[serde(skip)]
     Previewed(Preview),
-    /// Where an order is and was.
+    /// Trace of an order.
     #[serde(skip)]
     Traced(Box<Trace>),
-    /// Dead letters were put back.
+    /// Dead letters were replayed.
     LettersReplayed(LettersReplayed),
-    /// Dead letters were removed.
+    /// Dead letters were discarded.
     LettersDiscarded(LettersDiscarded),
     /// The groups were moved back.
     Rewound(RewindReport),
-    /// The entries are with another consumer.
+    /// The entries were claimed for another consumer.
     Claimed(ClaimReport),
     /// The consumer was removed.
     ConsumerRemoved(RemoveReport),
-    /// What came of the payment.
+    /// Result of a payment.
     Paid {
-        /// Which order.
+        /// The order.
         order: OrderId,
-        /// What came of it.
+        /// The result.
         payment: Payment,
     },
-    /// The lock was taken from its holder.
+    /// The lock was force-released.
     LockReleased {
-        /// Which lock.
+        /// The lock.
         name: String,
-        /// Who held it.
+        /// Its holder.
         owner: String,
     },
     /// The job ran.
     #[serde(skip)]
     JobRun {
-        /// Which job.
+        /// The job.
         job: String,
-        /// How it ended.
+        /// Its result.
         end: RunEnd,
     },
-    /// The job was paused, or goes on.
+    /// The job was paused or resumed.
     JobSwitched {
-        /// Which job.
+        /// The job.
         job: String,
-        /// It is paused now.
+        /// `true` if it is paused.
         paused: bool,
     },
 }
 
-/// A command on its way to the engine, with the place for its answer.
+/// A command sent to the engine, with the channel for its reply.
 #[derive(Debug)]
 pub struct Request {
-    /// What is asked.
+    /// The command.
     pub command: Command,
-    /// Why, as the person said it; goes into the audit log.
+    /// The reason that the operator gave, for the audit log.
     pub reason: Option<String>,
-    /// Where the answer goes.
+    /// Channel for the reply.
     pub reply: oneshot::Sender<Result<Reply, EngineError>>,
 }
 
-/// What the screen looks at, so that the collector reads just that.
+/// What the screen shows, so that the collector reads only that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Focus {
-    /// First entry of the pending page to read and judge; `None` while nobody looks at it.
+    /// First entry of the pending page to read and judge; `None` if it is not shown.
     pub pending: Option<EntryId>,
-    /// First dead letter of the page to read; `None` while nobody looks at them.
+    /// First dead letter of the page to read; `None` if it is not shown.
     pub letters_from: Option<EntryId>,
-    /// Part of the order stream to read; `None` while nobody looks at it.
+    /// Part of the order stream to read; `None` if it is not shown.
     pub stream: Option<StreamView>,
-    /// Sale whose orders are to be counted; `None` while nobody looks at one.
+    /// Sale whose orders are to be counted; `None` if none is shown.
     pub sale: Option<VoucherId>,
-    /// Orders in SQL to read; `None` while nobody looks at them.
+    /// Orders in SQL to read; `None` if they are not shown.
     pub orders: Option<OrdersView>,
-    /// Page of the log to read; `None` while nobody looks at it.
+    /// Page of the log to read; `None` if it is not shown.
     pub log: Option<LogLook>,
-    /// The audit is on the screen, and is made again and again.
+    /// The audit is shown, and is repeated.
     pub ledger: bool,
 }
 
-/// All that a console holds of an engine: pictures come, commands go.
+/// Connection of a console to an engine: snapshots in, commands out.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// The newest Snapshot.
+    /// The latest snapshot.
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
-    /// Where commands go; bounded.
+    /// Channel for commands; bounded.
     pub commands: mpsc::Sender<Request>,
-    /// What the screen looks at.
+    /// What the screen shows.
     pub focus: watch::Sender<Focus>,
 }
 
 impl Remote {
-    /// Sends a command; the answer comes through the receiver, which never blocks the caller.
+    /// Sends a command without blocking; the reply arrives through the receiver.
     ///
     /// # Errors
     /// [`EngineError::Busy`] or [`EngineError::Stopped`].
@@ -480,7 +480,7 @@ impl Remote {
         self.send_because(command, None)
     }
 
-    /// The same with a reason for the audit log.
+    /// As [`Self::send`], with a reason for the audit log.
     ///
     /// # Errors
     /// As [`Self::send`].

@@ -1,6 +1,6 @@
-//! Does what an operator asks, and writes down that he did.
+//! Executes the commands of an operator and records them in the audit log.
 //!
-//! The console and the command line both come through here, so read-only is enforced here.
+//! The console and the command line both use it, so read-only mode is enforced here.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::{
 };
 
 impl Operator {
-    /// Does one act, waits for its end, and adds it to the audit log whatever its result.
+    /// Executes a command to its end and adds it to the audit log, whatever its result.
     pub async fn execute(
         &self,
         command: Command,
@@ -41,8 +41,8 @@ impl Operator {
         if let Command::CountLetters(scope) = &command {
             return Ok(Reply::LettersCounted(self.letters().count(scope, stop).await?));
         }
-        if let Command::Preview(act) = &command {
-            return Box::pin(group::preview::of(self, act, stop)).await.map(Reply::Previewed);
+        if let Command::Preview(preview) = &command {
+            return Box::pin(group::preview::of(self, preview, stop)).await.map(Reply::Previewed);
         }
         if let Command::Trace(id) = command {
             let mut link = self.redis.link();
@@ -56,14 +56,14 @@ impl Operator {
             return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
         audit_record::check_reason(self.reason.as_deref())?;
-        // Before anything is read or written: whoever stops a rush does not wait for a server.
+        // Before any read or write: stopping a load test does not wait for a server.
         let stopped = match command {
             Command::StopRush(voucher) => Some((voucher, self.rushes.stop(voucher))),
             _ => None,
         };
         let (act, subject) = audit_record::describe(&command);
         let about = audit_record::about(&command);
-        // By the clock of Redis, as events are; by that of this host only while Redis does not answer.
+        // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
         let asked = Millis::now();
         let (at, before) = self.figures(about).await;
         let mut line = Act {
@@ -78,7 +78,7 @@ impl Operator {
             after: None,
             once: None,
         };
-        // Acts are large, and each caller would hold one of them in its own task.
+        // Futures of commands are large, and each caller would hold one in its own task.
         let result = match stopped {
             Some((voucher, rushes)) => Ok(Reply::RushStopped { voucher, rushes }),
             None => Box::pin(self.alone(&line, command, stop)).await,
@@ -94,20 +94,20 @@ impl Operator {
         result
     }
 
-    /// A judge of pending entries, as somebody who does not hold the operator's lock.
+    /// Classifies pending entries for a caller that does not hold the operator lock.
     ///
     /// # Errors
-    /// Redis is away.
+    /// Redis is unreachable.
     pub async fn judge(&self) -> Result<Judge, EngineError> {
         let Self { redis, store, keys, settings, .. } = self;
         let replay_alive = operator_lock::is_taken(&mut redis.link(), keys).await?;
         Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
     }
 
-    /// Plans what would be done for pending entries; changes nothing, so read-only does not refuse it.
+    /// Plans the recovery of pending entries; allowed in read-only mode, since it changes nothing.
     ///
     /// # Errors
-    /// A server is away, `stop` came, or the plan can't be kept.
+    /// A server is unreachable, `stop` was cancelled, or the plan cannot be stored.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
             Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,
@@ -115,12 +115,13 @@ impl Operator {
         }
     }
 
-    /// What the act found, or left, and when by the clock of Redis; `None` where no server told in time.
+    /// The figures before or after the command, and the time by the clock of Redis; `None` if no server answered in
+    /// time.
     async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
         Box::pin(audit_figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
     }
 
-    /// Under the operator's lock, where the act asks for it; one that loses it is broken off.
+    /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
     async fn alone(
         &self,
         line: &Act,
@@ -128,19 +129,19 @@ impl Operator {
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
         if !command.is_recovery() {
-            return self.act(command, stop).await;
+            return self.run(command, stop).await;
         }
         let mut link = self.redis.link();
         let guard =
             operator_lock::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act)
                 .await?;
-        // An act that dies with its process would leave no word.
+        // Otherwise a command that dies with its process would leave no trace.
         let (act, result) = (format!("{} begun", line.act), Said::of(&CommandOutcome::Started));
         self.outbox.put(Act { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
-        let result = Box::pin(guard.run(self.act(command, &stop))).await;
+        let result = Box::pin(guard.run(self.run(command, &stop))).await;
         drop(under_way);
         if let Err(error) = guard.release().await {
             tracing::warn!(%error, "the operator's lock was not given back");
@@ -148,7 +149,7 @@ impl Operator {
         result?
     }
 
-    async fn act(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
+    async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
         let mut link = self.redis.link();
         let (store, keys) = (&self.store, &self.keys);
         match command {
@@ -214,7 +215,7 @@ impl Operator {
                 done.mended = mended + streams;
                 Ok(Reply::Repaired(done))
             }
-            // Answered before: no act.
+            // Handled above.
             Command::Plan(_)
             | Command::CountLetters(_)
             | Command::Preview(_)
@@ -253,7 +254,7 @@ impl Operator {
         job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
     }
 
-    /// Dead letters, with a connection of their own; what takes long is shown.
+    /// The dead letters, over a separate connection, with progress reports.
     pub(super) fn letters(&self) -> Letters {
         let (store, keys) = (self.store.clone(), self.keys.clone());
         Letters::new(&self.redis, store, keys, &self.settings).shown_on(&self.meters)
@@ -292,7 +293,7 @@ pub fn lock_names(settings: &Settings) -> Vec<String> {
     jobs.chain([operator_lock::NAME.to_owned()]).collect()
 }
 
-/// Who sits at the terminal, as far as the system tells.
+/// The login of the operator, if the system reports it.
 pub fn login_name() -> String {
     ["SUDO_USER", "USER", "LOGNAME"]
         .iter()

@@ -1,7 +1,7 @@
-//! The consumer: entries of the stream become rows in SQL, and only then are acknowledged.
+//! The consumer: writes stream entries to SQL, and acknowledges them only after that.
 //!
-//! Own pending entries first, then what dead nodes left, then new ones. Whatever goes wrong, an
-//! entry is acknowledged only after its order was committed or it lies among the dead letters.
+//! It reads its own pending entries first, then those of dead nodes, then new ones. In every failure case an entry is
+//! acknowledged only after its order was committed or it became a dead letter.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -21,28 +21,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked, Grave},
+    entry_check::{self, Checked, Rejected},
     locks::{Guard, LockError, LockName, Locks},
-    order_writer::{BACKOFF, Settled, Writer, bury_all, wait},
+    order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
     rebuild::rebuild,
     settings::Settings,
 };
 
-/// How long one read waits for new entries; a stop is noticed in between.
+/// Maximum blocking time of one read; `stop` is checked in between.
 const BLOCK: Duration = Duration::from_millis(200);
-/// A read ahead does not wait: a batch that is short would be waited for with a full one written.
+/// A read ahead does not block: it would delay the commit of the current batch.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// How often entries of other consumers are looked at.
+/// Interval between checks for entries of other consumers.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
-/// How often entries that wait for the buyers of their sale are looked at again.
+/// Interval between retries of entries that wait for the buyers of their sale.
 const WAITING_EVERY: Duration = Duration::from_millis(200);
-/// A stop leaves that long for the batch in hand, and for handing over what it did not finish.
+/// Time that a stop allows for the current batch, and for handing over the rest.
 const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
 const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
-/// How long a batch waits for the locks of its buyers, where they are asked for.
+/// Maximum wait for the locks of a batch's buyers, if `order_lock` is set.
 const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// One reader of a partition's group. Owned by one task; ends when its token is cancelled.
+/// The consumer of one partition's group. Owned by one task; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Consumer {
     name: String,
@@ -52,23 +52,23 @@ pub struct Consumer {
     settings: Settings,
     locks: Locks,
     hold: Hold,
-    /// Its own pending entries were read once since the process began.
+    /// Its own pending entries were read since the process started.
     resumed: bool,
-    /// Entries that wait for the buyers of their sale were read last then.
+    /// When entries that wait for the buyers of their sale were last read.
     waiting: Option<Instant>,
 }
 
-/// How somebody keeps a consumer from taking new entries, and learns that it does not.
+/// Pauses a consumer, and reports when it has paused.
 #[derive(Debug)]
 pub struct Hold {
-    /// It shall take none.
+    /// Pause requested.
     pub wanted: watch::Receiver<bool>,
-    /// It takes none.
+    /// Paused.
     pub parked: watch::Sender<bool>,
 }
 
 impl Consumer {
-    /// The consumer of `node` in a partition. It reads nothing new while it is held.
+    /// The consumer of `node` in a partition. It reads nothing new while it is paused.
     pub fn new(
         node: &str,
         partition: Partition,
@@ -92,8 +92,8 @@ impl Consumer {
         }
     }
 
-    /// Works until `stop`. The batch in hand is finished first; what a database that is away or hung does not
-    /// take in time is handed over: other nodes may claim it at once. Returns how many entries that are.
+    /// Runs until `stop`. The current batch is finished first; what a slow or unreachable database does not accept in
+    /// time is handed over, so that other nodes can claim it immediately. Returns the number of such entries.
     pub async fn run(mut self, stop: CancellationToken) -> u64 {
         let late = async {
             stop.cancelled().await;
@@ -118,7 +118,7 @@ impl Consumer {
         }
     }
 
-    /// Makes what is still in its hands old, so that nobody waits for it to grow so.
+    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
     async fn hand_over(&mut self) -> Result<u64, BrokerError> {
         let (mut handed, mut next) =
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
@@ -128,7 +128,7 @@ impl Consumer {
             let own = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = own.last() else { break };
             next = last.entry.next();
-            // A claim would drop those without a body from the pending list, and nobody would rebuild them.
+            // A claim would drop those without a body from the pending list, and they would not be rebuilt.
             let there = own.iter().filter(|it| it.body != Body::Gone);
             let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
             if entries.is_empty() {
@@ -140,7 +140,7 @@ impl Consumer {
         Ok(handed)
     }
 
-    /// Heals by itself: a missing group is made, a server that is away is waited for.
+    /// Recovers by itself: creates a missing group, waits for an unreachable server.
     async fn keep_working(&mut self, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
@@ -170,8 +170,8 @@ impl Consumer {
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
-        // What was read while the batch before it was written, and what of that one is for the dead letters.
-        let (mut ahead, mut grave) = (None::<(usize, Checked)>, Grave::new());
+        // What was read while the previous batch was written, and the dead letters of that batch.
+        let (mut ahead, mut rejected) = (None::<(usize, Checked)>, Rejected::new());
         while !stop.is_cancelled() {
             if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
                 self.waiting = None;
@@ -198,28 +198,28 @@ impl Consumer {
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
             if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
-                (ahead, grave) = self.settle_and_read(batch, grave, stop).await?;
+                (ahead, rejected) = self.settle_and_read(batch, rejected, stop).await?;
             } else {
-                grave.extend(self.settle_checked(batch, stop).await?);
-                self.writer.bury_all(std::mem::take(&mut grave)).await?;
+                rejected.extend(self.settle_checked(batch, stop).await?);
+                self.writer.reject_all(std::mem::take(&mut rejected)).await?;
             }
         }
         if let Some((_, batch)) = ahead {
-            grave.extend(self.settle_checked(batch, stop).await?);
+            rejected.extend(self.settle_checked(batch, stop).await?);
         }
-        self.writer.bury_all(grave).await?;
+        self.writer.reject_all(rejected).await?;
         Ok(())
     }
 
-    /// Writes a batch that was checked; returns what is for the dead letters.
+    /// Writes a checked batch; returns its dead letters.
     async fn settle_checked(
         &mut self,
         batch: Checked,
         stop: &CancellationToken,
-    ) -> Result<Grave, EngineError> {
-        let (settled, grave) = self.writer.settle_good(batch, stop).await?;
+    ) -> Result<Rejected, EngineError> {
+        let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
         self.note_waiting(&settled);
-        Ok(grave)
+        Ok(rejected)
     }
 
     fn note_waiting(&mut self, settled: &Settled) {
@@ -228,35 +228,35 @@ impl Consumer {
         }
     }
 
-    /// Writes a batch while the next one is read and checked, and the bad ones of the batch before are buried: else poison holds
-    /// up the good ones behind it. Should something fail, what was read or not buried is among the own pending
-    /// entries, which come first then.
+    /// Writes a batch while the next one is read and checked, and the dead letters of the previous one are written:
+    /// otherwise poison entries would delay the good ones behind them. After a failure, what was read or not written is
+    /// among the own pending entries, which come first.
     async fn settle_and_read(
         &mut self,
         batch: Checked,
-        grave: Grave,
+        rejected: Rejected,
         stop: &CancellationToken,
-    ) -> Result<(Option<(usize, Checked)>, Grave), EngineError> {
+    ) -> Result<(Option<(usize, Checked)>, Rejected), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
         let (store, keys) = (Arc::clone(&writer.store), writer.keys.clone());
         let in_hand = writer.in_hand.clone();
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
             let read = stream::read_group(reader, partition, name, from, count).await?;
-            bury_all(reader, &keys, grave).await?;
+            reject_all(reader, &keys, rejected).await?;
             let count = read.len();
             let checked = entry_check::check(&store, reader, &keys, &in_hand, read).await?;
             Ok::<_, EngineError>((count, checked))
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
-        let ((settled, grave), read) = (settled?, read?);
+        let ((settled, rejected), read) = (settled?, read?);
         self.note_waiting(&settled);
         if read.0 == 0 {
-            // It is not known when the next batch comes.
-            self.writer.bury_all(grave).await?;
-            return Ok((None, Grave::new()));
+            // The time of the next batch is unknown.
+            self.writer.reject_all(rejected).await?;
+            return Ok((None, Rejected::new()));
         }
-        Ok((Some(read), grave))
+        Ok((Some(read), rejected))
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {
@@ -266,17 +266,17 @@ impl Consumer {
         self.hold.parked.send_replace(true);
         tokio::select! {
             () = stop.cancelled() => {}
-            // An error means that nobody can hold it any more.
+            // An error means that the sender is gone.
             _ = self.hold.wanted.wait_for(|held| !held) => {}
         }
         self.hold.parked.send_replace(false);
     }
 
-    /// What this consumer was given before its process began, or before a server went away. Only the
-    /// former counts as a delivery: an outage must not make dead letters of good entries.
+    /// Reads what this consumer was delivered before its process started, or before a server became unreachable. Only
+    /// the former counts as a delivery: an outage must not make dead letters of good entries.
     async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
         let mut after = EntryId::MIN;
-        // Also a pass that fails counts as one: it is tried again and again.
+        // A failed pass also counts, since it is retried.
         let resumed = std::mem::replace(&mut self.resumed, true);
         while !stop.is_cancelled() {
             let batch = if resumed {
@@ -298,8 +298,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// What an operator has given to this consumer: it has nothing in hand now, so whatever is in its pending list
-    /// came from somebody else.
+    /// Reads what an operator assigned to this consumer: it holds nothing now, so its pending list contains only such
+    /// entries.
     async fn take_given(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
         let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
         while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
@@ -313,7 +313,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// What other consumers have left lying.
+    /// Claims what other consumers have abandoned.
     async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
         self.rebuild().await?;
         let mut from = Some(EntryId::MIN);
@@ -335,7 +335,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// What claims have dropped, this consumer's own and those of one that died before it got here.
+    /// Rebuilds what claims have dropped, by this consumer or by one that died before it did so.
     async fn rebuild(&mut self) -> Result<(), EngineError> {
         let gone = stream::gone(&mut self.reader, &self.partition).await?;
         if !gone.is_empty() {
@@ -347,8 +347,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Entries that were delivered before: those that came too often are put aside, for they may be
-    /// what brings a node down.
+    /// Processes redelivered entries: those above the limit of deliveries become dead letters, because they may be what
+    /// crashes a node.
     async fn settle_again(
         &mut self,
         batch: Vec<Delivered>,
@@ -373,22 +373,22 @@ impl Consumer {
             often.iter().filter_map(|delivered| Some(delivered.order()?.order)).collect();
         let written: HashSet<OrderId> =
             self.writer.store.existing(&orders).await?.into_iter().collect();
-        let (mut fine, mut grave) = (fine, Vec::new());
+        let (mut fine, mut rejected) = (fine, Vec::new());
         for delivered in often {
             if delivered.order().is_some_and(|order| written.contains(&order.order)) {
                 fine.push(delivered);
                 continue;
             }
             let times = too_often(delivered.entry).unwrap_or_default();
-            grave.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
+            rejected.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
         }
-        self.writer.bury_all(grave).await?;
+        self.writer.reject_all(rejected).await?;
         self.settle(fine, stop).await?;
         Ok(())
     }
 
-    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. Whose lock is not had
-    /// stays pending with the whole batch: nothing is ever acknowledged for want of a lock.
+    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
+    /// acquired stays pending.
     async fn settle(
         &mut self,
         batch: Vec<Delivered>,
@@ -404,16 +404,16 @@ impl Consumer {
         let locked = |delivered: &Delivered| {
             delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
-        // Progress is made with those that were had, so two nodes never wait for each other for ever.
+        // The orders whose locks were acquired are written, so two nodes never block each other for good.
         let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
         for released in join_all(guards.into_values().map(Guard::release)).await {
-            // A lock that was lost guarded nothing that the unique index does not.
+            // A lost lock is harmless: the unique index guarantees the same.
             if let Err(error) = released {
                 tracing::warn!(%error, "an order lock was not given back");
             }
         }
         self.note_waiting(&settled?);
-        // To read it again is no delivery that would count against it.
+        // Reading it again does not count as a delivery.
         self.resumed |= missed.is_some();
         missed.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -424,7 +424,7 @@ impl Consumer {
     }
 }
 
-/// One lock a buyer, all asked for at once: those that were had, and why one was not.
+/// Acquires one lock per buyer, all at once: returns those acquired, and why one was not.
 async fn lock_buyers(
     locks: &Locks,
     users: impl Iterator<Item = UserId>,

@@ -1,5 +1,5 @@
-//! Delivers changes of sales to Redis. A change is committed in SQL first; until Redis confirms its version, any node
-//! delivers it.
+//! Delivers changes of sales to Redis. A change is committed in SQL first; any node delivers it until Redis confirms
+//! its version.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use super::{
     sale_versions::SaleVersions,
 };
 
-/// Between two looks for changes that Redis has not confirmed.
+/// Interval between checks for unconfirmed changes.
 const DELIVER_EVERY: Duration = Duration::from_millis(500);
 
-/// Brings a change of a sale to Redis and notes in SQL that it is there. A sale that Redis has lost is reconciled with
-/// its buyers: what is sold must not be sold again. An archived one leaves Redis.
+/// Delivers a change of a sale to Redis and records that in SQL. A sale that Redis has lost is reconciled with its
+/// buyers, so that nothing is sold twice. An archived sale is removed from Redis.
 ///
 /// # Errors
-/// A server is away, or Redis holds another sale of that number; the change is delivered later.
+/// A server is unreachable, or Redis holds another sale of that number; the change is delivered later.
 pub(super) async fn deliver(
     store: &SharedStore,
     link: &mut Link,
@@ -64,7 +64,7 @@ pub(super) async fn deliver_as(
     Ok(())
 }
 
-/// The task that delivers changes of sales to Redis. One a node; ends with its token.
+/// The task that delivers changes of sales to Redis, one per node; ends with its token.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) store: SharedStore,
@@ -74,7 +74,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Delivers until `stop`.
+    /// Runs until `stop`.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut failed = String::new();
         loop {
@@ -85,7 +85,7 @@ impl Delivery {
             match delivered {
                 Ok(()) => failed.clear(),
                 Err(error) => {
-                    // The same error each half second is one line.
+                    // An error that repeats every half second is logged once.
                     let error = in_english(|| error.to_string());
                     if error != failed {
                         tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
@@ -102,7 +102,7 @@ impl Delivery {
 
     async fn deliver(&mut self) -> Result<(), EngineError> {
         let waiting = self.store.undelivered().await?;
-        // All of them first: what stands in the way of one delivery must not hide the others.
+        // All of them: one failed delivery must not block the others.
         for sale in &waiting {
             self.versions.note(sale);
         }

@@ -1,7 +1,7 @@
-//! Which Redis goes with which database.
+//! Binds each Redis to one database.
 //!
-//! A node on the wrong one of them would take the orders of others for nonsense. The database has a name of its
-//! own, and Redis carries it; who finds another one there stops before it does anything.
+//! A node that is connected to a mismatched pair would judge the orders of another deployment as invalid. The database
+//! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
 use seckill_redis::{Layout, Link, mend};
@@ -9,14 +9,14 @@ use seckill_store::SharedStore;
 
 use super::EngineError;
 
-/// Its name among the settings.
+/// Key of the name among the settings.
 const SETTING: &str = "deployment";
 
-/// Puts the database's name into a Redis that has none, and refuses one that has another. With `read_only` it
-/// only looks.
+/// Stores the database's name in a Redis that has none, and rejects one that has another. With `read_only` it only
+/// checks.
 ///
 /// # Errors
-/// [`EngineError::Foreign`], or a server is away.
+/// [`EngineError::Foreign`], or a server is unreachable.
 pub async fn tie(
     store: &SharedStore,
     link: &mut Link,
@@ -29,7 +29,7 @@ pub async fn tie(
         None => name(store, false).await?,
     };
     if !read_only {
-        // One of another type names no database.
+        // A key of another type names no database.
         mend::set_aside(link, &keys.deployment(), "string").await?;
         let mut put = cmd("SET");
         put.arg(keys.deployment()).arg(&ours).arg("NX");
@@ -42,10 +42,10 @@ pub async fn tie(
     }
 }
 
-/// The database's name, which it gets now if it has none; with `read_only` it stays without.
+/// The database's name, created if it has none, except with `read_only`.
 ///
 /// # Errors
-/// SQL is away.
+/// SQL is unreachable.
 pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, EngineError> {
     match store.setting(SETTING).await? {
         Some(name) => return Ok(name),
@@ -54,6 +54,6 @@ pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, Engine
     }
     let new = uuid::Uuid::new_v4().simple().to_string();
     store.change_setting(SETTING, None, &new).await?;
-    // Somebody may have been quicker.
+    // Another process may have been faster.
     Ok(store.setting(SETTING).await?.unwrap_or(new))
 }

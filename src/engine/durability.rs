@@ -1,4 +1,4 @@
-//! How the servers are set up, read from themselves: what `model::durability` judges.
+//! Reads the durability settings of the servers, which `model::durability` judges.
 
 use redis::cmd;
 use seckill_model::durability::{Append, Commit, Setup};
@@ -7,24 +7,24 @@ use seckill_store::SharedStore;
 
 use super::EngineError;
 
-/// Where to ask.
+/// What to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers<'s> {
     /// Redis.
     pub redis: &'s Redis,
-    /// Its partitions: each may lie on a server of its own.
+    /// Its partitions, which may be on different servers.
     pub keys: &'s Layout,
     /// The database.
     pub store: &'s SharedStore,
-    /// Sentinels look after Redis.
+    /// Redis is monitored by Sentinels.
     pub sentinels: bool,
 }
 
 impl Servers<'_> {
-    /// Asks the server of each partition and the database, and takes the worst that any of them says.
+    /// Reads the settings of the server of each partition and of the database, and returns the weakest.
     ///
     /// # Errors
-    /// A server is away.
+    /// A server is unreachable.
     pub async fn setup(&self, link: &mut Link, wait_replicas: u32) -> Result<Setup, EngineError> {
         let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
         for of in self.keys.partitions() {
@@ -43,7 +43,7 @@ impl Servers<'_> {
     }
 }
 
-/// `None` where this user may not read the settings.
+/// `None` if this user may not read the settings.
 async fn append_of(link: &mut Link, of: &Partition) -> Result<Option<Append>, BrokerError> {
     let mut read = Vec::new();
     for name in ["appendonly", "appendfsync"] {
@@ -63,7 +63,7 @@ async fn replicas_of(link: &mut Link, of: &Partition) -> Result<u32, BrokerError
     let key = of.orders();
     let mut connection = link.connection(&key).await?;
     let asked = cmd("INFO").arg("replication").query_async::<String>(&mut connection).await;
-    let told = asked.map_err(|error| link.broke(&key, &error))?;
-    let count = told.lines().find_map(|line| line.strip_prefix("connected_slaves:"));
+    let info = asked.map_err(|error| link.broke(&key, &error))?;
+    let count = info.lines().find_map(|line| line.strip_prefix("connected_slaves:"));
     Ok(count.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
 }

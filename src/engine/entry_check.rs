@@ -1,8 +1,8 @@
 //! Checks delivered entries: those that admission added are written as they are, all others only if a buyer in Redis
 //! holds their order.
 //!
-//! The latter is certain only while the keys of the sale agree with one another. While they do not, its buyers may be lost, or are
-//! being rebuilt from this very stream: then an entry without a buyer waits.
+//! The latter is certain only while the keys of the sale are consistent. Otherwise its buyers may be lost, or are being
+//! rebuilt from this very stream: then an entry without a buyer waits.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, hash_map},
@@ -19,23 +19,23 @@ use seckill_store::{SharedStore, StoreError};
 
 use super::{EngineError, promise_journal::InHand};
 
-/// Entries that are to be put aside, each with the reason.
-pub(super) type Grave = Vec<(EntryId, Said)>;
+/// Entries that become dead letters, each with the reason.
+pub(super) type Rejected = Vec<(EntryId, Said)>;
 
-/// A batch, sorted by what may be done with its entries.
+/// A batch, sorted by what can be done with its entries.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// To be written: admission added them, a buyer holds the order, or SQL has it already.
+    /// To be written: added by admission, held by a buyer, or already in SQL.
     pub(super) orders: Arc<Vec<OrderEntry>>,
-    /// For the dead letters.
-    pub(super) grave: Grave,
-    /// Bodies that were gone; left pending, for their order is not known.
+    /// Dead letters.
+    pub(super) rejected: Rejected,
+    /// Missing bodies; left pending, because their orders are unknown.
     pub(super) gone: u64,
     /// Left pending until the buyers of their sale are known again.
     pub(super) waiting: u64,
 }
 
-/// What Redis says of the buyer behind an entry.
+/// What Redis knows of the buyer of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
     /// The buyer holds this order.
@@ -44,15 +44,15 @@ pub(super) enum Backing {
     Other(OrderId),
     /// There is no such buyer.
     Nothing,
-    /// The buyers of the sale are not known: it is not loaded, or its keys do not agree.
+    /// The buyers of the sale are unknown: it is not loaded, or its keys are inconsistent.
     Unknown,
 }
 
-/// What Redis says of the buyers behind entries, in their order: one round trip for each voucher, and another one where an entry
-/// has no buyer.
+/// Looks up the buyers of entries, in their order: one round trip per voucher, and another one if an entry has no
+/// buyer.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub(super) async fn backing(
     link: &mut Link,
     keys: &Layout,
@@ -64,13 +64,13 @@ pub(super) async fn backing(
         by_voucher.entry(order.voucher).or_default().push(index);
     }
     for (voucher, mut indexes) in by_voucher {
-        // Nearly all of them are promised, which needs no look at the other keys.
+        // Nearly all of them are promised, which needs no check of the other keys.
         let mut read = cmd("HMGET");
         read.arg(keys.buyers(voucher));
         for order in indexes.iter().filter_map(|index| orders.get(*index)) {
             read.arg(order.seat().to_string());
         }
-        // Anything else than order ids there is looked at by the script.
+        // The script handles values that are not order IDs.
         if let Ok(held) = link.query::<Vec<Option<u64>>>(&read).await {
             let mut held = held.into_iter();
             indexes.retain(|index| {
@@ -89,7 +89,7 @@ pub(super) async fn backing(
     Ok(found)
 }
 
-/// The same for entries of one voucher, together with a look at whether its keys agree.
+/// The same for entries of one voucher, with a check whether its keys are consistent.
 async fn look_closer(
     link: &mut Link,
     keys: &Layout,
@@ -119,10 +119,10 @@ async fn look_closer(
     Ok(())
 }
 
-/// Entries that another program may have added. The others are of scripts that book the buyer with the entry.
+/// Entries that another program may have added. The others come from scripts that add the buyer with the entry.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub(super) async fn unverified(
     link: &mut Link,
     keys: &Layout,
@@ -142,11 +142,11 @@ pub(super) async fn unverified(
     Ok(orders.iter().filter(|order| !is_verified(order)).copied().collect())
 }
 
-/// Sorts a batch, whose orders are `in_hand` from then on: one round trip to Redis, one more for each voucher among
-/// unverified entries, and a question to SQL only about entries without a buyer.
+/// Sorts a batch, and registers its orders as `in_hand`: one round trip to Redis, one more per voucher with unverified
+/// entries, and a query to SQL only for entries without a buyer.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub(super) async fn check(
     store: &SharedStore,
     link: &mut Link,
@@ -161,7 +161,7 @@ pub(super) async fn check(
         match delivered.body {
             Body::Good(order) => all.push(order),
             Body::Malformed(fault) => {
-                checked.grave.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
+                checked.rejected.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
             }
             Body::Gone => checked.gone += 1,
         }
@@ -179,17 +179,17 @@ pub(super) async fn check(
     }
     let mut set_aside: HashSet<EntryId> = HashSet::new();
     for (voucher, orders) in unbacked {
-        // Of an order that was closed or cancelled meanwhile SQL has the row.
+        // SQL has the row of an order that was closed or cancelled meanwhile.
         let ids: Vec<OrderId> = orders.iter().map(|(order, _)| order.order).collect();
         let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
         let open: Vec<_> =
             orders.into_iter().filter(|(order, _)| !written.contains(&order.order)).collect();
         let mut archived = false;
         if open.iter().any(|(_, backing)| *backing == Backing::Unknown) {
-            // Redis holds no archived sale, and none that never was.
+            // Redis holds neither archived nor nonexistent sales.
             match store.sale(voucher).await {
                 Ok(sale) => archived = sale.state == SaleState::Archived,
-                // The store says so of each of them.
+                // The store returns an answer for each of them.
                 Err(StoreError::NoSale(_)) => continue,
                 Err(error) => return Err(error.into()),
             }
@@ -204,7 +204,7 @@ pub(super) async fn check(
                 }
                 _ => OrderFault::NotPromised,
             };
-            checked.grave.push((order.entry, Said::of(&fault)));
+            checked.rejected.push((order.entry, Said::of(&fault)));
         }
     }
     all.retain(|order| !set_aside.contains(&order.entry));

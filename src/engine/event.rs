@@ -15,23 +15,23 @@ use super::{
 };
 use crate::telemetry::{data_loss::Healed, read_error::Unread};
 
-/// What happened without a command.
+/// An event that no command caused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// Words of a server or of the system, quoted.
+    /// A message of a server or of the system, quoted.
     Words(String),
     /// Why a server could not be read.
     Unread(Unread),
-    /// It lasted so long, in milliseconds.
+    /// Its duration, in milliseconds.
     Lasted(u64),
     /// The audit failed.
     AuditFailed(SaleFinding),
-    /// A dead consumer holds so many entries.
+    /// Number of entries that a dead consumer holds.
     DeadHolds(u64),
-    /// A consumer of no known node holds so many.
+    /// Number of entries that a consumer of an unknown node holds.
     UnknownHolds(u64),
-    /// A consumer of a live node holds so many, and is idle.
+    /// Number of entries that an idle consumer of a live node holds.
     SilentHolds(u64),
     /// The lag of the consumer group, which hardly decreases.
     Lag(u64),
@@ -43,13 +43,13 @@ pub enum Event {
     NoGroup,
     /// A key holds this type, written by another program.
     ForeignKey(String),
-    /// A node sent no heartbeat for so many milliseconds.
+    /// Milliseconds since the last heartbeat of a node.
     NoHeartbeat(u64),
     /// Number of lines that only the log file has.
     Omitted(u32),
     /// A node shut down normally.
     Stopped,
-    /// So many orders were written that had waited for the database.
+    /// Number of orders written after the database was unreachable.
     OrdersWritten(u64),
     /// Redis was reconciled.
     Healed(Healed),
@@ -98,7 +98,7 @@ pub enum Subject {
         /// Orders that one user may hold; `None` in lines of older versions.
         #[serde(default)]
         limit: Option<u8>,
-        /// Opening of its window; `None` is at once.
+        /// Opening of its window; `None` is immediately.
         #[serde(default)]
         begin: Option<Millis>,
         /// End of its window; `None` is never.

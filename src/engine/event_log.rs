@@ -1,7 +1,7 @@
 //! The event log: events of the deployment, recorded as they begin and end.
 //!
-//! Plain rules over one picture after the other; [`follow`] is the task of a node that keeps them. Several nodes
-//! see the same: the line of whoever writes first stands, by its act, subject and time. It knows no server.
+//! Rules over successive snapshots; [`follow`] is the task of a node that applies them. Several nodes see the same
+//! events: the first line written wins, identified by action, subject and time. It accesses no server.
 
 mod follow;
 
@@ -17,89 +17,89 @@ pub(super) use self::follow::follow;
 use super::event::Event;
 use crate::telemetry::{Snapshot, log::events, read_error::Unread, snapshot::AlarmKind};
 
-/// An alarm that is over sooner is not worth a line. A server that is away is, at once.
+/// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
 const HOLDS_MS: u64 = 2_000;
-/// The same of books that are off: two pictures in a row have shown it by then.
+/// The same for a failed audit: two snapshots in a row have shown it by then.
 const BOOKS_HOLD_MS: u64 = 500;
-/// An alarm that comes back sooner was never over.
+/// An alarm that returns within this time never ended.
 const OVER_MS: u64 = 10_000;
-/// The same of a server: a person waits for the word that it answers again.
+/// The same for a server: the operator waits for its recovery.
 const ANSWERS_MS: u64 = 1_500;
-/// Nodes see the same within this. Two outages of which lines were nearer than that would be taken for one.
+/// Nodes see the same event within this time. Two outages closer than that would be taken for one.
 const NEAR_MS: u64 = 5_000;
-/// A node counts as found dead after so long in sight of Redis: after an outage of it all signs of life are old.
+/// A node counts as dead only after Redis was reachable for this long: after an outage all heartbeats are old.
 const DEAD_FOR_MS: u64 = 3_000;
-/// Lines in a minute; how many more there were is one line.
+/// Lines per minute; the excess is counted in one line.
 const MOST: u32 = 30;
 const MINUTE_MS: u64 = 60_000;
 /// Characters of a subject that make its key.
 const KEY_CHARS: usize = 120;
 
-/// What stands, by its identity.
+/// Active conditions, by their identity.
 #[derive(Debug)]
-struct Standing {
+struct Condition {
     begins: &'static str,
     ends: &'static str,
     since: Millis,
     words: Event,
-    /// Its begin has its line.
-    told: bool,
+    /// Its begin was recorded.
+    recorded: bool,
     over: Option<Millis>,
 }
 
-/// The rules, and what they remember.
+/// The rules and their state.
 #[derive(Debug)]
-pub struct Chronicle {
+pub struct EventLog {
     node: String,
     /// Milliseconds without a heartbeat after which a node counts as dead.
     dead_ms: u64,
-    standing: HashMap<(&'static str, String), Standing>,
-    /// The last end that was told of each server.
+    active: HashMap<(&'static str, String), Condition>,
+    /// The last recorded end of each server's outage.
     ended: HashMap<String, Millis>,
-    /// Nodes that look dead, since when this one sees it.
+    /// Nodes that look dead, and since when.
     silent: HashMap<String, Millis>,
-    /// Nodes that were told as dead, with their last sign of life.
+    /// Nodes recorded as dead, with their last heartbeat.
     dead: HashSet<(String, Millis)>,
     minute: Millis,
-    told: u32,
+    recorded: u32,
     left_out: u32,
 }
 
-impl Chronicle {
-    /// A chronicle that is written by `node`; others count as dead after `dead_ms` without a heartbeat.
+impl EventLog {
+    /// An event log written by `node`; others count as dead after `dead_ms` without a heartbeat.
     pub fn new(node: &str, dead_ms: u64) -> Self {
         Self {
             node: node.to_owned(),
             dead_ms,
-            standing: HashMap::new(),
+            active: HashMap::new(),
             ended: HashMap::new(),
             silent: HashMap::new(),
             dead: HashSet::new(),
             minute: Millis::default(),
-            told: 0,
+            recorded: 0,
             left_out: 0,
         }
     }
 
-    /// What this picture adds, in the order of time.
-    pub fn see(&mut self, picture: &Snapshot) -> Vec<Act> {
-        let now = picture.taken;
+    /// Returns the events of this snapshot, ordered by time.
+    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Act> {
+        let now = snapshot.taken;
         let mut lines = Vec::new();
-        self.servers(picture);
-        self.alarms(picture);
+        self.servers(snapshot);
+        self.alarms(snapshot);
         self.settle(now, &mut lines);
-        if picture.redis.up {
-            self.nodes(picture, &mut lines);
+        if snapshot.redis.up {
+            self.nodes(snapshot, &mut lines);
         } else {
             self.silent.clear();
         }
         lines.sort_by(in_order);
-        self.few(now, lines)
+        self.rate_limited(now, lines)
     }
 
-    /// What is over ends with the chronicle, however short ago that was.
+    /// Pending ends are recorded when the log closes, without the usual delay.
     pub fn close(&mut self) -> Vec<Act> {
-        let ended = self.standing.drain().filter(|(_, it)| it.told);
+        let ended = self.active.drain().filter(|(_, it)| it.recorded);
         let mut lines: Vec<Act> = ended
             .filter_map(|((_, subject), it)| {
                 Some(line(&self.node, it.over?, it.ends, &subject, &after(it.since, it.over?)))
@@ -109,88 +109,88 @@ impl Chronicle {
         lines
     }
 
-    /// A line about this node itself.
+    /// An event of this node itself.
     pub fn own(&self, at: Millis, act: &str, result: &Event) -> Act {
         let mut line = line(&self.node, at, act, &self.node, result);
         line.once = None;
         line
     }
 
-    fn servers(&mut self, picture: &Snapshot) {
+    fn servers(&mut self, snapshot: &Snapshot) {
         let servers = [
-            ("redis", events::REDIS_AWAY, events::REDIS_BACK, &picture.redis),
-            ("database", events::DATABASE_AWAY, events::DATABASE_BACK, &picture.sql),
+            ("redis", events::REDIS_AWAY, events::REDIS_BACK, &snapshot.redis),
+            ("database", events::DATABASE_AWAY, events::DATABASE_BACK, &snapshot.sql),
         ];
         for (kind, begins, ends, health) in servers {
-            // The version is known only once it has answered.
+            // The version is known only after it has answered.
             let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
             match health.away_since {
                 Some(since) => {
                     let words =
                         health.error.as_ref().map_or_else(|| Event::Words(String::new()), unread);
-                    self.stands((kind, subject), [begins, ends], since, words);
+                    self.begin((kind, subject), [begins, ends], since, words);
                 }
                 None => {
-                    self.is_over(&(kind, subject), health.back.map_or(picture.taken, |it| it.at));
+                    self.end(&(kind, subject), health.back.map_or(snapshot.taken, |it| it.at));
                 }
             }
         }
     }
 
-    fn alarms(&mut self, picture: &Snapshot) {
+    fn alarms(&mut self, snapshot: &Snapshot) {
         let mut seen = HashSet::new();
-        for alarm in &picture.alarms {
+        for alarm in &snapshot.alarms {
             let Some(subject) = alarm.kind.identity() else { continue };
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
             let words = words(&alarm.kind);
-            self.stands(key, [events::ALARM_RAISED, events::ALARM_CLEARED], picture.taken, words);
+            self.begin(key, [events::ALARM_RAISED, events::ALARM_CLEARED], snapshot.taken, words);
         }
-        // While a server is away nobody can tell what became of the others.
-        if picture.redis.up && picture.sql.up {
-            let gone: Vec<_> = self.standing.keys().filter(|it| it.0 == "alarm").cloned().collect();
+        // While a server is unreachable, the state of the other conditions is unknown.
+        if snapshot.redis.up && snapshot.sql.up {
+            let gone: Vec<_> = self.active.keys().filter(|it| it.0 == "alarm").cloned().collect();
             for key in gone.iter().filter(|key| !seen.contains(*key)) {
-                self.is_over(key, picture.taken);
+                self.end(key, snapshot.taken);
             }
         }
     }
 
-    fn stands(
+    fn begin(
         &mut self,
         key: (&'static str, String),
         [begins, ends]: [&'static str; 2],
         since: Millis,
         words: Event,
     ) {
-        let new = Standing { begins, ends, since, words, told: false, over: None };
-        self.standing.entry(key).or_insert(new).over = None;
+        let new = Condition { begins, ends, since, words, recorded: false, over: None };
+        self.active.entry(key).or_insert(new).over = None;
     }
 
-    fn is_over(&mut self, key: &(&'static str, String), at: Millis) {
-        if let Some(standing) = self.standing.get_mut(key) {
-            standing.over.get_or_insert(at);
+    fn end(&mut self, key: &(&'static str, String), at: Millis) {
+        if let Some(active) = self.active.get_mut(key) {
+            active.over.get_or_insert(at);
         }
     }
 
-    /// Tells what has stood for long enough, and what has been over for long enough.
+    /// Records conditions that have lasted, or have been over, for long enough.
     fn settle(&mut self, now: Millis, lines: &mut Vec<Act>) {
         let node = &self.node;
-        self.standing.retain(|(kind, subject), it| {
+        self.active.retain(|(kind, subject), it| {
             let (holds, ends) = match *kind {
                 "alarm" if subject == "books" => (BOOKS_HOLD_MS, OVER_MS),
                 "alarm" => (HOLDS_MS, OVER_MS),
                 _ => (0, ANSWERS_MS),
             };
             let until = it.over.unwrap_or(now);
-            // What is over again so soon after an outage belongs to it.
+            // A condition that ends this soon after an outage belongs to it.
             let apart = self.ended.get(subject).is_none_or(|end| until.since(*end) > NEAR_MS);
-            if !it.told && until.since(it.since) >= holds && apart {
-                it.told = true;
+            if !it.recorded && until.since(it.since) >= holds && apart {
+                it.recorded = true;
                 lines.push(line(node, it.since, it.begins, subject, &it.words));
             }
             match it.over {
                 Some(over) if now.since(over) >= ends && now.since(it.since) > NEAR_MS => {
-                    if it.told {
+                    if it.recorded {
                         if *kind != "alarm" {
                             self.ended.insert(subject.clone(), over);
                         }
@@ -203,9 +203,9 @@ impl Chronicle {
         });
     }
 
-    fn nodes(&mut self, picture: &Snapshot, lines: &mut Vec<Act>) {
-        let now = picture.taken;
-        let others = || picture.nodes.iter().filter(|it| !it.alive && it.name != self.node);
+    fn nodes(&mut self, snapshot: &Snapshot, lines: &mut Vec<Act>) {
+        let now = snapshot.taken;
+        let others = || snapshot.nodes.iter().filter(|it| !it.alive && it.name != self.node);
         let (names, seen): (HashSet<&str>, HashSet<(String, Millis)>) =
             others().map(|it| (it.name.as_str(), (it.name.clone(), it.seen))).unzip();
         self.silent.retain(|name, _| names.contains(name.as_str()));
@@ -213,9 +213,9 @@ impl Chronicle {
         for (name, sign) in seen {
             let since = *self.silent.entry(name.clone()).or_insert(now);
             if now.since(since) >= DEAD_FOR_MS && self.dead.insert((name.clone(), sign)) {
-                // It died some time after its last heartbeat, and what happened in between happened before this event:
-                // it is dated when the node counts as dead. Every node knows the same heartbeat, and so does one that
-                // starts much later.
+                // A node dies some time after its last heartbeat, and what happened in between precedes this event, so
+                // it is dated when the node counts as dead. Every node knows the same heartbeat, even one that starts
+                // much later.
                 let silent_ms = i64::try_from(self.dead_ms).unwrap_or(i64::MAX);
                 let at = Millis(sign.0.saturating_add(silent_ms));
                 let result = Event::NoHeartbeat(self.dead_ms);
@@ -226,19 +226,19 @@ impl Chronicle {
         }
     }
 
-    /// At most [`MOST`] lines a minute; the rest is counted, and stands in the log file.
-    fn few(&mut self, now: Millis, lines: Vec<Act>) -> Vec<Act> {
+    /// At most [`MOST`] lines per minute; the excess is counted and written to the log file.
+    fn rate_limited(&mut self, now: Millis, lines: Vec<Act>) -> Vec<Act> {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
                 let words = Event::Omitted(self.left_out);
                 kept.push(line(&self.node, now, "left out", "activity", &words));
             }
-            (self.minute, self.told, self.left_out) = (now, 0, 0);
+            (self.minute, self.recorded, self.left_out) = (now, 0, 0);
         }
         for line in lines {
-            if self.told < MOST {
-                self.told += 1;
+            if self.recorded < MOST {
+                self.recorded += 1;
                 kept.push(line);
             } else {
                 self.left_out += 1;
@@ -263,7 +263,7 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act
     }
 }
 
-/// By time; of the same moment, what may have caused the others first.
+/// By time; at the same moment, possible causes first.
 fn in_order(a: &Act, b: &Act) -> Ordering {
     let key = |line: &Act| (line.at, line.act.starts_with("alarm"));
     key(a).cmp(&key(b)).then_with(|| a.subject.as_bytes().cmp(b.subject.as_bytes()))
@@ -298,7 +298,7 @@ fn words(kind: &AlarmKind) -> Event {
         AlarmKind::JobFailed { .. } => Event::RunFailed,
         AlarmKind::DeadLetters { count } => Event::DeadLetters(*count),
         AlarmKind::NoGroup => Event::NoGroup,
-        // No log tells them: they have no identity.
+        // They have no identity and are not recorded.
         AlarmKind::Undelivered { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::RedisForgot { .. }
@@ -321,43 +321,43 @@ mod tests {
     }
 
     fn redis_away(at: i64, since: i64) -> Snapshot {
-        let mut picture = calm(at);
-        picture.redis.up = false;
-        picture.redis.away_since = Some(T.plus(since));
-        picture.redis.error = Some("refused".into());
-        picture
+        let mut snapshot = calm(at);
+        snapshot.redis.up = false;
+        snapshot.redis.away_since = Some(T.plus(since));
+        snapshot.redis.error = Some("refused".into());
+        snapshot
     }
 
-    fn with(mut picture: Snapshot, kind: AlarmKind) -> Snapshot {
-        picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
-        picture
+    fn with(mut snapshot: Snapshot, kind: AlarmKind) -> Snapshot {
+        snapshot.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+        snapshot
     }
 
-    fn told(lines: &[Act]) -> Vec<(&str, &str, i64)> {
+    fn summary(lines: &[Act]) -> Vec<(&str, &str, i64)> {
         lines.iter().map(|it| (it.act.as_str(), &*it.subject, it.at.0 - T.0)).collect()
     }
 
     #[test]
     fn an_outage_has_one_begin_and_one_end() {
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
-        assert_eq!(chronicle.see(&calm(0)), []);
-        let begun = chronicle.see(&redis_away(1_000, 900));
-        assert_eq!(told(&begun), [("redis away", "redis", 900)]);
+        let mut log = EventLog::new("a", DEAD_MS);
+        assert_eq!(log.observe(&calm(0)), []);
+        let begun = log.observe(&redis_away(1_000, 900));
+        assert_eq!(summary(&begun), [("redis away", "redis", 900)]);
         assert_eq!(begun[0].operator, NOBODY);
-        assert_eq!(chronicle.see(&redis_away(5_000, 900)), []);
+        assert_eq!(log.observe(&redis_away(5_000, 900)), []);
         let mut back = calm(7_000);
         back.redis.back = Some(Back { at: T.plus(6_900), after_ms: 6_000 });
-        assert_eq!(chronicle.see(&back), []);
+        assert_eq!(log.observe(&back), []);
         back.taken = T.plus(8_400);
-        let ended = chronicle.see(&back);
-        assert_eq!(told(&ended), [("redis back", "redis", 6_900)]);
+        let ended = log.observe(&back);
+        assert_eq!(summary(&ended), [("redis back", "redis", 6_900)]);
         assert_eq!(ended[0].result, "after 6.0 s");
-        assert_eq!(chronicle.see(&calm(30_000)), []);
+        assert_eq!(log.observe(&calm(30_000)), []);
     }
 
     #[test]
-    fn outages_near_each_other_never_leave_an_end_out() {
-        // Away at these seconds; the log takes lines of one act that are this near for the same.
+    fn close_outages_never_omit_an_end() {
+        // Unreachable at these seconds; the log merges lines of one action that are this close.
         for (away, expected) in [
             (&[(1, 2), (3, 4)][..], &[("redis away", 1), ("redis back", 4)][..]),
             (&[(1, 11), (14, 15)], &[("redis away", 1), ("redis back", 11)]),
@@ -370,130 +370,130 @@ mod tests {
                 &[("redis away", 1), ("redis back", 2), ("redis away", 9), ("redis back", 10)],
             ),
         ] {
-            let mut chronicle = Chronicle::new("a", DEAD_MS);
+            let mut log = EventLog::new("a", DEAD_MS);
             let mut lines = Vec::new();
             for at in 0..40 {
                 let since = away.iter().find(|(from, to)| (*from..*to).contains(&at));
-                let picture = match since {
+                let snapshot = match since {
                     Some((since, _)) => redis_away(at * 1_000, since * 1_000),
                     None => calm(at * 1_000),
                 };
-                lines.extend(chronicle.see(&picture));
+                lines.extend(log.observe(&snapshot));
             }
             let seen: Vec<_> =
-                told(&lines).into_iter().map(|(act, _, at)| (act, at / 1_000)).collect();
+                summary(&lines).into_iter().map(|(act, _, at)| (act, at / 1_000)).collect();
             assert_eq!(seen, expected, "{away:?}");
         }
     }
 
     #[test]
-    fn what_flaps_is_one_line_and_what_moves_is_none() {
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
+    fn a_flapping_alarm_is_one_line_and_a_changed_count_none() {
+        let mut log = EventLog::new("a", DEAD_MS);
         let mut lines = Vec::new();
         for at in 0..60 {
-            let picture = calm(at * 1_000);
+            let snapshot = calm(at * 1_000);
             let count = at as u64 + 1;
-            let picture = match at % 4 {
-                3 => picture,
-                _ => with(picture, AlarmKind::DeadLetters { count }),
+            let snapshot = match at % 4 {
+                3 => snapshot,
+                _ => with(snapshot, AlarmKind::DeadLetters { count }),
             };
-            lines.extend(chronicle.see(&picture));
+            lines.extend(log.observe(&snapshot));
         }
-        assert_eq!(told(&lines), [("alarm raised", "dead letters", 0)]);
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
+        assert_eq!(summary(&lines), [("alarm raised", "dead letters", 0)]);
+        let mut log = EventLog::new("a", DEAD_MS);
         let mut lines = Vec::new();
         for waiting in 0..4 {
             let kind = AlarmKind::SqlLocked { waiting: Some(waiting) };
-            lines.extend(chronicle.see(&with(calm(waiting as i64 * 1_000), kind)));
+            lines.extend(log.observe(&with(calm(waiting as i64 * 1_000), kind)));
         }
-        assert_eq!(told(&lines), [("alarm raised", "database", 0)]);
+        assert_eq!(summary(&lines), [("alarm raised", "database", 0)]);
         assert!(
             lines
                 .iter()
                 .all(|it| it.result == Unread::Sql(StoreError::Locked).to_string().as_str())
         );
-        // One that is over at once is none.
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
-        let mut lines = chronicle.see(&with(calm(0), AlarmKind::NoGroup));
+        // A condition that ends immediately is not recorded.
+        let mut log = EventLog::new("a", DEAD_MS);
+        let mut lines = log.observe(&with(calm(0), AlarmKind::NoGroup));
         for at in 1..30 {
-            lines.extend(chronicle.see(&calm(at * 1_000)));
+            lines.extend(log.observe(&calm(at * 1_000)));
         }
         assert_eq!(lines, []);
     }
 
     #[test]
-    fn nobody_can_tell_of_alarms_while_a_server_is_away() {
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
+    fn alarms_stay_unchanged_while_a_server_is_unreachable() {
+        let mut log = EventLog::new("a", DEAD_MS);
         let dead = || AlarmKind::DeadConsumer {
             consumer: "b/1".into(),
             known: true,
             pending: 3,
             idle_ms: 1,
         };
-        chronicle.see(&with(calm(0), dead()));
-        let raised = chronicle.see(&with(calm(2_000), dead()));
-        assert_eq!(told(&raised), [("alarm raised", "b/1", 0)]);
+        log.observe(&with(calm(0), dead()));
+        let raised = log.observe(&with(calm(2_000), dead()));
+        assert_eq!(summary(&raised), [("alarm raised", "b/1", 0)]);
         let mut lines = Vec::new();
         for at in 3..40 {
-            lines.extend(chronicle.see(&redis_away(at * 1_000, 3_000)));
+            lines.extend(log.observe(&redis_away(at * 1_000, 3_000)));
         }
-        assert_eq!(told(&lines), [("redis away", "redis", 3_000)]);
-        chronicle.see(&calm(41_000));
+        assert_eq!(summary(&lines), [("redis away", "redis", 3_000)]);
+        log.observe(&calm(41_000));
         assert_eq!(
-            told(&chronicle.see(&calm(52_000))),
+            summary(&log.observe(&calm(52_000))),
             [("redis back", "redis", 41_000), ("alarm cleared", "b/1", 41_000)]
         );
     }
 
     #[test]
-    fn a_node_is_found_dead_once_and_not_after_an_outage() {
+    fn a_node_dies_once_and_not_after_an_outage() {
         let node = |name: &str, alive| NodeLine { name: name.into(), alive, seen: T.plus(-2_000) };
-        let picture = |at, alive| {
+        let snapshot = |at, alive| {
             let nodes = vec![node("a", alive), node("b", alive)];
             Snapshot { nodes, ..calm(at) }
         };
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
-        // Redis is just back, and everybody's sign is old.
-        assert_eq!(chronicle.see(&picture(0, false)), []);
-        assert_eq!(chronicle.see(&picture(1_000, true)), []);
+        let mut log = EventLog::new("a", DEAD_MS);
+        // Redis is just back, and all heartbeats are old.
+        assert_eq!(log.observe(&snapshot(0, false)), []);
+        assert_eq!(log.observe(&snapshot(1_000, true)), []);
         let mut lines = Vec::new();
         for at in 2..20 {
-            lines.extend(chronicle.see(&picture(at * 1_000, false)));
+            lines.extend(log.observe(&snapshot(at * 1_000, false)));
         }
-        assert_eq!(told(&lines), [("node dead", "b", 3_000)], "and not itself");
-        let mut other = Chronicle::new("c", DEAD_MS);
-        other.see(&picture(50_000, false));
-        let again = other.see(&picture(60_000, false));
+        assert_eq!(summary(&lines), [("node dead", "b", 3_000)], "and not itself");
+        let mut other = EventLog::new("c", DEAD_MS);
+        other.observe(&snapshot(50_000, false));
+        let again = other.observe(&snapshot(60_000, false));
         let same = again.iter().find(|it| it.subject == "b").unwrap();
         assert_eq!(same.once, lines[0].once, "the log takes it once");
     }
 
     #[test]
-    fn a_flood_is_bounded_and_counted() {
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
+    fn excess_lines_are_counted() {
+        let mut log = EventLog::new("a", DEAD_MS);
         let flood = |at| {
-            (0..100).fold(calm(at), |picture, number| {
+            (0..100).fold(calm(at), |snapshot, number| {
                 let consumer = format!("n{number}/1");
                 with(
-                    picture,
+                    snapshot,
                     AlarmKind::DeadConsumer { consumer, known: true, pending: 1, idle_ms: 1 },
                 )
             })
         };
-        chronicle.see(&flood(0));
-        assert_eq!(chronicle.see(&flood(3_000)).len(), MOST as usize);
-        let next = chronicle.see(&flood(61_000));
+        log.observe(&flood(0));
+        assert_eq!(log.observe(&flood(3_000)).len(), MOST as usize);
+        let next = log.observe(&flood(61_000));
         assert_eq!((next.len(), next[0].act.as_str()), (1, "left out"));
         assert!(next[0].result.contains("70 lines"), "{next:?}");
     }
 
     #[test]
-    fn the_end_tells_what_is_over() {
-        let mut chronicle = Chronicle::new("a", DEAD_MS);
-        chronicle.see(&redis_away(1_000, 900));
-        chronicle.see(&calm(2_000));
-        assert_eq!(told(&chronicle.close()), [("redis back", "redis", 2_000)]);
-        chronicle.see(&redis_away(3_000, 2_900));
-        assert_eq!(chronicle.close(), [], "it is away still");
+    fn closing_records_pending_ends() {
+        let mut log = EventLog::new("a", DEAD_MS);
+        log.observe(&redis_away(1_000, 900));
+        log.observe(&calm(2_000));
+        assert_eq!(summary(&log.close()), [("redis back", "redis", 2_000)]);
+        log.observe(&redis_away(3_000, 2_900));
+        assert_eq!(log.close(), [], "it is away still");
     }
 }

@@ -1,7 +1,7 @@
-//! Faults on purpose, for the demo and for drills: what they leave behind is what the real ones leave.
+//! Fault injection for the demo and for drills: each fault leaves the state that a real one leaves.
 //!
-//! It does not look whether anybody wants that: who calls it works on a throw-away deployment, or has asked. A
-//! database that fails is `store::fault_injection`.
+//! It asks for no confirmation: the caller works on a temporary deployment or has asked. Faults of the database are in
+//! `store::fault_injection`.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use seckill_redis::{
 
 use super::{EngineError, ids};
 
-/// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
-/// Its last sign of life is made older than `dead_ms` at once, so that nobody has to wait until it counts as dead.
+/// Simulates a node that reads a batch of entries and dies before it writes or acknowledges any of them. Its last
+/// heartbeat is made older than `dead_ms`, so that it counts as dead immediately.
 ///
-/// Returns how many entries it took with it.
+/// Returns the number of entries it holds.
 pub async fn die_with_batch(
     redis: &Redis,
     keys: &Layout,
@@ -48,7 +48,7 @@ pub async fn die_with_batch(
             }
             taken += batch.len();
         }
-        // Whoever is not listed at all has said goodbye.
+        // A node that is not listed has shut down normally.
         let mut silent = cmd("ZADD");
         silent.arg(of.nodes()).arg(now.saturating_sub(silent_ms)).arg(node);
         link.query::<u64>(&silent).await?;
@@ -56,20 +56,20 @@ pub async fn die_with_batch(
     Ok(taken)
 }
 
-/// An entry of which no order can come.
+/// Kinds of poison entries: none of them can become an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poison {
-    /// None of the fields is there.
+    /// A field is missing.
     Foreign,
-    /// A field holds words.
+    /// A field holds text instead of a number.
     Words,
-    /// Bytes that are no text.
+    /// Bytes that are not valid UTF-8.
     Bytes,
-    /// An order id beyond what an id can be.
+    /// An order ID out of range.
     TooLarge,
-    /// A place that no sale allows.
+    /// A place out of range.
     NoPlace,
-    /// Good fields of a sale that never was.
+    /// Valid fields of a nonexistent sale.
     NoSale,
 }
 
@@ -97,7 +97,7 @@ impl Poison {
     }
 }
 
-/// Adds `count` poison entries to a stream, of each kind in turn.
+/// Adds `count` poison entries to a stream, cycling through the kinds.
 pub async fn poison(
     link: &mut Link,
     of: &Partition,
@@ -115,8 +115,7 @@ pub async fn poison(
     Ok(kinds)
 }
 
-/// Adds the newest entries of a stream a second time, as a producer does that repeats itself.
-/// Returns how many these are.
+/// Adds the newest entries of a stream a second time, like a producer that retries. Returns their number.
 pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<usize, EngineError> {
     let mut read = cmd("XREVRANGE");
     read.arg(of.orders()).arg("+").arg("-").arg("COUNT").arg(most);
@@ -127,7 +126,7 @@ pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<u
     Ok(newest.len())
 }
 
-/// Destroys the group of a stream with its whole pending list; `false` where there was no group, or no stream.
+/// Destroys the group of a stream with its pending list; `false` if there was no group or no stream.
 pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, EngineError> {
     if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
         return Ok(false);
@@ -137,8 +136,7 @@ pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, Engi
     Ok(link.query(&destroy).await?)
 }
 
-/// Removes a consumer with what it holds, as a stranger does who tidies up: nobody is given those entries again.
-/// Returns how many these are.
+/// Removes a consumer with its pending entries, which are then never redelivered. Returns their number.
 pub async fn remove_consumer(
     link: &mut Link,
     of: &Partition,
@@ -149,35 +147,35 @@ pub async fn remove_consumer(
     Ok(link.query(&remove).await?)
 }
 
-/// Takes the bodies of all pending entries away, and of those before them. Returns how many entries went.
+/// Deletes the bodies of all pending entries, and of those before them. Returns the number of deleted entries.
 pub async fn trim_pending(link: &mut Link, of: &Partition) -> Result<u64, EngineError> {
     let summary: (u64, Option<String>, Option<String>, Value) =
         link.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
     let Some(newest) = summary.2 else { return Ok(0) };
-    // MINID keeps what is not smaller.
+    // MINID keeps entries that are not smaller.
     let next = newest.parse::<EntryId>().ok().and_then(EntryId::next);
     let next = next.map_or(newest, EntryId::in_stream);
     Ok(link.query(cmd("XTRIM").arg(of.orders()).arg("MINID").arg(next)).await?)
 }
 
-/// SIGKILL for the program's own server; whoever uses it next starts it again.
+/// Sends SIGKILL to the program's own server; its next user restarts it.
 ///
 /// # Errors
-/// [`EngineError::Plan`] where Redis is somebody else's: a drill ends no other's server.
+/// [`EngineError::Plan`] if Redis was not started by this program.
 pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
     let refused = |why: &str| EngineError::Plan(format!("Redis is not killed: {why}"));
     if redis.managed().is_none() {
         return Err(refused("it is not the program's own; leave --redis out"));
     }
-    let told: String = redis.link().query(cmd("INFO").arg("server")).await?;
-    let pid = told.lines().find_map(|line| line.strip_prefix("process_id:"));
+    let info: String = redis.link().query(cmd("INFO").arg("server")).await?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:"));
     let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
     let pid = pid.ok_or_else(|| refused("it does not say which process it is"))?;
     kill_process(pid, Signal::KILL).map_err(|error| refused(&error.to_string()))
 }
 
-/// Steps the clock by which this process dates its order ids, as an administrator or NTP does. It is the only
-/// clock of a node that decides anything: sales, closings and leases go by the clock of Redis.
+/// Steps the clock by which this process dates its order IDs, as an administrator or NTP does. It is the only local
+/// clock that a node relies on: sales, closings and leases use the clock of Redis.
 pub fn step_clock(seconds: i64) {
     ids::step_clock(seconds);
 }

@@ -1,7 +1,7 @@
-//! Signs of life of a node, its claim to its name, and the look at its partitions that goes with them.
+//! Heartbeats of a node, its claim to its name, and the checks of its partitions that go with them.
 //!
-//! Two processes of one name would take each other's entries for their own. Who finds his name
-//! taken, because he was suspended for too long or was started twice, gives way.
+//! Two processes of one name would take each other's entries for their own. A process that finds its name taken,
+//! because it was suspended for too long or was started twice, stops.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::telemetry::data_loss::LossExchange;
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The task that gives a node's signs of life in one partition.
+/// The task that sends a node's heartbeats in one partition.
 #[derive(Debug)]
 pub(super) struct Beat {
     pub(super) link: Link,
@@ -29,14 +29,14 @@ pub(super) struct Beat {
 }
 
 impl Beat {
-    /// Beats until `stop`; cancels it when another process has taken the name.
+    /// Sends heartbeats until `stop`; cancels it if another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut losses = LossExchange::default();
         let is_home = self.partition == self.keys.home();
         loop {
             let link = &mut self.link;
             let beat = beat(link, &self.partition, &self.node, &self.instance, self.dead_ms, "");
-            // An outage is told by the collector; the next beat tries again.
+            // The collector reports outages; the next heartbeat retries.
             if let Ok(false) = beat.await {
                 tracing::error!(
                     node = self.node,
@@ -49,12 +49,12 @@ impl Beat {
             loop {
                 if is_home {
                     let (link, of, node) = (&mut self.link, &self.partition, &self.node);
-                    // An outage is told by the collector here as well.
+                    // The collector reports outages here as well.
                     let _ = losses.run(link, of, node, &self.outbox).await;
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    // What was lost is seen at once by whoever looks at Redis: the database may take a second longer.
+                    // Losses are published in Redis immediately: the database may take a second longer.
                     () = self.outbox.line_came(), if is_home => {}
                     () = tokio::time::sleep_until(next.into()) => break,
                 }
@@ -64,7 +64,7 @@ impl Beat {
 }
 
 impl Beat {
-    /// Repairs what is wrong with the partition now; what could not be repaired is tried again.
+    /// Repairs the current faults of the partition; what could not be repaired is retried.
     async fn mend(&mut self) {
         let Self { link, partition, node, store, keys, outbox, .. } = self;
         match mend::mend_partition(store, link, keys, partition).await {
@@ -80,11 +80,11 @@ impl Beat {
     }
 }
 
-/// Takes a name in every partition before a node starts under it. A process of that name that has just died
-/// is waited for until it counts as dead; with `force`, nobody is.
+/// Claims a name in every partition before a node starts under it. Waits until a process of that name that has just
+/// died counts as dead; does not wait with `force`.
 ///
 /// # Errors
-/// [`EngineError::NameTaken`] when it is alive; Redis is away.
+/// [`EngineError::NameTaken`] if it is alive; Redis is unreachable.
 pub async fn take_name(
     link: &mut Link,
     keys: &Layout,
@@ -106,7 +106,7 @@ pub async fn take_name(
     Ok(())
 }
 
-/// `false` when another process of that name is alive.
+/// `false` if another process of that name is alive.
 async fn beat(
     link: &mut Link,
     of: &Partition,

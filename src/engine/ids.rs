@@ -1,6 +1,6 @@
-//! The id worker: order ids from ranges leased in Redis, so that an id costs no round trip.
+//! Generates order IDs from ranges leased in Redis, so that an ID costs no round trip.
 //!
-//! It knows nothing of sales or orders.
+//! Independent of sales and orders.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -14,64 +14,63 @@ use seckill_store::{Reason, SharedStore, StoreError};
 use super::EngineError;
 use jiff::{Timestamp, civil::Date};
 
-/// Ids leased with one INCRBY. What a stopping node leaves unused is lost: 2^32 a day are plenty.
+/// IDs leased with one INCRBY. The unused rest of a stopping node is lost: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
-/// A day's key outlives its day, so that a node with a late clock still finds it.
+/// A day's key outlives its day, for nodes with a late clock.
 const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
-/// Up to so many numbers are passed over where it is not known how many of the day were leased: far more than are issued
-/// in one second, and with the most partitions, which share the 32 bits of a day, a quarter of them.
+/// Maximum of numbers skipped if it is unknown how many of the day were leased: far more than are issued in one second,
+/// and with the maximum of partitions, which share the 32 bits of a day, a quarter of them.
 const JUMP: u64 = 1 << 24;
 
-/// Seconds by which this process dates its ids ahead of its clock: 0, except in drills.
+/// Seconds by which this process dates its IDs ahead of its clock: 0, except in drills.
 static STEPPED: AtomicI64 = AtomicI64::new(0);
 
-/// Steps the clock of all ids of this process.
+/// Steps the clock of all IDs of this process.
 pub(super) fn step_clock(seconds: i64) {
     STEPPED.fetch_add(seconds, Ordering::Relaxed);
 }
 
-/// A second in SQL further ahead than that came from a clock that was put right since.
+/// A second in SQL further ahead than this came from a clock that was corrected since.
 const AHEAD: i64 = 60;
-/// Nodes that start together stand in each other's way, so often at most.
+/// Maximum number of attempts when nodes that start together conflict.
 const TRIES: u32 = 16;
 
-/// The first second for ids on a Redis that may have lost its newest increments: after all in which others
-/// may have used them. SQL remembers it, so that it rises also where nodes start again within one second.
+/// Returns the first second for IDs on a Redis that may have lost its newest increments: later than all in which others
+/// may have used them. SQL stores it, so that it also increases if nodes start again within one second.
 ///
 /// # Errors
-/// SQL is away, or others were quicker each time.
+/// SQL is unreachable, or every attempt conflicted.
 pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64, EngineError> {
     let name = format!("ids_from_{}", of.number());
     for _ in 0..TRIES {
-        let told = store.setting(&name).await?;
+        let stored = store.setting(&name).await?;
         let now = now();
-        let last = told.as_ref().and_then(|told| told.parse().ok());
+        let last = stored.as_ref().and_then(|stored| stored.parse().ok());
         let last = last.filter(|last| *last <= now + AHEAD).unwrap_or(now).max(now);
         let first = last + 1;
-        if store.change_setting(&name, told.as_deref(), &first.to_string()).await? {
+        if store.change_setting(&name, stored.as_deref(), &first.to_string()).await? {
             return Ok(first);
         }
     }
     Err(StoreError::Away(Reason::Contention).into())
 }
 
-/// Unix seconds by the clock that dates ids.
+/// Unix seconds by the clock that dates IDs.
 fn now() -> i64 {
     Timestamp::now().as_second() + STEPPED.load(Ordering::Relaxed)
 }
 
-/// Issues order ids that differ from all others and rise with each call.
+/// Issues order IDs that are unique and increasing.
 ///
-/// An id is a second and a number of that second's UTC day. The numbers of one day are leased
-/// from one counter in each partition, so two ids differ whatever the clocks do, as long as a number is only put
-/// together with seconds of its own day.
+/// An ID is a second and a number of that second's UTC day. The numbers of one day are leased from one counter per
+/// partition, so two IDs differ regardless of clocks, as long as a number is only combined with seconds of its own day.
 #[derive(Debug)]
 pub struct IdWorker {
     partition: Partition,
-    /// Ids leased at least with one INCRBY.
+    /// Minimum number of IDs leased with one INCRBY.
     least: u64,
     lease: Option<Lease>,
-    /// No id is issued for an earlier second: a clock that steps back must not make ids fall.
+    /// No ID is issued for an earlier second: a clock that steps back must not make IDs decrease.
     last_second: i64,
 }
 
@@ -83,20 +82,20 @@ struct Lease {
 }
 
 impl IdWorker {
-    /// A worker without a lease; it takes one when the first id is asked for.
+    /// A generator without a lease; it leases with the first ID.
     pub fn new(partition: Partition) -> Self {
         Self::leasing(partition, LEASE)
     }
 
-    /// The same with leases of `least` ids, for a worker that issues few: what is left of a lease is lost.
+    /// The same with leases of `least` IDs, for a process that issues few: the rest of a lease is lost.
     pub(super) fn leasing(partition: Partition, least: u64) -> Self {
         Self { partition, least, lease: None, last_second: i64::MIN }
     }
 
-    /// Issues `count` ids, in rising order.
+    /// Issues `count` increasing IDs.
     ///
     /// # Errors
-    /// Redis is away, the clock is out of range, or the day's numbers are used up. Ids never wrap.
+    /// Redis is unreachable, the clock is out of range, or the day's numbers are exhausted. IDs never wrap.
     pub async fn issue(
         &mut self,
         link: &mut Link,
@@ -124,7 +123,7 @@ impl IdWorker {
             };
             let until = lease.end.min(lease.next + missing);
             for number in lease.next..until {
-                // Each partition has its own counter, so their numbers take turns.
+                // Each partition has its own counter, so their numbers are interleaved.
                 ids.push(OrderId::new(second, number * turns + turn)?);
             }
             lease.next = until;
@@ -133,17 +132,17 @@ impl IdWorker {
         Ok(ids)
     }
 
-    /// Issues no id for an earlier second than this one.
+    /// Issues no ID for an earlier second than this one.
     pub(super) fn not_before(&mut self, unix_second: i64) {
         self.last_second = self.last_second.max(unix_second);
     }
 
-    /// After a restart of Redis, which may have lost its newest increments: raises the day's counter
-    /// to what this worker has leased, before another one leases again. What is left of the lease is given up, for
-    /// another node may have leased it before that.
+    /// After a restart of Redis, which may have lost its newest increments: raises the day's counter to what this
+    /// worker has leased, before another one leases again. The rest of the lease is dropped, because another node may
+    /// have leased it before that.
     ///
     /// # Errors
-    /// Redis is away.
+    /// Redis is unreachable.
     pub async fn reclaim(&mut self, link: &mut Link) -> Result<(), EngineError> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
         self.lease_numbers(link, day, 0).await?;
@@ -161,15 +160,15 @@ impl IdWorker {
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
-    /// Leases `size` numbers after all that are known to be leased; returns their end. Should Redis have lost what it
-    /// knew of the day, other workers may hold leases beyond those: then a random number of them is passed over.
+    /// Leases `size` numbers after all that are known to be leased; returns their end. If Redis has lost the counter of
+    /// the day, other workers may hold leases beyond those: then a random number of them is skipped.
     async fn lease_numbers(
         &self,
         link: &mut Link,
         day: Date,
         size: u64,
     ) -> Result<u64, EngineError> {
-        // Never again what this worker knows to be leased, should Redis have lost its newest increments.
+        // Never what this worker has leased already, in case Redis has lost its newest increments.
         let leased = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |it| it.end);
         let mut call = scripts::LEASE_IDS.prepare_invoke();
         call.key(self.partition.sequence(day)).key(self.partition.watermark());

@@ -1,8 +1,8 @@
-//! The audit: every admitted order is followed by its id, from the buyers hash to SQL.
+//! The audit: follows every admitted order by its ID, from the buyers hash to SQL.
 //!
-//! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are
-//! read in that order: what moves meanwhile is found further on, and never taken for lost. Letters that are
-//! replayed go back, so the places are read again before anything counts as lost.
+//! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are read in that order: an
+//! order that moves meanwhile is found further on, and not reported as lost. Replayed letters move back, so the places
+//! are read again before an order counts as lost.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,27 +28,27 @@ use serde::Serialize;
 use super::{EngineError, sale_copy};
 
 const PAGE: usize = 1_000;
-/// A finding counts when it is still there after these looks; an act in between may look like one.
+/// A finding counts if it persists for this many reads; a command in between may look like one.
 pub(super) const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// Every sale's books; they balance when no sale has a finding.
+/// Audit of all sales; passed if no sale has a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// No sale has a finding.
     pub balanced: bool,
-    /// Line by line, newest sale first.
+    /// One ledger per sale, newest first.
     pub sales: Vec<SaleAudit>,
 }
 
 impl Audit {
-    /// What is wrong, with the sale that it is wrong with.
+    /// The findings, each with its sale.
     pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
         self.sales.iter().flat_map(SaleAudit::found)
     }
 }
 
-/// Entries that are on their way, and dead letters, read in the order in which orders move.
+/// Entries in flight and dead letters, read in the order in which orders move.
 #[derive(Debug, Default)]
 pub struct Flows {
     /// Entries never delivered.
@@ -60,7 +60,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Leaves of `missing` what is not under way; returns those that are dead letters.
+    /// Removes from `missing` what is in flight; returns those that are dead letters.
     pub(super) fn found_of(
         &self,
         voucher: VoucherId,
@@ -69,7 +69,7 @@ impl Flows {
         if missing.is_empty() {
             return Vec::new();
         }
-        // By both: a bad entry may bear the id of somebody else's order.
+        // By both: a bad entry may carry the ID of another user's order.
         let orders = |parts: &[&Vec<OrderEntry>]| -> HashSet<(OrderId, Place)> {
             let all = parts.iter().copied().flatten().filter(|entry| entry.voucher == voucher);
             all.map(|entry| (entry.order, entry.seat())).collect()
@@ -80,7 +80,7 @@ impl Flows {
     }
 }
 
-/// Audits every sale, or the one asked for.
+/// Audits every sale, or the given one.
 pub async fn audit(
     store: &SharedStore,
     link: &mut Link,
@@ -99,8 +99,7 @@ pub async fn audit(
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
 }
 
-/// Every sale that is not archived, and those that Redis holds though SQL archived them or does not know them, the
-/// newest first.
+/// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
 pub(super) async fn all_sales(
     store: &SharedStore,
     link: &mut Link,
@@ -124,10 +123,10 @@ pub(super) async fn all_sales(
     Ok(sales)
 }
 
-/// One sale's books. What looks wrong is looked at again: an act in between may look like it.
+/// Audits one sale. A finding is read again: a command in between may look like one.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub async fn books(
     store: &SharedStore,
     link: &mut Link,
@@ -169,7 +168,7 @@ async fn look(
         Err(StoreError::NoSale(_)) => (SqlBooks::default(), false),
         Err(error) => return Err(error.into()),
     };
-    // While a sale is damaged its buyers are not known: what depends on them is counted once it is reconciled.
+    // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
     let facts = redis_facts(link, keys, voucher).await?;
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
@@ -228,19 +227,19 @@ async fn redis_facts(
     Ok(facts.pop().unwrap_or_default())
 }
 
-/// What Redis holds of a sale; `None` where it lacks a part.
+/// A sale as Redis holds it; `None` if a part is missing.
 fn redis_books(facts: &SaleFacts, sale: &Sale) -> Option<RedisBooks> {
     let version = facts.version?;
     Some(RedisBooks {
         initial: facts.initial?,
         stock: facts.stock?,
         behind: sale.version.saturating_sub(version),
-        // The sale was read before: Redis may have a change by now that SQL had not then.
+        // The sale was read before: Redis may have a change by now that SQL did not have then.
         ahead: version.saturating_sub(sale.version),
     })
 }
 
-/// Every buyer of a sale with the order that he was given.
+/// Every buyer of a sale with the order ID.
 pub(super) async fn buyers(
     link: &mut Link,
     keys: &Layout,
@@ -259,7 +258,7 @@ pub(super) async fn buyers(
             if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
                 found.push((order, place));
             } else {
-                // It is no buyer of ours, but it counts as one: initial is not stock + buyers then.
+                // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
                 tracing::warn!(%voucher, field = place, "what is this among the buyers?");
             }
         }
@@ -268,18 +267,18 @@ pub(super) async fn buyers(
             break;
         }
     }
-    // A hash that is resized under the scan shows some fields twice.
+    // A hash that is resized during the scan returns some fields twice.
     found.sort_unstable();
     found.dedup();
     Ok(found)
 }
 
-/// Ids held by more than one buyer; `buyers` is sorted by id.
+/// IDs held by more than one buyer; `buyers` is sorted by ID.
 fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
     buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
 }
 
-/// Closed orders that their buyers still hold although nothing is about to give them back.
+/// Closed orders that their buyers still hold, and that are not about to be returned.
 pub(super) async fn kept_orders(
     store: &SharedStore,
     link: &mut Link,
@@ -290,7 +289,7 @@ pub(super) async fn kept_orders(
     kept(store, link, keys, voucher, &buyers).await
 }
 
-/// Redis is looked at again last: an order leaves it before SQL notes that it was given back.
+/// Redis is read last: an order leaves it before SQL records its return.
 async fn kept(
     store: &SharedStore,
     link: &mut Link,
@@ -343,7 +342,7 @@ async fn follow(
     let mut missing = not_in_sql(store, buyers).await?;
     let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
-        // A replay is the one way back: a letter that was put into the stream meanwhile was in neither place.
+        // A replay is the only way back: a letter that was enqueued meanwhile was seen in neither place.
         let again = self::flows(link, &keys.partition_of(voucher)).await?;
         stranded.extend(again.found_of(voucher, &mut missing));
         missing = not_in_sql(store, &missing).await?;
@@ -385,7 +384,7 @@ async fn unknown_orders(
         let held: Vec<Option<String>> = link.query(&read).await?;
         for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
             let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*id);
-            // An order that was closed since the page was read has left Redis rightly.
+            // An order that was closed since the page was read has correctly left Redis.
             if !known && store.order(*id).await?.is_some_and(|order| order.status.is_live()) {
                 unknown += 1;
             }
@@ -393,7 +392,7 @@ async fn unknown_orders(
     }
 }
 
-/// All entries of a partition that are on their way, and its dead letters that ask for an order.
+/// All entries of a partition in flight, and its dead letters that carry an order.
 pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError> {
     let mut flows = Flows::default();
     let last_delivered = last_delivered(link, of).await?;
@@ -415,7 +414,7 @@ pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError
     Ok(flows)
 }
 
-/// The dead letters of a partition that ask for an order, but those that no buyer was ever promised.
+/// The dead letters of a partition that carry an order, except those never promised to a buyer.
 pub(super) async fn dead_orders(
     link: &mut Link,
     of: &Partition,
@@ -431,7 +430,7 @@ pub(super) async fn dead_orders(
     Ok(dead)
 }
 
-/// Up to where the group was delivered; `None` without stream or group.
+/// The last delivered ID of the group; `None` without stream or group.
 async fn last_delivered(link: &mut Link, of: &Partition) -> Result<Option<EntryId>, BrokerError> {
     let mut info = cmd("XINFO");
     info.arg("GROUPS").arg(of.orders());

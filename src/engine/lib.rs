@@ -1,6 +1,6 @@
 //! The flash-sale engine: buyer → admission → stream → consumer → store → acknowledge.
 //!
-//! It knows nothing of terminals, HTTP or command lines.
+//! Independent of terminals, HTTP and command lines.
 
 pub mod admission;
 pub mod apply;

@@ -1,4 +1,4 @@
-//! Simulated buyers: a stampede whose order follows from a seed, so that it can be run again.
+//! Load generator: simulated buyers whose order is determined by a seed, so that a run can be repeated.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -25,7 +25,7 @@ use crate::telemetry::{
     snapshot::RushLine,
 };
 
-/// Waiting for orders to settle ends when none has settled for this long.
+/// The wait for orders to settle ends if none has settled for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
 const SETTLE_POLL: Duration = Duration::from_millis(20);
 const TIMER: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ const SETTLE_PAGE: usize = 5_000;
 const PAY_PAGE: usize = 100;
 
 impl RushPlan {
-    /// Who of the admitted pays; follows from the seed and from who was admitted.
+    /// Selects the buyers who pay, by the seed and the admitted buyers.
     fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
         let count = (admitted.len() as f64 * self.pay).round() as usize;
         let mut payers = admitted.to_vec();
@@ -44,10 +44,10 @@ impl RushPlan {
         payers
     }
 
-    /// Refuses a plan that makes no sense.
+    /// Rejects an invalid plan.
     ///
     /// # Errors
-    /// One sentence with the range.
+    /// The setting that is out of range.
     pub fn check(&self) -> Result<(), EngineError> {
         let rate = self.rate.unwrap_or(1.0);
         let fault = if !(1..=MAX_USERS).contains(&self.users) {
@@ -66,18 +66,18 @@ impl RushPlan {
         Err(fault.into())
     }
 
-    /// How many of the buyers ask twice.
+    /// Number of buyers that repeat their request.
     pub fn twice(&self) -> u64 {
         (self.users as f64 * self.repeat).round() as u64
     }
 
-    /// Who asks, in order: every buyer once, and the share that asks twice once more, shuffled.
+    /// The requests in order: every buyer once, and the given share a second time, shuffled.
     fn arrivals(&self) -> Vec<u32> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let users = self.users as u32;
         let mut arrivals: Vec<u32> = (1..=users).collect();
         arrivals.shuffle(&mut random);
-        // The first of a shuffled list are a fair choice of those who ask twice.
+        // The first of a shuffled list are a uniform choice.
         let again: Vec<u32> = arrivals.iter().take(self.twice() as usize).copied().collect();
         arrivals.extend(again);
         arrivals.shuffle(&mut random);
@@ -85,27 +85,27 @@ impl RushPlan {
     }
 }
 
-/// A rush of this process, and what stops it; the rush itself holds the other end.
+/// A load test of this process and its cancellation; the test holds the other end.
 type Halt = (VoucherId, CancellationToken);
 
-/// The rushes of this process that are under way, so that one can be stopped.
+/// The running load tests of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Rushes(Arc<Mutex<Vec<Halt>>>);
 
 impl Rushes {
-    /// Lists a rush until what is returned is dropped, which cancels it.
+    /// Registers a load test until the returned guard is dropped, which cancels it.
     pub(super) fn begin(&self, voucher: VoucherId) -> DropGuard {
         let halt = CancellationToken::new();
-        let mut rushes = self.lock();
-        rushes.retain(|(_, halt)| !halt.is_cancelled());
-        rushes.push((voucher, halt.clone()));
+        let mut running = self.lock();
+        running.retain(|(_, halt)| !halt.is_cancelled());
+        running.push((voucher, halt.clone()));
         halt.drop_guard()
     }
 
-    /// Lets no more buyers at this sale; says how many rushes heard of it for the first time.
+    /// Stops the load tests on this sale; returns how many were not stopped before.
     pub(super) fn stop(&self, voucher: VoucherId) -> u64 {
-        let rushes = self.lock();
-        let of = rushes.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
+        let running = self.lock();
+        let of = running.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
         of.map(|(_, halt)| halt.cancel()).count() as u64
     }
 
@@ -114,12 +114,12 @@ impl Rushes {
     }
 }
 
-/// Runs a rush and waits until every admitted order has settled.
+/// Runs a load test and waits until every admitted order has settled.
 #[derive(Debug)]
 pub struct Rush {
-    /// Where the buyers ask.
+    /// Where requests are sent.
     pub admission: Admission,
-    /// Where the orders settle.
+    /// Where orders settle.
     pub store: SharedStore,
     /// For the dead letters.
     pub link: Link,
@@ -127,15 +127,15 @@ pub struct Rush {
     pub keys: Layout,
     /// Where progress is shown.
     pub meters: Arc<Meters>,
-    /// Cancelled when no more buyers are to come; what was admitted still settles.
+    /// Cancelled to stop sending requests; admitted orders still settle.
     pub halt: CancellationToken,
 }
 
 impl Rush {
-    /// Lets the buyers in, at most `concurrency` at once, and waits for their orders.
+    /// Sends the requests, at most `concurrency` at once, and waits for their orders.
     ///
     /// # Errors
-    /// A plan that makes no sense. Buyers without an answer are counted, not an error.
+    /// An invalid plan. Requests without a reply are counted, not an error.
     pub async fn run(
         mut self,
         plan: &RushPlan,
@@ -176,7 +176,7 @@ impl Rush {
             }
             if let Some(rate) = plan.rate {
                 let due = start + Duration::from_secs_f64(sent as f64 / rate);
-                // The timer ticks in milliseconds; those who are due within one come together.
+                // The timer ticks in milliseconds; requests due within one are sent together.
                 if due > Instant::now() + TIMER {
                     tokio::select! {
                         () = stop.cancelled() => break,
@@ -186,7 +186,7 @@ impl Rush {
                 }
             }
             if waiting.len() >= plan.concurrency {
-                // Answers come in the order of the requests, so the first one frees the next place.
+                // Replies arrive in the order of the requests, so the first one frees the next place.
                 if let Some(ticket) = waiting.pop_front() {
                     tally.take(&ticket.answer().await);
                 }
@@ -200,7 +200,7 @@ impl Rush {
         tally.close(start.elapsed())
     }
 
-    /// Follows the admitted orders until each is in SQL or a dead letter.
+    /// Waits until each admitted order is in SQL or a dead letter.
     async fn settle(
         &mut self,
         of: &Partition,
@@ -224,13 +224,13 @@ impl Rush {
             }
         }
         if stop.is_cancelled() {
-            // The last word on what was written by now.
+            // Final count of the written orders.
             report.persisted += self.written(&mut open).await;
         }
         report.settled = open.is_empty();
     }
 
-    /// Lets buyers pay, some at a time, as they would.
+    /// Pays orders in transactions of limited size.
     async fn pay(&mut self, payers: &[OrderId], report: &mut RushReport, stop: &CancellationToken) {
         for page in payers.chunks(PAY_PAGE) {
             if stop.is_cancelled() || self.halt.is_cancelled() {
@@ -253,14 +253,14 @@ impl Rush {
         Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)
     }
 
-    /// Takes out of `open` what stands in SQL. The consumer writes in order, so a page of which
-    /// nothing is there ends the look, unless it is the first.
+    /// Removes from `open` what is in SQL. The consumer writes in order, so a page without any hit ends the search,
+    /// unless it is the first.
     async fn written(&self, open: &mut Vec<OrderId>) -> u64 {
         let mut found = 0;
         let mut left = Vec::new();
         let mut pages = open.chunks(SETTLE_PAGE);
         for page in pages.by_ref() {
-            // A database that is away has no news; the wait goes on.
+            // Ignored: the wait continues while the database is unreachable.
             let mut there = self.store.existing(page).await.unwrap_or_default();
             there.sort_unstable();
             left.extend(page.iter().filter(|id| there.binary_search(id).is_err()));
@@ -274,14 +274,14 @@ impl Rush {
         found
     }
 
-    /// Takes out of `open` what has become a dead letter.
+    /// Removes from `open` what has become a dead letter.
     async fn dead(
         &mut self,
         of: &Partition,
         letters: &mut Letters,
         open: &mut Vec<OrderId>,
     ) -> u64 {
-        // A Redis that is away has no news; the wait goes on.
+        // Ignored: the wait continues while Redis is unreachable.
         while let Some(from) = letters.next
             && let Ok(page) = dead_letters::read(&mut self.link, of, from, SETTLE_PAGE).await
         {
@@ -297,7 +297,7 @@ impl Rush {
 
 /// Dead letters read so far.
 struct Letters {
-    /// Where the next page starts; `None` after the largest id.
+    /// Start of the next page; `None` after the largest ID.
     next: Option<EntryId>,
     orders: HashSet<OrderId>,
 }
@@ -308,7 +308,7 @@ impl Letters {
     }
 }
 
-/// Answers, counted.
+/// Reply counters.
 struct Tally {
     report: RushReport,
     admitted: Vec<OrderId>,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_make_no_sense_are_refused() {
+    fn invalid_plans_are_rejected() {
         let fine = RushPlan::new(VoucherId(1), 10);
         assert!(fine.check().is_ok());
         for bad in [

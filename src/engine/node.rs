@@ -1,7 +1,8 @@
-//! A node: the tasks of one engine process, who owns them, and how they end.
+//! A node: the tasks of one engine process and their lifecycle.
 //!
-//! [`Node::start`] owns these tasks: for each partition admission, the consumer and signs of life; the keeper
-//! of its locks, the scheduler of its jobs, the collector, the chronicle and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+//! [`Node::start`] starts these tasks: for each partition admission, the consumer and heartbeats; the watchdog of its
+//! locks, the scheduler of its jobs, the collector, the event log and the commands. All of them watch one token;
+//! [`Node::stop`] cancels it and waits for them, with a timeout.
 
 use std::{
     sync::{
@@ -39,14 +40,14 @@ use super::{
 use crate::telemetry::{Meters, Snapshot, collector::Collector};
 
 const COMMANDS: usize = 64;
-/// A stop is over by then: what is not finished stays pending, and the next start finishes it.
+/// Timeout of a stop: what is not finished stays pending for the next start.
 const STOP_WITHIN: Duration = Duration::from_millis(3_500);
-/// The first picture is waited for so long before jobs begin.
+/// Maximum wait for the first snapshot before jobs start.
 const JOBS_AFTER: Duration = Duration::from_secs(1);
-/// Bound on saying that a node has left.
+/// Timeout for signing off.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a node is made of.
+/// Configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// Redis.
@@ -57,25 +58,25 @@ pub struct NodeConfig {
     pub keys: Layout,
     /// Settings of the engine.
     pub settings: Settings,
-    /// Its name, which survives a restart and which no other live node has.
+    /// Its name, which survives a restart and is unique among live nodes.
     pub name: String,
-    /// Which process of that name it is; differs after each start.
+    /// Identifies the process of that name; differs after each start.
     pub instance: String,
-    /// Watch only: no admission, no consumer, no acts.
+    /// Read-only: no admission, no consumer, no commands.
     pub read_only: bool,
 }
 
-/// How a node ended.
+/// How a node stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Every task ended in time; otherwise what they held stays pending.
+    /// Every task ended in time; otherwise the entries they held stay pending.
     pub in_time: bool,
-    /// Entries that were not finished, and which other nodes may claim at once.
+    /// Unfinished entries that other nodes can claim immediately.
     pub handed_over: u64,
 }
 
 impl Stopped {
-    /// Nothing was left to others.
+    /// No entries were left to others.
     pub fn finished(self) -> bool {
         self.in_time && self.handed_over == 0
     }
@@ -96,7 +97,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts the tasks and returns at once; servers that are away are waited for in the background.
+    /// Starts the tasks and returns immediately; unreachable servers are awaited in the background.
     pub fn start(config: NodeConfig) -> Self {
         let NodeConfig { redis, store, keys, settings, name, instance, read_only } = config;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -104,14 +105,14 @@ impl Node {
         let (hold, wanted) = watch::channel(false);
         let mut parked = Vec::new();
         let handed_over = Arc::new(AtomicU64::new(0));
-        let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
+        let (snapshot_sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let (locks, watchdog) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let outbox = Outbox::default();
         let versions = SaleVersions::default();
         let in_hand = InHand::default();
         let mut admission = None;
         if !read_only {
-            tasks.spawn(keeper.run(stop.clone()));
+            tasks.spawn(watchdog.run(stop.clone()));
             let runner = Runner {
                 redis: redis.clone(),
                 store: store.clone(),
@@ -125,9 +126,9 @@ impl Node {
                 Ok(scheduler) => {
                     let (mut first, stop) = (snapshots.clone(), stop.clone());
                     tasks.spawn(async move {
-                        // Somebody may be waiting for the first picture; jobs are in no hurry.
-                        let pictured = first.wait_for(|picture| picture.seq > 0);
-                        let _ = tokio::time::timeout(JOBS_AFTER, pictured).await;
+                        // The first snapshot has priority over jobs.
+                        let available = first.wait_for(|snapshot| snapshot.seq > 0);
+                        let _ = tokio::time::timeout(JOBS_AFTER, available).await;
                         scheduler.run(stop).await;
                     });
                 }
@@ -204,7 +205,7 @@ impl Node {
             rushes: Rushes::default(),
             outbox,
         };
-        // Who only watches writes nothing, not even what he sees.
+        // A read-only node writes no events.
         if !read_only {
             tasks.spawn(event_log::follow(
                 operator.node.clone(),
@@ -221,7 +222,7 @@ impl Node {
             operator.clone(),
             looking_at,
             Arc::clone(&acted),
-            pictures,
+            snapshot_sender,
             tasks.clone(),
             versions,
         );
@@ -240,23 +241,23 @@ impl Node {
         }
     }
 
-    /// What a console holds of this node.
+    /// The console's connection to this node.
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
 
-    /// The hands of an operator on this node.
+    /// The operator context of this node.
     pub fn operator(&self) -> &Operator {
         &self.operator
     }
 
-    /// Cancelled when the node stops; long acts watch it.
+    /// Cancelled when the node stops; long commands watch it.
     pub fn stopping(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Keeps the consumers from taking new entries, or lets them go on. Returns once they obey; `false` when
-    /// that took too long, because their servers are away.
+    /// Pauses or resumes the consumers. Returns once they have done so; `false` if that took too long because their
+    /// servers are unreachable.
     pub async fn hold_consumer(&self, hold: bool) -> bool {
         self.hold.send_replace(hold);
         let mut parked = self.parked.clone();
@@ -271,13 +272,13 @@ impl Node {
         tokio::time::timeout(STOP_WITHIN, obeyed).await.unwrap_or(false)
     }
 
-    /// Stops the tasks: admission answers whom it can, the consumers finish the batches in their hands, or hand
+    /// Stops the tasks: admission replies to the requests it can, the consumers finish their current batches or hand
     /// them over.
     pub async fn stop(self) -> Stopped {
         self.stop.cancel();
         let ended = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
         if !self.operator.read_only {
-            // Nobody has to wait for a node that has left; if it can't be said, its silence tells.
+            // Signing off spares others the wait until it counts as dead; if that fails, they wait.
             let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
         }
         Stopped { in_time: ended, handed_over: self.handed_over.load(Ordering::Relaxed) }
@@ -296,7 +297,7 @@ impl Node {
     }
 }
 
-/// Each act runs as a task of its own, so that a rush does not keep others waiting.
+/// Each command runs in its own task, so that a load test does not block others.
 async fn obey(
     operator: Operator,
     mut requests: mpsc::Receiver<Request>,
@@ -315,7 +316,7 @@ async fn obey(
         tasks.spawn(async move {
             let result = operator.execute(command, &stop).await;
             acted.notify_one();
-            // A console that was closed meanwhile finds the act in the audit log.
+            // If the console was closed meanwhile, the result is in the audit log.
             let _ = reply.send(result);
         });
     }

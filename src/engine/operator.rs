@@ -1,4 +1,4 @@
-//! What a command of an operator works with.
+//! Context of an operator's commands.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Operator {
     /// Rejects a plan of another deployment.
     ///
     /// # Errors
-    /// [`PlanFault::Foreign`]; the database is away.
+    /// [`PlanFault::Foreign`]; the database is unreachable.
     pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
         let here = deployment::name(&self.store, false).await?;
         if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }

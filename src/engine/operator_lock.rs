@@ -1,6 +1,6 @@
-//! One operator at a time: acts of recovery are done under a lock, whose holder's name the next one is told.
+//! The operator lock: recovery commands run under a lock that names its holder.
 //!
-//! It knows no act; whoever executes one takes the operator's lock first.
+//! Independent of the commands, whose executor takes the lock first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,10 +15,10 @@ use super::{
 /// Name of the lock, as `locks list` shows it.
 pub const NAME: &str = "operator";
 
-/// Takes the operator's lock for `login`, who is about to do `act`.
+/// Acquires the operator lock for `login` to run `act`.
 ///
 /// # Errors
-/// [`EngineError::OtherOperator`] names who holds it; Redis is away.
+/// [`EngineError::OtherOperator`] names the holder; Redis is unreachable.
 pub async fn take(
     locks: &Locks,
     link: &mut Link,
@@ -39,19 +39,19 @@ pub async fn take(
     }
 }
 
-/// Whether somebody holds it now.
+/// Returns whether the lock is held.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
     Ok(lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?.is_some())
 }
 
-/// What this process does under the lock, so that it can be broken off.
+/// The recovery that this process runs under the lock, so that it can be stopped.
 #[derive(Clone, Debug, Default)]
 pub struct UnderWay(Arc<Mutex<Option<CancellationToken>>>);
 
-/// Cleared when it is dropped.
+/// Cleared on drop.
 #[derive(Debug)]
 pub(super) struct Begun(UnderWay);
 
@@ -61,7 +61,7 @@ impl UnderWay {
         Begun(self.clone())
     }
 
-    /// Asks it to end after the step in hand; `false` where nothing is under way.
+    /// Requests a stop after the current step; `false` if no recovery is running.
     pub(super) fn cancel(&self) -> bool {
         self.lock().as_ref().map(CancellationToken::cancel).is_some()
     }

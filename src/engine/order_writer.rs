@@ -1,7 +1,7 @@
-//! The writer: delivered entries become rows, and only then are acknowledged.
+//! Writes delivered entries to SQL, and acknowledges them only after that.
 //!
-//! It does not choose entries: the consumer and the replays hand them over. Whatever goes wrong, an entry is
-//! acknowledged only after its order was committed or it lies among the dead letters.
+//! The consumer and the replays choose the entries. In every failure case an entry is acknowledged only after its order
+//! was committed or it became a dead letter.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked, Grave},
+    entry_check::{self, Checked, Rejected},
     event::{Event, Subject},
     outbox::Outbox,
     promise_journal::InHand,
@@ -27,25 +27,25 @@ use super::{
 };
 use crate::telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN};
 
-/// A round trip for each batch would be a tenth of its time.
+/// A round trip for each batch would take a tenth of its time.
 const CLOCK_GOOD_FOR: Duration = Duration::from_secs(1);
-/// Between two tries while a server is away.
+/// Delay between retries while a server is unreachable.
 pub(super) const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
 
-/// What became of a batch.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Orders written now.
     pub persisted: u64,
-    /// Orders that were there already.
+    /// Orders that were already in SQL.
     pub again: u64,
-    /// Put among the dead letters.
+    /// Became dead letters.
     pub dead: u64,
-    /// Bodies that were gone; left pending, for their order is not known.
+    /// Missing bodies; left pending, because their orders are unknown.
     pub gone: u64,
     /// Left pending until the buyers of their sale are known again.
     pub waiting: u64,
-    /// Transactions that SQL answered.
+    /// Transactions that SQL answered, including failed ones.
     pub transactions: u64,
 }
 
@@ -55,15 +55,15 @@ pub struct Writer {
     pub(super) link: Link,
     pub(super) store: SharedStore,
     pub(super) keys: Layout,
-    /// The clock of Redis when it was last asked.
+    /// The last time read from the clock of Redis.
     clock: Option<(Instant, Millis)>,
     pub(super) in_hand: InHand,
-    /// Where events go, and the node that they are of.
+    /// The outbox for events, and their node.
     events: Option<(Outbox, String)>,
 }
 
 impl Writer {
-    /// A writer with a connection of its own.
+    /// A writer with its own connection.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
         Self {
             link: redis.link(),
@@ -81,18 +81,17 @@ impl Writer {
         Self { events: Some((outbox, node)), ..self }
     }
 
-    /// Tells the admission tasks of its process what it has in hand.
+    /// Reports the orders in progress to the admission tasks of its process.
     #[must_use]
     pub fn sharing(self, in_hand: InHand) -> Self {
         Self { in_hand, ..self }
     }
 
-    /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
-    /// Waits while the database is away.
+    /// Commits the orders of a batch, then acknowledges them; bad entries become dead letters. Waits while the database
+    /// is unreachable.
     ///
     /// # Errors
-    /// Redis is away, or `stop` came while the database was away: what was not acknowledged stays
-    /// pending.
+    /// Redis is unreachable, or `stop` was cancelled while the database was: what was not acknowledged stays pending.
     pub async fn settle(
         &mut self,
         batch: Vec<Delivered>,
@@ -100,12 +99,12 @@ impl Writer {
     ) -> Result<Settled, EngineError> {
         let Self { store, link, keys, in_hand, .. } = self;
         let checked = entry_check::check(store, link, keys, in_hand, batch).await?;
-        let (settled, grave) = self.settle_good(checked, stop).await?;
-        // After the good ones, which must not wait for a Redis that takes no letter.
-        Ok(Settled { dead: self.bury_all(grave).await?, ..settled })
+        let (settled, rejected) = self.settle_good(checked, stop).await?;
+        // After the good ones, which must not wait for a Redis that rejects dead letters.
+        Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
     }
 
-    /// The same for a batch that was checked, but what is for the dead letters stays pending, and is returned.
+    /// The same for a checked batch, but its dead letters stay pending and are returned.
     ///
     /// # Errors
     /// As for [`Self::settle`].
@@ -113,8 +112,8 @@ impl Writer {
         &mut self,
         checked: Checked,
         stop: &CancellationToken,
-    ) -> Result<(Settled, Grave), EngineError> {
-        let Checked { orders, mut grave, gone, waiting } = checked;
+    ) -> Result<(Settled, Rejected), EngineError> {
+        let Checked { orders, mut rejected, gone, waiting } = checked;
         let mut settled = Settled { gone, waiting, ..Settled::default() };
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
@@ -125,9 +124,9 @@ impl Writer {
             let written = self.write(part, stop).await;
             settled.transactions += 1;
             match (written, part) {
-                (Ok(written), _) => self.close(part, &written, &mut settled, &mut grave).await?,
+                (Ok(written), _) => self.close(part, &written, &mut settled, &mut rejected).await?,
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
-                    Some(fault) => grave.push((only.entry, Said::of(&fault))),
+                    Some(fault) => rejected.push((only.entry, Said::of(&fault))),
                     None => return Err(error.into()),
                 },
                 (Err(EngineError::Store(_)), _) => {
@@ -138,11 +137,11 @@ impl Writer {
                 (Err(error), _) => return Err(error),
             }
         }
-        Ok((settled, grave))
+        Ok((settled, rejected))
     }
 
-    /// One transaction; asked again for as long as the database is away, and for as long as nothing proves that a
-    /// single order is at fault.
+    /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
+    /// by a single order.
     async fn write(
         &mut self,
         part: &[OrderEntry],
@@ -151,10 +150,10 @@ impl Writer {
         let mut pause = BACKOFF[0];
         let mut waiting = false;
         loop {
-            // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
+            // By the clock of Redis: the clocks of nodes differ, and the time to pay counts from here.
             let now = self.now(part).await?;
             match self.store.write_orders(part, now).await {
-                // Also where a commit's outcome is unknown: what was written is told as such by the next try.
+                // Also if the outcome of a commit is unknown: the next try finds what was written.
                 Err(error)
                     if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
                 {
@@ -183,28 +182,27 @@ impl Writer {
         outbox.put_own(node, act, Said::of(&Subject::Partition(partition)), Said::of(event));
     }
 
-    /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own
-    /// clock disturbs.
+    /// The clock of Redis. It is read at intervals; in between, the monotonic clock of this process is added.
     async fn now(&mut self, part: &[OrderEntry]) -> Result<Millis, EngineError> {
         if let Some((asked, then)) = self.clock.filter(|it| it.0.elapsed() < CLOCK_GOOD_FOR) {
             return Ok(then.plus(asked.elapsed().as_millis() as i64));
         }
-        // Of the server that the entries came from: another one that is away is none of theirs.
+        // Of the server that the entries came from, regardless of other partitions.
         let of = self.keys.partition(part.first().map_or(0, |order| order.entry.partition));
-        // Counted from before the question and rounded up, it never lags: no order is dated before its entry.
+        // Counted from before the query and rounded up, it never lags: no order is dated before its entry.
         let asked = Instant::now();
         let now = self.link.now_at(&of.orders()).await?.plus(1);
         self.clock = Some((asked, now));
         Ok(now)
     }
 
-    /// After the commit: acknowledge what is written; what can never be is for the grave.
+    /// After the commit: acknowledges written entries, and returns those that can never be written.
     async fn close(
         &mut self,
         part: &[OrderEntry],
         written: &[Written],
         settled: &mut Settled,
-        grave: &mut Grave,
+        rejected: &mut Rejected,
     ) -> Result<(), EngineError> {
         let mut done = Vec::with_capacity(part.len());
         for (order, written) in part.iter().zip(written) {
@@ -225,11 +223,11 @@ impl Writer {
                 Written::IdTaken => OrderFault::IdTaken(order.order),
                 Written::NoSale => OrderFault::NoSale(order.voucher),
             };
-            grave.push((order.entry, Said::of(&why)));
+            rejected.push((order.entry, Said::of(&why)));
         }
         let all = done.len() as u64;
         if self.acknowledge(done).await? < all {
-            // Another consumer was faster, or the stream was lost while SQL was waited for: then the buyers were rebuilt
+            // Another consumer was faster, or the stream was lost during the wait for SQL: then the buyers were rebuilt
             // from rows that did not include these.
             let live = part.iter().zip(written);
             let live = live.filter(|it| matches!(it.1, Written::New | Written::Again));
@@ -239,7 +237,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Acknowledges entries of any partition; returns how many were pending until now.
+    /// Acknowledges entries of any partition; returns how many were pending.
     pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
         let mut done = 0;
         for (of, entries) in by_partition(&self.keys, entries) {
@@ -248,9 +246,9 @@ impl Writer {
         Ok(done)
     }
 
-    /// Puts entries among the dead letters, each with its reason; returns how many were pending until now.
-    pub async fn bury_all(&mut self, entries: Grave) -> Result<u64, EngineError> {
-        Ok(bury_all(&mut self.link, &self.keys, entries).await?)
+    /// Makes dead letters of entries, each with its reason; returns how many were pending.
+    pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
+        Ok(reject_all(&mut self.link, &self.keys, entries).await?)
     }
 }
 
@@ -265,27 +263,27 @@ fn row_fault(error: &StoreError) -> Option<OrderFault> {
 }
 
 /// The same over a connection of the caller's.
-pub(super) async fn bury_all(
+pub(super) async fn reject_all(
     link: &mut Link,
     keys: &Layout,
-    entries: Grave,
+    entries: Rejected,
 ) -> Result<u64, BrokerError> {
     if let Some((entry, reason)) = entries.first() {
-        // Each letter tells its own reason; a line for each would be the dearest part of poison.
+        // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
     }
-    let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
+    let mut parts: BTreeMap<u16, Rejected> = BTreeMap::new();
     for (entry, reason) in entries {
         parts.entry(entry.partition).or_default().push((entry, reason));
     }
-    let mut buried = 0;
+    let mut dead = 0;
     for (number, part) in parts {
-        buried += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
+        dead += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
     }
-    Ok(buried)
+    Ok(dead)
 }
 
-/// Entries by the partition in whose stream they stand.
+/// Entries grouped by the partition of their stream.
 pub(super) fn by_partition(
     keys: &Layout,
     entries: impl IntoIterator<Item = EntryId>,
@@ -297,7 +295,7 @@ pub(super) fn by_partition(
     parts.into_iter().map(|(number, entries)| (keys.partition(number), entries)).collect()
 }
 
-/// Sleeps, longer each time; `false` if `stop` came first.
+/// Sleeps with backoff; `false` if `stop` came first.
 pub(super) async fn wait(stop: &CancellationToken, pause: &mut Duration) -> bool {
     let now = *pause;
     *pause = (*pause * 2).min(BACKOFF[1]);

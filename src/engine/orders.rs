@@ -1,4 +1,4 @@
-//! What became of one order id: every id that a buyer was given has an answer.
+//! Locates an order by its ID.
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{EngineError, ledger};
 
-/// Where an order stands.
+/// Location of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Standing {
@@ -17,45 +17,45 @@ pub enum Standing {
         /// The row.
         order: Order,
     },
-    /// In the stream, nobody was given it yet.
+    /// In the stream, not delivered yet.
     Undelivered {
         /// Its entry.
         entry: EntryId,
-        /// Who bought.
+        /// The buyer.
         user_id: UserId,
-        /// What was bought.
+        /// The voucher.
         voucher_id: VoucherId,
     },
     /// Delivered and not acknowledged.
     Pending {
         /// Its entry.
         entry: EntryId,
-        /// Who bought.
+        /// The buyer.
         user_id: UserId,
-        /// What was bought.
+        /// The voucher.
         voucher_id: VoucherId,
     },
-    /// Given up, kept for a person.
+    /// A dead letter.
     Dead {
-        /// Why.
+        /// The reason.
         reason: Said,
-        /// Who bought.
+        /// The buyer.
         user_id: UserId,
-        /// What was bought.
+        /// The voucher.
         voucher_id: VoucherId,
     },
-    /// A buyer holds it in Redis, and it is nowhere else: the ledger reports it.
+    /// Held by a buyer in Redis, and missing elsewhere: the audit reports it.
     Lost {
-        /// Who bought.
+        /// The buyer.
         user_id: UserId,
-        /// What was bought.
+        /// The voucher.
         voucher_id: VoucherId,
     },
-    /// Nobody has it: no buyer was ever given this id.
+    /// Not found: this ID was never given to a buyer.
     Unknown,
 }
 
-/// What an id says by itself.
+/// The parts of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decoded {
     /// Second in which it was issued.
@@ -66,16 +66,16 @@ pub struct Decoded {
     pub day: jiff::civil::Date,
 }
 
-/// Takes an id apart.
+/// Parses an ID.
 pub fn decode(id: OrderId) -> Decoded {
     Decoded { issued: Millis(id.unix_seconds() * 1_000), sequence: id.sequence(), day: id.day() }
 }
 
-/// Looks for an order in the places through which it moves, and in SQL once more at the end: it
-/// may have moved on meanwhile.
+/// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
+/// meanwhile.
 ///
 /// # Errors
-/// A server is away, so nobody can tell.
+/// A server is unreachable, so the location is unknown.
 pub async fn find(
     store: &SharedStore,
     link: &mut Link,
@@ -85,10 +85,10 @@ pub async fn find(
     if let Some(order) = store.order(id).await? {
         return Ok(Standing::Persisted { order });
     }
-    // Twice: a dead letter that is replayed meanwhile moves back to where was looked already.
+    // Twice: a dead letter that is replayed meanwhile moves back to a place already searched.
     for of in keys.partitions().chain(keys.partitions()) {
         let flows = ledger::flows(link, &of).await?;
-        // It may have moved on while the places were read.
+        // It may have moved on during the search.
         if let Some(order) = store.order(id).await? {
             return Ok(Standing::Persisted { order });
         }

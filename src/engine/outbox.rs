@@ -1,7 +1,6 @@
-//! Lines of the audit log on their way to SQL: what can't be written now is kept, and written later.
+//! Audit log lines on their way to SQL: a line that cannot be written now is kept and retried.
 //!
-//! The queue is bounded. A line that it has to give up, or that the database refuses for good, goes to the log
-//! file with all of its words.
+//! The queue is bounded. A line that overflows, or that the database rejects permanently, goes to the log file in full.
 
 use std::{
     collections::VecDeque,
@@ -14,39 +13,39 @@ use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which}
 use tokio::sync::Notify;
 
 const MOST: usize = 1_000;
-/// Bound on writing one line.
+/// Timeout for writing one line.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Characters of one text: what every database takes.
+/// Maximum length of a text: what every database accepts.
 const MOST_CHARS: usize = 16_000;
-/// Lines that are looked through for the same event.
+/// Lines searched for the same event.
 const LOOKED_AT: u32 = 200;
 
-/// A queue that a node's tasks share. Cheap to clone.
+/// A queue shared by the tasks of a node. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     lines: Arc<Mutex<VecDeque<Line>>>,
-    /// One writer at a time: the order is kept, and none is written twice.
+    /// One writer at a time: lines stay in order, and none is written twice.
     writing: Arc<tokio::sync::Mutex<()>>,
-    /// What the database refused or the queue gave up, the newest.
+    /// The newest lines that the database rejected or the queue dropped.
     lost: Arc<Mutex<VecDeque<Act>>>,
-    /// A line came in.
+    /// A line was added.
     came: Arc<Notify>,
 }
 
 #[derive(Clone, Debug)]
 struct Line {
     act: Act,
-    /// Another line that says the same this near in time makes this one needless.
+    /// A line with the same content within this time makes this one redundant.
     near_ms: i64,
 }
 
 impl Outbox {
-    /// Puts an operator's line into the queue.
+    /// Queues the line of a command.
     pub fn put(&self, act: Act) {
         self.push(Line { act, near_ms: 0 });
     }
 
-    /// Puts a line into the queue about what the engine did by itself on `node`.
+    /// Queues a line about what the engine did by itself on `node`.
     pub fn put_own(&self, node: &str, act: &str, subject: Said, result: Said) {
         self.put(Act {
             at: Millis::now(),
@@ -59,13 +58,13 @@ impl Outbox {
         });
     }
 
-    /// Puts an event into the queue, which other nodes see as well: the line of whoever writes first stands.
+    /// Queues an event that other nodes see as well: the first line written wins.
     pub fn put_event(&self, act: Act, near_ms: u64) {
         self.push(Line { act, near_ms: near_ms as i64 });
     }
 
     fn push(&self, mut line: Line) {
-        // A write that nobody heard of is asked for again, and must not be there twice.
+        // A write with an unknown outcome is retried, and must not create a second line.
         line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
         let Act { subject, reason, result, .. } = &mut line.act;
         reason.iter_mut().for_each(bound);
@@ -91,12 +90,12 @@ impl Outbox {
         lost.push_back(act);
     }
 
-    /// Lines that stand nowhere but in the log file.
+    /// Lines that are only in the log file.
     pub fn lost(&self) -> Vec<Act> {
         lock(&self.lost).iter().cloned().collect()
     }
 
-    /// Waits until a line comes in; one that came since the last call is not waited for. For one task alone.
+    /// Waits until a line is added; returns immediately if one was added since the last call. For a single task.
     pub(crate) async fn line_came(&self) {
         self.came.notified().await;
     }
@@ -106,8 +105,8 @@ impl Outbox {
         self.lines().iter().map(|line| line.act.clone()).collect()
     }
 
-    /// Writes what waits, oldest first, until the database does not take one; says whether all of it is
-    /// written. Bounded by the time of one line that is not taken.
+    /// Writes queued lines, oldest first, until the database rejects one; returns whether all were written. Bounded by
+    /// the timeout of one line.
     pub async fn write(&self, store: &SharedStore) -> bool {
         let _turn = self.writing.lock().await;
         loop {
@@ -132,7 +131,7 @@ impl Outbox {
                 }
             }
             let mut lines = self.lines();
-            // A queue that was full may have given it up meanwhile.
+            // A full queue may have dropped it meanwhile.
             if lines.front().is_some_and(|first| first.act.once == line.act.once) {
                 lines.pop_front();
             }
@@ -144,13 +143,12 @@ impl Outbox {
     }
 }
 
-/// Lines are whole whenever the lock is free, also after a panic elsewhere.
+/// Lines are complete whenever the lock is free, even after a panic elsewhere.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The look before the write sees what another node wrote a moment ago; of two that write at the same moment
-/// the unique key lets one pass.
+/// The query before the write finds lines of other nodes; for two concurrent writes, the unique key admits one.
 async fn one(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), StoreError> {
     if *near_ms > 0 {
         let filter = ActivityFilter {
@@ -166,7 +164,7 @@ async fn one(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), St
     store.record(act).await
 }
 
-/// What every database keeps: no NUL, and an end.
+/// What every database accepts: no NUL, and a limited length.
 fn bound(text: &mut String) {
     if text.contains('\0') {
         *text = text.replace('\0', "\u{fffd}");
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queue_has_an_end_and_so_has_each_text() {
+    fn the_queue_and_each_text_are_bounded() {
         let outbox = Outbox::default();
         for number in 0..MOST + 3 {
             outbox.put(Act { node: number.to_string(), ..Act::default() });

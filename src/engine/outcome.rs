@@ -35,7 +35,7 @@ pub enum CommandOutcome {
 }
 
 impl CommandOutcome {
-    /// The outcome that `reply` stands for.
+    /// The outcome of a command with this `reply`.
     pub fn of(reply: &Reply) -> Self {
         match reply {
             Reply::JobRun { end, .. } => {

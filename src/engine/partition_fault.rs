@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionFault {
-    /// The last ID of the order stream lies in the far future.
+    /// The last ID of the order stream is in the far future.
     FutureId(EntryId),
     /// The group was moved beyond the last ID of its stream.
     GroupBeyond {
-        /// Up to where it counts as delivered.
+        /// Its last delivered ID.
         delivered: EntryId,
         /// The last ID of the stream.
         last: EntryId,
@@ -37,7 +37,7 @@ pub enum Repair {
         /// The name of the old stream.
         aside: String,
     },
-    /// The group was moved back, and goes on with this entry.
+    /// The group was moved back, and continues with this entry.
     MovedBack(EntryId),
     /// The key was renamed.
     Renamed(String),

@@ -1,7 +1,7 @@
-//! How many partitions a deployment has: decided once, in SQL, for every node.
+//! The number of partitions of a deployment: decided once, in SQL, for every node.
 //!
-//! A voucher's keys and its id counter follow from that number, so it changes only while nothing is under
-//! way and no node is alive; then SQL knows every order, and the sales are loaded from it.
+//! The keys and the ID counter of a voucher depend on it, so it changes only while nothing is in flight and no node is
+//! alive; then SQL knows every order, and the sales are loaded from it.
 
 use std::collections::HashMap;
 
@@ -18,57 +18,56 @@ use super::{
     settings::MAX_PARTITIONS,
 };
 
-/// Its name among the settings.
+/// Key of the number among the settings.
 const SETTING: &str = "partitions";
-/// Whoever changes it and dies keeps others from it for that long.
+/// A process that dies while changing it blocks others for this long.
 const CHANGE_WITHIN_MS: u64 = 60_000;
 
-/// Why the number of partitions does not do.
+/// Why the number of partitions is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionsFault {
-    /// What stands in SQL is no such number.
+    /// The value in SQL is invalid.
     #[error("{}", text!("partitions-stored", text, most))]
     Stored {
-        /// What stands there.
+        /// The value.
         text: String,
-        /// The largest one.
+        /// The maximum.
         most: u16,
     },
-    /// It is the first one by now, and this node works by the second.
+    /// It was changed to the first number, and this node works with the second.
     #[error("{}", text!("partitions-other", stored = _0, known = _1))]
     Other(u16, u16),
-    /// Two change it at once.
+    /// Two processes change it at once.
     #[error("{}", text!("partitions-changed"))]
     Changed,
-    /// It can't be changed from the first to the second now.
+    /// It cannot be changed from the first to the second now.
     #[error("{}", text!("partitions-not-now", from = _0, to = _1, why = _2))]
     NotNow(u16, u16, UnderWay),
 }
 
-/// What is under way, so that the number of partitions can't be changed.
+/// What prevents a change of the number of partitions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnderWay {
-    /// A node that sells by the old one.
+    /// A live node that uses the old number.
     #[error("{}", text!("partitions-node", node = _0))]
     Node(String),
-    /// Nobody knows how many entries.
+    /// An unknown number of entries.
     #[error("{}", text!("partitions-unknown"))]
     Unknown,
-    /// So many entries, in the streams of so many partitions.
+    /// Entries in the streams of so many partitions.
     #[error("{}", text!("partitions-entries", entries = _0, partitions = _1))]
     Entries(u64, u16),
-    /// So many dead letters.
+    /// Dead letters.
     #[error("{}", text!("partitions-letters", letters = _0))]
     Letters(u64),
 }
 
-/// The number that stands in SQL; where nobody has decided, `wanted` or 1 is decided now, unless the caller
-/// only reads.
+/// Returns the number in SQL; if there is none, stores `wanted` or 1, unless the caller is read-only.
 ///
 /// # Errors
-/// What stands in SQL is no such number, or SQL is away.
+/// The value in SQL is invalid, or SQL is unreachable.
 pub async fn agreed(
     store: &SharedStore,
     wanted: Option<u16>,
@@ -79,7 +78,7 @@ pub async fn agreed(
     }
     let decided = wanted.unwrap_or(1);
     if !read_only && !store.change_setting(SETTING, None, &decided.to_string()).await? {
-        // Somebody was quicker.
+        // Another process was faster.
         return Ok(stored(store).await?.unwrap_or(decided));
     }
     Ok(decided)
@@ -93,8 +92,8 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
     }
 }
 
-/// Refuses another number than that of SQL: a node that was started or suspended before it was changed must not
-/// sell by the old one.
+/// Rejects a number other than that in SQL: a node that was started or suspended before a change must not sell with the
+/// old one.
 pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), EngineError> {
     match stored(store).await? {
         Some(stored) if stored != keys.count() => {
@@ -104,11 +103,11 @@ pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), Engin
     }
 }
 
-/// Changes the number of partitions from that of `old` to that of `new`. Each step may be cut short: SQL holds
-/// every order, and whoever starts next loads the sales from it.
+/// Changes the number of partitions from that of `old` to that of `new`. Each step can be interrupted: SQL holds every
+/// order, and the next node to start loads the sales from it.
 ///
 /// # Errors
-/// [`EngineError::Partitions`] with what stands in the way: a node, or entries that are under way.
+/// [`EngineError::Partitions`] with the obstacle: a node, or entries in flight.
 pub async fn change(
     store: &SharedStore,
     link: &mut Link,
@@ -139,7 +138,7 @@ async fn drain_and_change(
 ) -> Result<(), EngineError> {
     refuse_unless_drained(link, old, new.count(), dead_ms).await?;
     for of in old.partitions() {
-        // A node that is suspended has to ask again before it sells.
+        // A suspended node has to reconcile before it sells again.
         link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
     }
     let mut tallies = Vec::new();
@@ -149,7 +148,7 @@ async fn drain_and_change(
             link.query(cmd("HGETALL").arg(old.tally(voucher))).await?;
         tallies.push((voucher, tally));
         drop_keys(link, old, voucher).await?;
-        // What an earlier change has left there must not be taken for the sale.
+        // Leftovers of an earlier change must not be taken for the sale.
         drop_keys(link, new, voucher).await?;
     }
     raise_counters(link, old, new).await?;
@@ -193,9 +192,9 @@ async fn refuse_unless_drained(
     Ok(())
 }
 
-/// Numbers of the day that were used under the old counters are below those of the new ones.
+/// Numbers of the day that were used by the old counters are below those of the new ones.
 async fn raise_counters(link: &mut Link, old: &Layout, new: &Layout) -> Result<(), EngineError> {
-    // Nodes date ids by their own clocks, which may be in the next day or in the last one.
+    // Nodes date IDs by their own clocks, which may be in the next or the previous day.
     let now = link.now().await?.0.div_euclid(1_000);
     for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {
         let mut used = 0;

@@ -1,7 +1,7 @@
-//! Orders after they were written: paid, or closed as overdue with the piece given back.
+//! Orders after they were written: paid, or closed as overdue with the piece returned.
 //!
-//! SQL decides, in one statement that asks for `status = 1`. Redis is told afterwards: what it was
-//! not told of stands in SQL, and telling it twice does no harm.
+//! SQL decides, in one statement with `status = 1`. Redis is updated afterwards: outstanding updates are recorded in
+//! SQL, and repeating one is harmless.
 
 use seckill_model::{
     ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId,
@@ -13,26 +13,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
 
-/// Orders closed in one transaction: a few milliseconds in which no order can be written.
+/// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
-/// Between two pages the consumer has its turn.
+/// Pause between two pages, for the consumer.
 const BREATH: std::time::Duration = std::time::Duration::from_millis(10);
-/// Redis may lose what it was told in its last seconds; a restart within this time tells it again.
+/// Redis may lose the updates of its last seconds; after a restart those within this time are repeated.
 pub const REMEMBER_MS: i64 = 3_600_000;
 
-/// What a run of the closing brought about.
+/// Result of a run of the closing job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
     /// Orders closed.
     pub orders: u64,
-    /// Pieces given back in Redis.
+    /// Pieces returned in Redis.
     pub given_back: u64,
 }
 
 /// Pays one order.
 ///
 /// # Errors
-/// The database or Redis, by whose clock it is paid, is away.
+/// The database is unreachable, or Redis, whose clock dates the payment.
 pub async fn pay(
     store: &SharedStore,
     link: &mut Link,
@@ -42,12 +42,11 @@ pub async fn pay(
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
 
-/// Closes orders that were written before `before` and are unpaid, as of `now`, in pages; what an earlier run
-/// closed and did not give back is given back first.
+/// Closes unpaid orders that were written before `before`, as of `now`, in pages; pieces that an earlier run did not
+/// return are returned first.
 ///
 /// # Errors
-/// A server is away, or the lock of `fence` is somebody else's by now. What was closed by then is
-/// given back by the next run.
+/// A server is unreachable, or the lock of `fence` was lost. Orders closed by then are returned by the next run.
 pub async fn close_overdue(
     store: &SharedStore,
     link: &mut Link,
@@ -68,7 +67,7 @@ pub async fn close_overdue(
         done.given_back += give_back(store, link, keys, &page).await?;
         tokio::time::sleep(BREATH).await;
     }
-    // Those of ordinary vouchers hold no piece, so there is nothing to give back.
+    // Those of ordinary vouchers hold no piece.
     while !stop.is_cancelled() {
         let closed = store.close_overdue_ordinary(before, CLOSE_PAGE, now, fence).await?;
         if closed == 0 {
@@ -80,7 +79,7 @@ pub async fn close_overdue(
     Ok(done)
 }
 
-/// Gives back what was closed and of which Redis was not told; returns how many pieces.
+/// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
 pub async fn give_back_open(
     store: &SharedStore,
     link: &mut Link,
@@ -95,21 +94,21 @@ pub async fn give_back_open(
     }
 }
 
-/// Tells Redis, then notes that it was told.
+/// Updates Redis, then records that in SQL.
 pub(super) async fn give_back(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
-    let given = tell(link, keys, orders).await?;
+    let given = return_in_redis(link, keys, orders).await?;
     faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
     store.gave_back(&ids, link.now().await?).await?;
     Ok(given)
 }
 
-/// Tells Redis again what it was told lately, for it may have lost that.
+/// Repeats the recent updates of Redis, which may have lost them.
 pub(super) async fn give_back_again(
     store: &SharedStore,
     link: &mut Link,
@@ -122,12 +121,12 @@ pub(super) async fn give_back_again(
         let page = store.given_since(voucher, since, after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
-        given += tell(link, keys, &page).await?;
+        given += return_in_redis(link, keys, &page).await?;
     }
 }
 
-/// Tells Redis of closed orders, each of which gives its piece back once; returns how many did now.
-pub(super) async fn tell(
+/// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
+pub(super) async fn return_in_redis(
     link: &mut Link,
     keys: &Layout,
     orders: &[ClosedOrder],

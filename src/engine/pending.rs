@@ -1,6 +1,6 @@
-//! The pending list, judged entry by entry.
+//! The pending list, classified entry by entry.
 //!
-//! It finds out what is true and says which act follows; it changes nothing.
+//! It determines the state of each entry and the resulting action; it changes nothing.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -25,10 +25,10 @@ use super::{
     settings::Settings,
 };
 
-/// Entries in one look: some 5 ms of Redis, and a tenth of that in memory.
+/// Entries per read: some 5 ms of Redis, and a tenth of that in memory.
 pub(super) const PAGE: usize = 1_000;
 
-/// What pending entries can be filtered by.
+/// Filter fields of pending entries.
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
     ("verdict", Kind::Word(&Verdict::WORDS)),
@@ -43,14 +43,14 @@ pub const FIELDS: &[Field] = &[
     ("fault", Kind::Text),
 ];
 
-/// Judges pending entries by what Redis and SQL say of them now.
+/// Classifies pending entries by what Redis and SQL currently hold.
 #[derive(Debug)]
 pub struct Judge {
     link: Link,
     store: SharedStore,
     keys: Layout,
     settings: Settings,
-    /// An operator is at it: what lies with a replay is in his hands.
+    /// An operator's replay is running: entries claimed by a replay belong to it.
     replay_alive: bool,
 }
 
@@ -59,16 +59,16 @@ pub struct Judge {
 pub struct Judged {
     /// The entry.
     pub row: Pending,
-    /// What SQL says to its order.
+    /// The state of its order in SQL.
     pub sql: Row,
     /// Milliseconds since it was added, by the clock of Redis.
     pub age_ms: u64,
-    /// What is true of it.
+    /// Its state.
     pub verdict: Verdict,
 }
 
 impl Judge {
-    /// A judge with a connection of its own. `replay_alive` says that somebody holds the operator's lock, and it is not who asks.
+    /// A judge with its own connection. `replay_alive` means that another process holds the operator lock.
     pub fn new(
         redis: &Redis,
         store: SharedStore,
@@ -79,10 +79,10 @@ impl Judge {
         Self { link: redis.link(), store, keys, settings, replay_alive }
     }
 
-    /// One page of the pending list, from `first` up to and with `last`.
+    /// One page of the pending list, from `first` to `last` inclusive.
     ///
     /// # Errors
-    /// A server is away.
+    /// A server is unreachable.
     pub async fn page(
         &mut self,
         first: EntryId,
@@ -95,7 +95,7 @@ impl Judge {
     /// Those of these entries that are pending.
     ///
     /// # Errors
-    /// A server is away.
+    /// A server is unreachable.
     pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Judged>, EngineError> {
         let mut rows = Vec::with_capacity(entries.len());
         for (of, entries) in by_partition(&self.keys, entries.iter().copied()) {
@@ -106,15 +106,15 @@ impl Judge {
         self.judge(rows).await
     }
 
-    /// These entries, as they were read just now.
+    /// The verdicts on these entries, as they were just read.
     ///
     /// # Errors
-    /// A server is away.
+    /// A server is unreachable.
     pub async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.
         let backing = entry_check::backing(&mut self.link, &self.keys, &orders).await?;
-        let answers = self.store.foresee(&orders).await?.into_iter().map(told);
+        let answers = self.store.foresee(&orders).await?.into_iter().map(row_state);
         let mut answers = answers.zip(backing).map(|(row, backing)| match (row, backing) {
             (Row::Absent, Backing::Nothing) => Row::NotPromised,
             (Row::Absent, Backing::Other(holds)) => Row::Holds(holds),
@@ -162,7 +162,7 @@ impl Judge {
     }
 }
 
-fn told(written: Written) -> Row {
+fn row_state(written: Written) -> Row {
     match written {
         Written::New => Row::Absent,
         Written::Again => Row::Present,
@@ -173,7 +173,7 @@ fn told(written: Written) -> Row {
 }
 
 impl Judged {
-    /// What is wrong with it, for a person and for the dead letter; `None` where nothing is.
+    /// What is wrong with it, for the operator and the dead letter; `None` if valid.
     pub fn fault(&self) -> Option<OrderFault> {
         Some(match (&self.row.delivered.body, self.sql, self.verdict) {
             (Body::Gone, ..) => OrderFault::Gone,
@@ -189,12 +189,12 @@ impl Judged {
         })
     }
 
-    /// The order that it asks for.
+    /// The order that it carries.
     pub fn order_id(&self) -> Option<OrderId> {
         self.row.delivered.order().map(|order| order.order)
     }
 
-    /// Whether a filter lets it through.
+    /// Whether it matches a filter.
     pub fn passes(&self, filter: &Filter) -> bool {
         let order = self.row.delivered.order();
         filter.passes(|field| match field {

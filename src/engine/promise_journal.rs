@@ -1,8 +1,8 @@
-//! Who was admitted in the last seconds, and whose order is in hand, kept outside Redis.
+//! Admissions of the last seconds and orders in progress, kept outside Redis.
 //!
-//! With `appendfsync everysec` a killed server may lose what it answered in its last two seconds:
-//! it puts off its write while the disk syncs; one that comes back from an older copy loses more. Buyers were answered
-//! "admitted" by then, so the node that answered them remembers for longer than an order needs to reach SQL.
+//! With `appendfsync everysec` a killed server may lose the replies of its last two seconds: it delays its write while
+//! the disk syncs; one that is restored from an older copy loses more. Buyers had the reply "admitted" by then, so the node
+//! that replied to them remembers for longer than an order needs to reach SQL.
 
 use std::{
     collections::VecDeque,
@@ -12,19 +12,19 @@ use std::{
 
 use seckill_model::{OrderEntry, OrderId, Place, VoucherId};
 
-/// Redis puts a write off for at most two seconds; the rest is for a restart, and for an older copy of its files.
+/// Redis delays a write for at most two seconds; the rest is for a restart, and for an older copy of its files.
 const REMEMBER: Duration = Duration::from_secs(30);
-/// 40 bytes each, and a deque doubles: some 84 MB at the very most.
+/// 40 bytes each, and a deque doubles: at most some 84 MB.
 const MOST: usize = 1_500_000;
 
-/// One buyer that was told "admitted".
+/// A buyer who got the reply "admitted".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// What was bought.
+    /// The voucher.
     pub voucher: VoucherId,
-    /// Who bought, at which of his places.
+    /// The buyer, and the place of the order among theirs.
     pub place: Place,
-    /// The order that he was promised.
+    /// The promised order.
     pub order: OrderId,
 }
 
@@ -35,7 +35,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Remembers a promise made at `now`, and forgets what is old.
+    /// Adds a promise made at `now`, and removes expired ones.
     pub fn note(&mut self, now: Instant, promise: Admitted) {
         self.prune(now);
         if self.promises.len() >= MOST {
@@ -44,39 +44,38 @@ impl Journal {
         self.promises.push_back((now, promise));
     }
 
-    /// Forgets what is old. Only while Redis answers: what it loses when it goes is as old as it is then.
+    /// Removes expired promises. Only while Redis answers: what it loses in an outage is as old as the outage.
     pub fn prune(&mut self, now: Instant) {
         while self.promises.front().is_some_and(|(at, _)| now.duration_since(*at) > REMEMBER) {
             self.promises.pop_front();
         }
     }
 
-    /// Forgets promises that could not be kept: they have their result, a dead letter.
+    /// Removes promises that could not be kept: their result is a dead letter.
     pub fn forget(&mut self, refused: &[OrderId]) {
         if !refused.is_empty() {
             self.promises.retain(|(_, promise)| !refused.contains(&promise.order));
         }
     }
 
-    /// Whether nothing was promised lately.
+    /// Whether there are no recent promises.
     pub fn is_empty(&self) -> bool {
         self.promises.is_empty()
     }
 
-    /// All promises that are still remembered, oldest first. During an outage nothing is noted, so
-    /// nothing is forgotten either.
+    /// All recent promises, oldest first. During an outage none is added, so none expires either.
     pub fn promises(&self) -> impl Iterator<Item = Admitted> {
         self.promises.iter().map(|(_, promise)| *promise)
     }
 }
 
-/// Orders that the consumers of this process have in their hands: read from the stream, checked and not settled yet. While
-/// they wait for SQL Redis may lose them, and the node that promised them may be dead. Cheap to clone.
+/// Orders that the consumers of this process hold: read from the stream, checked and not settled yet. While they wait
+/// for SQL Redis may lose them, and the node that promised them may be dead. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct InHand(Arc<Mutex<Vec<Weak<Vec<OrderEntry>>>>>);
 
 impl InHand {
-    /// Takes orders in hand until the last copy of what is returned is dropped.
+    /// Registers orders until the last clone of the returned guard is dropped.
     pub(super) fn take(&self, orders: Vec<OrderEntry>) -> Arc<Vec<OrderEntry>> {
         let orders = Arc::new(orders);
         let mut batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +104,7 @@ mod tests {
     use seckill_model::UserId;
 
     #[test]
-    fn forgets_what_is_old_when_something_new_comes() {
+    fn old_promises_expire_on_insertion() {
         let promise = |user| Admitted {
             voucher: VoucherId(1),
             place: Place { user: UserId(user), number: 1 },

@@ -1,4 +1,4 @@
-//! Ordinary vouchers: bought at any time and in any number, straight in SQL. No stock, no limit, no stream.
+//! Ordinary vouchers: bought at any time and in any number, directly in SQL. No stock, no limit, no stream.
 
 use seckill_model::{OrderId, UserId, VoucherId};
 use seckill_redis::{Layout, Link};
@@ -13,8 +13,8 @@ use super::{
 /// Buys an ordinary voucher for a user; the order is unpaid.
 ///
 /// # Errors
-/// [`StoreError::Rule`] says why the voucher can't be bought. Redis, whose counters the ids come from and whose clock
-/// dates the order, or the database is away.
+/// [`StoreError::Rule`] with the reason that the voucher cannot be bought; the database is unreachable, or Redis, which
+/// provides the ID counters and the clock.
 pub async fn buy(
     store: &SharedStore,
     link: &mut Link,
@@ -24,7 +24,7 @@ pub async fn buy(
 ) -> Result<OrderId, EngineError> {
     let of = keys.partition_of(voucher);
     let mut ids = IdWorker::leasing(of.clone(), 1);
-    // As admission does: a Redis that was not reconciled may have lost its newest increments.
+    // As in admission: a Redis that was not reconciled may have lost its newest increments.
     let healed = of.healed();
     link.connection(&healed).await?;
     let run = link.server(&healed).map(|server| server.run_id.clone()).unwrap_or_default();
@@ -35,7 +35,7 @@ pub async fn buy(
     let issued = ids.issue(link, 1).await?;
     let order = issued.first().copied().ok_or(EngineError::Stopping)?;
     match store.buy(order, user, voucher, now).await {
-        // The same order is written once, so it may be asked for again.
+        // The same order is written once, so it can be retried.
         Err(unknown @ StoreError::Unknown(_)) => {
             let again = store.buy(order, user, voucher, now).await;
             again.map_err(|error| if error.is_away() { unknown } else { error })?;

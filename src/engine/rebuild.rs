@@ -1,6 +1,6 @@
-//! Rebuilding entries whose body is gone: the buyers hash still tells who was promised what.
+//! Rebuilds entries whose body is gone, from the buyers hash.
 //!
-//! It does not judge: who calls it has found that bodies are missing.
+//! The caller has determined that bodies are missing.
 
 use redis::{cmd, pipe};
 use seckill_model::{
@@ -14,7 +14,7 @@ use super::{EngineError, ledger};
 
 const PAGE: usize = 500;
 
-/// What was put into the stream again.
+/// Entries that were enqueued again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
     /// Orders that had no result anywhere.
@@ -23,8 +23,8 @@ pub struct Rebuilt {
     pub complete: bool,
 }
 
-/// Puts everybody of a partition into its stream again who was admitted and has no result anywhere. Safe to repeat:
-/// an order that is there already is written once.
+/// Enqueues every order of a partition that was admitted and has no result anywhere. Safe to repeat: an order that
+/// exists already is written once.
 pub async fn rebuild(
     store: &SharedStore,
     link: &mut Link,
@@ -41,7 +41,7 @@ pub async fn rebuild(
     Ok(rebuilt)
 }
 
-/// The same for one sale; returns the orders that were put into the stream.
+/// The same for one sale; returns the orders that were enqueued.
 pub(super) async fn enqueue_lost(
     store: &SharedStore,
     link: &mut Link,

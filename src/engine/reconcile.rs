@@ -1,10 +1,10 @@
-//! Reconciles Redis with SQL, the stream and the recent promises: what they know, a Redis that was restarted, emptied
-//! or set back may have lost.
+//! Reconciles Redis with SQL, the stream and the recent promises, which have what a Redis that was restarted, emptied
+//! or rolled back may have lost.
 //!
-//! The whole of a partition is reconciled before the first admission of a node and after each restart of Redis; a single
-//! sale whose keys no longer agree is reconciled alone, while the others go on. Meanwhile the sale admits no buyer: a
-//! piece that was promised must not be sold again. Each node knows its own promises, so each waits for the others that
-//! were alive before it admits buyers on a restarted server.
+//! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
+//! whose keys are inconsistent is reconciled alone, while the others go on. Meanwhile the sale admits no buyers: a
+//! promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it waits for
+//! the other nodes that were alive before it admits buyers.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -31,45 +31,45 @@ use super::{
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.
 const PAGE: u32 = 2_000;
-/// How long a sale waits for the process that reconciles it; each page renews that.
+/// Lease of the process that reconciles a sale; each page renews it.
 const LEASE: Duration = Duration::from_secs(5);
-/// Between two looks at a sale that another process reconciles.
+/// Interval between checks of a sale that another process reconciles.
 const POLL: Duration = Duration::from_millis(20);
-/// Longest wait for other processes, and for keys that are lost again and again.
+/// Maximum wait for other processes, and for keys that are lost repeatedly.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Sales whose keys are looked at in one call: a few milliseconds of Redis.
+/// Sales whose keys are checked in one call: a few milliseconds of Redis.
 const CHECKED: usize = 1_000;
 
-/// A node that has not answered for Redis by then is taken for dead, and its promises with it: longer than it takes
-/// to give up an answer and to connect again.
+/// A node that has not confirmed by then counts as dead, and its promises are lost: longer than it takes to time out a
+/// reply and to reconnect.
 const GRACE: Duration = Duration::from_secs(8);
-/// Longer than Redis is away in any restart that a node could remember promises over.
-const CORPSE_MS: f64 = 120_000.0;
+/// Longer than any outage of Redis over which a node could remember promises.
+const DEAD_NODE_MS: f64 = 120_000.0;
 const PEER_POLL: Duration = Duration::from_millis(20);
 
-/// What was lost, and what was put back.
+/// What was lost, and what was restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Keys that were lost, replaced or set back, as they were found.
+    /// Keys that were lost, replaced or rolled back.
     pub keys: Vec<String>,
-    /// Buyers put back, each with a piece.
+    /// Buyers restored, each with a piece.
     pub restored: u64,
-    /// Buyers removed whose order is closed: an older copy of the buyers held them still.
+    /// Buyers removed because their order is closed: an older copy of the buyers still held them.
     pub removed: u64,
-    /// Orders that SQL did not know and that are in the stream again: their buyers were told "admitted".
+    /// Orders unknown to SQL that were enqueued again: their buyers got the reply "admitted".
     pub promised: Vec<OrderId>,
-    /// Orders that can't be put back: the piece is gone, or the buyer holds another one. A promise
-    /// among them has become a dead letter.
+    /// Orders that cannot be restored: the piece is gone, or the buyer holds another one. A promise among them has
+    /// become a dead letter.
     pub refused: Vec<OrderId>,
-    /// Buyers that Redis had admitted by its stock, and of whom nothing else is known.
+    /// Buyers that Redis had admitted according to its stock, and of whom nothing else is known.
     pub unknown: u64,
-    /// Archived sales that Redis held still.
+    /// Archived sales that Redis still held.
     pub archived: u64,
     /// Why the sale stays closed.
     pub closed: Option<Closed>,
 }
 
-/// Why a sale cannot be reconciled without a person.
+/// Why a sale cannot be reconciled without an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// It has more buyers than pieces.
@@ -79,7 +79,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// The error that says so.
+    /// The corresponding error.
     pub(super) fn error(self, voucher: VoucherId) -> EngineError {
         match self {
             Self::Oversold => EngineError::Oversold(voucher),
@@ -101,7 +101,7 @@ impl Reconciled {
     }
 }
 
-/// The servers, and on which run of Redis a sale counts as reconciled.
+/// The servers, and the run of Redis that a sale is reconciled on.
 #[derive(Debug)]
 pub(super) struct Reconciler<'a> {
     pub(super) store: &'a SharedStore,
@@ -109,7 +109,7 @@ pub(super) struct Reconciler<'a> {
     pub(super) keys: &'a Layout,
     /// The run of the Redis server.
     pub(super) run: &'a str,
-    /// Who works: one that broke off goes on with what it began, others wait for the end of its lease.
+    /// Identifies the process: after an interruption it resumes its own work, others wait for the end of its lease.
     pub(super) token: &'a str,
 }
 
@@ -118,11 +118,11 @@ pub(super) fn new_token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Reconciles every sale of a partition, and puts back every buyer that Redis lacks, those of SQL and those of
+/// Reconciles every sale of a partition, and restores every buyer that Redis lacks, those of SQL and those of
 /// `promises`, which are of this partition. Safe to repeat.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub async fn reconcile(
     store: &SharedStore,
     link: &mut Link,
@@ -145,7 +145,7 @@ pub async fn reconcile(
         let closed = part.closed.is_some();
         done.add(part);
         if closed {
-            // Its promises are put back, or become dead letters, while it is.
+            // Its promises are restored, or become dead letters, meanwhile.
             let promises = by_voucher.remove(&voucher).unwrap_or_default();
             done.add(reconciler.sale(voucher, &promises).await?);
         }
@@ -169,10 +169,10 @@ pub async fn reconcile(
     Ok(done)
 }
 
-/// Puts the buyers of written orders back where Redis does not hold them.
+/// Restores the buyers of written orders that Redis does not hold.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub(super) async fn put_back_written(
     store: &SharedStore,
     link: &mut Link,
@@ -187,7 +187,7 @@ pub(super) async fn put_back_written(
     for (voucher, orders) in by_voucher {
         let run = link.run_id(&keys.sale(voucher)).await?;
         let mut reconciler = Reconciler { store, link, keys, run: &run, token: "" };
-        // One that is being reconciled may have read SQL before they were written.
+        // A sale that is being reconciled may have read SQL before they were written.
         while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
             let archived = match store.sale(voucher).await {
                 Ok(sale) => sale.state == SaleState::Archived,
@@ -224,29 +224,29 @@ pub(super) async fn is_healed(
     of: &Partition,
     run_id: &str,
 ) -> Result<bool, EngineError> {
-    let healed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
-    Ok(healed.iter().any(|run| run == run_id))
+    let confirmed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
+    Ok(confirmed.iter().any(|run| run == run_id))
 }
 
-/// Keys of a partition that do not agree.
+/// Inconsistent keys of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Streams that lost entries, or the watermark; with the keys that the look has put right itself.
+    /// Streams that lost entries, or the watermark; with the keys that the check has repaired itself.
     pub(super) streams: Vec<String>,
-    /// Sales whose keys do not agree.
+    /// Sales whose keys are inconsistent.
     pub(super) sales: Vec<VoucherId>,
     /// Entries ever added to the order stream.
     added: u64,
 }
 
 impl Damage {
-    /// Keys that the look has put right, by their names; the next one does not find them again.
+    /// Keys that the check has repaired, by their names; the next one does not find them again.
     pub(super) fn put_right(found: &[String]) -> impl Iterator<Item = String> {
         found.iter().filter(|it| !["orders", "dead", "watermark"].contains(&it.as_str())).cloned()
     }
 
-    /// Without the order stream only the nodes know whom they have promised something, and what their consumers have in
-    /// hand: a sale whose keys do not agree is not rebuilt before each of them has put that back.
+    /// Without the order stream only the nodes know their promises, and the entries that their consumers hold: a
+    /// damaged sale is not rebuilt before each of them has restored those.
     pub(super) fn is_for_all_nodes(&self) -> bool {
         !self.sales.is_empty() && self.streams.iter().any(|it| it == "orders")
     }
@@ -255,16 +255,16 @@ impl Damage {
 /// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub(super) async fn summon_all(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
     link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
     Ok(())
 }
 
-/// Looks at the streams of a partition and at the keys of these sales, which SQL knows as created then.
+/// Checks the streams of a partition and the keys of these sales, given with their time of creation in SQL.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub(super) async fn check(
     link: &mut Link,
     keys: &Layout,
@@ -287,7 +287,7 @@ pub(super) async fn check(
     }
 }
 
-/// What the streams lost, damaged sales by their place from 1, and entries ever added to the order stream.
+/// What the streams lost, the indexes of damaged sales from 1, and entries ever added to the order stream.
 type Checked = (Vec<String>, Vec<usize>, u64);
 
 async fn check_page(
@@ -310,23 +310,23 @@ async fn check_page(
     link.invoke(&call).await
 }
 
-/// What became of a try to begin.
+/// Result of an attempt to begin.
 enum Start {
     /// There is nothing to reconcile.
     Whole,
-    /// The keys agree: buyers are put back while the sale is as it is.
+    /// The keys are consistent: buyers are restored while the sale stays open.
     Open,
-    /// Another process is at work on the sale.
+    /// Another process is reconciling the sale.
     Busy,
     /// Redis holds another sale of that number, which is closed.
     Other,
-    /// The sale is closed until the end; with what was found of its keys.
+    /// The sale is closed until the end; with the faults found in its keys.
     Closed(Vec<String>),
 }
 
 impl Reconciler<'_> {
-    /// Finds what the streams of a partition lost, and puts every order into the stream again that is nowhere.
-    /// `seen` is what an earlier look found.
+    /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
+    /// the result of an earlier check.
     pub(super) async fn streams(
         &mut self,
         of: &Partition,
@@ -348,7 +348,7 @@ impl Reconciler<'_> {
                 let key = match name.as_str() {
                     "orders" => of.orders(),
                     "dead" => of.dead(),
-                    // A server that is new has none.
+                    // A new server has none.
                     "watermark" if found.added == 0 => continue,
                     "watermark" => of.watermark(),
                     other => other.to_owned(),
@@ -370,11 +370,11 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Reconciles one sale, if its keys do not agree or it was not reconciled on this run of the server, with what SQL,
-    /// the stream and the dead letters know, and with `promises` of it. It admits no buyer meanwhile.
+    /// Reconciles one sale if its keys are inconsistent or it was not reconciled on this run of the server, with SQL,
+    /// the stream, the dead letters, and its `promises`. It admits no buyers meanwhile.
     ///
     /// # Errors
-    /// A server is away, or other processes are at work on the sale for too long.
+    /// A server is unreachable, or other processes take too long to reconcile the sale.
     pub(super) async fn sale(
         &mut self,
         voucher: VoucherId,
@@ -383,7 +383,7 @@ impl Reconciler<'_> {
         self.sale_as(voucher, promises, "").await
     }
 
-    /// As [`Self::sale`], also where its keys agree with one another: they may not agree with SQL.
+    /// As [`Self::sale`], even if its keys are consistent with one another: they may not match SQL.
     pub(super) async fn whole_sale(
         &mut self,
         voucher: VoucherId,
@@ -391,7 +391,7 @@ impl Reconciler<'_> {
         self.sale_as(voucher, &[], "always").await
     }
 
-    /// As [`Self::sale`], also where Redis holds another sale of that number: the keys of that one are renamed.
+    /// As [`Self::sale`], even if Redis holds another sale of that number: the keys of that one are renamed.
     pub(super) async fn replace_sale(
         &mut self,
         voucher: VoucherId,
@@ -399,7 +399,7 @@ impl Reconciler<'_> {
         self.sale_as(voucher, &[], "replace").await
     }
 
-    /// `how` is what `reconcile_begin.lua` takes.
+    /// `how` is the argument of `reconcile_begin.lua`.
     async fn sale_as(
         &mut self,
         voucher: VoucherId,
@@ -423,7 +423,7 @@ impl Reconciler<'_> {
                     return Ok(Reconciled { closed, ..done });
                 }
                 Start::Open => {
-                    // First what SQL says of its pieces, which the buyers may need.
+                    // First the stock according to SQL, which the buyers may need.
                     if sale_copy::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
                         continue;
                     }
@@ -433,14 +433,14 @@ impl Reconciler<'_> {
                 }
                 Start::Closed(found) => {
                     let damaged = !how.is_empty() || !found.is_empty();
-                    // Where only the stock or the tally was lost, the buyers are those that were admitted.
+                    // If only the stock or the tally was lost, the buyers are those that were admitted.
                     let names = [self.keys.sale(voucher), self.keys.buyers(voucher)];
-                    // Nor is it known what another process has begun with.
+                    // Nor is the state known in which another process began.
                     let of_buyers = |key: &String| {
                         key == "restoring" || names.iter().any(|name| key.starts_with(name))
                     };
                     let buyers_known = how.is_empty() && !found.iter().any(of_buyers);
-                    // The stock tells how many buyers there were, unless it was lost as well.
+                    // The stock gives the number of buyers, unless it was lost as well.
                     let counts = found.contains(&self.keys.buyers(voucher))
                         && !found.contains(&self.keys.stock(voucher));
                     let returning = self.store.returning().await?;
@@ -454,7 +454,7 @@ impl Reconciler<'_> {
                     let done =
                         self.rebuild(&sale, self.token, promises, damaged, buyers_known).await?;
                     if let Some(done) = done {
-                        // Closed orders give their pieces back, and have no buyer any more.
+                        // Closed orders return their pieces, and no longer have a buyer.
                         let returning = returning.max(self.store.returning().await?);
                         let unknown =
                             if counts { done.unknown.saturating_sub(returning) } else { 0 };
@@ -486,7 +486,7 @@ impl Reconciler<'_> {
             "open" => Ok(Start::Open),
             "busy" => Ok(Start::Busy),
             "other" => Ok(Start::Other),
-            // By the names that an operator finds them under.
+            // By the names that the operator sees.
             _ => Ok(Start::Closed(
                 answer
                     .into_iter()
@@ -501,8 +501,8 @@ impl Reconciler<'_> {
         }
     }
 
-    /// `None` where a key was lost again, or another process has taken over. A sale whose keys agree lacks at most what
-    /// Redis lost of all of them together, which the stream does not know either.
+    /// `None` if a key was lost again, or another process has taken over. A sale with consistent keys lacks at most
+    /// what Redis lost of all of them together, which the stream does not have either.
     async fn rebuild(
         &mut self,
         sale: &Sale,
@@ -515,7 +515,7 @@ impl Reconciler<'_> {
         // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
         let under_way =
             if damaged { self.under_way(voucher, buyers_known).await? } else { Vec::new() };
-        // Before the buyers: one whose order was closed may hold another order by now.
+        // Before the buyers: a buyer whose order was closed may hold another one by now.
         done.removed = self.remove_closed(voucher, damaged).await?;
         let mut after: Option<OrderId> = None;
         loop {
@@ -523,7 +523,7 @@ impl Reconciler<'_> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-            // A sale that is closed meanwhile admits no buyer at a place that SQL has given.
+            // A sale that is closed meanwhile admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(voucher, token, how, &page).await? else {
                 return Ok(None);
@@ -539,7 +539,7 @@ impl Reconciler<'_> {
             };
             done.add(part);
         }
-        // And after them: one that was closed since its page was read was put back wrongly.
+        // And after them: an order that was closed since its page was read was restored wrongly.
         done.removed += self.remove_closed(voucher, damaged).await?;
         let mut call = scripts::RECONCILE_END.prepare_invoke();
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
@@ -563,8 +563,8 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Removes buyers whose order is closed: those that were given back shortly before or are about to be, which a Redis
-    /// that was restarted may have lost, and of a damaged sale all, for its buyers may be an older copy.
+    /// Removes buyers whose order is closed: those returned recently or about to be, which a restarted Redis may have
+    /// lost; for a damaged sale all, since its buyers may be an older copy.
     async fn remove_closed(
         &mut self,
         voucher: VoucherId,
@@ -573,22 +573,22 @@ impl Reconciler<'_> {
         let mut removed = 0;
         if damaged {
             let closed = ledger::kept_orders(self.store, self.link, self.keys, voucher).await?;
-            removed = payment::tell(self.link, self.keys, &closed).await?;
+            removed = payment::return_in_redis(self.link, self.keys, &closed).await?;
         }
-        // Whoever closes an order may have told Redis just before its buyer was put back.
+        // An order may have been closed, and Redis updated, just before its buyer was restored.
         removed += payment::give_back_again(self.store, self.link, self.keys, voucher).await?;
         Ok(removed)
     }
 
-    /// Orders of a sale in the stream and among the dead letters, the earliest promise first. Where the buyers are known
-    /// only what admission has certainly added: another program's entry must not become a promise.
+    /// Orders of a sale in the stream and among the dead letters, the earliest promise first. If the buyers are known,
+    /// only entries that admission has certainly added: another program's entry must not become a promise.
     async fn under_way(
         &mut self,
         voucher: VoucherId,
         buyers_known: bool,
     ) -> Result<Vec<(OrderId, Place)>, EngineError> {
         let of = self.keys.partition_of(voucher);
-        // A letter that is replayed goes back to the stream: the letters are read before it and after it.
+        // A replayed letter moves back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(self.link, &of).await?;
         let flows = ledger::flows(self.link, &of).await?;
         let mut all = [flows.undelivered, flows.pending].concat();
@@ -606,8 +606,8 @@ impl Reconciler<'_> {
         Ok(orders)
     }
 
-    /// Puts buyers of this node's recent promises back into a sale that is whole; those that SQL has need nothing. What
-    /// neither server knows a sale of becomes dead letters.
+    /// Restores buyers of this node's recent promises into a consistent sale, except those that are in SQL. Promises of
+    /// a sale unknown to both servers become dead letters.
     async fn promises(
         &mut self,
         voucher: VoucherId,
@@ -626,7 +626,7 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Makes dead letters of promises that SQL does not have, of a sale that they cannot be put back into.
+    /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
     async fn give_up(
         &mut self,
         voucher: VoucherId,
@@ -643,7 +643,8 @@ impl Reconciler<'_> {
         Ok(done)
     }
 
-    /// Puts buyers of orders back into a sale that is whole. One whose order is closed at this moment is removed again.
+    /// Restores the buyers of orders into a consistent sale. A buyer whose order is closed concurrently is removed
+    /// again.
     async fn put_back(
         &mut self,
         voucher: VoucherId,
@@ -659,8 +660,8 @@ impl Reconciler<'_> {
         Ok(done)
     }
 
-    /// Puts buyers of orders back that are not closed. One that SQL has by now needs no entry, but its buyer: it may have
-    /// been written after the live orders were read.
+    /// Restores the buyers of orders that are not closed. An order that is in SQL by now needs no entry but its buyer:
+    /// it may have been written after the live orders were read.
     async fn restore_open(
         &mut self,
         voucher: VoucherId,
@@ -729,25 +730,25 @@ impl Reconciler<'_> {
     }
 }
 
-/// What becomes of an order with its buyer.
+/// What happens to an order with its buyer.
 #[derive(Clone, Copy)]
 enum Entry {
-    /// It is elsewhere already.
+    /// It exists elsewhere already.
     Leave,
-    /// It is live in SQL, and takes its place from any other order.
+    /// It is live in SQL, and replaces any other order at its place.
     Claim,
     /// Its entry is added.
     Add,
-    /// It becomes a dead letter, and the buyer is not put back.
+    /// It becomes a dead letter, and the buyer is not restored.
     Refuse,
 }
 
-/// Nodes with their last signs, and for which run of the server each of them has told its promises.
+/// Nodes with their last heartbeats, and the run of the server for which each of them has restored its promises.
 type Peers = (Vec<(Text, f64)>, Vec<(Text, Text)>);
 
-/// Says that `node` has put back what it knows into this run of the server, and waits until every
-/// node that was alive has done so, or was silent for too long: those of `peers`, whom this node saw
-/// alive before, and those whose last signs of life Redis still knows.
+/// Confirms that `node` has restored its promises into this run of the server, and waits until every node that was
+/// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
+/// Redis still has.
 pub async fn await_peers(
     link: &mut Link,
     of: &Partition,
@@ -764,19 +765,20 @@ pub async fn await_peers(
     look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, healed): Peers = link.pipe(&look).await?;
+        let (nodes, confirmed): Peers = link.pipe(&look).await?;
         let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
-        let healed: HashMap<_, _> = healed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
-        let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
-        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !healed(name)).collect();
-        // Alive is told among those that are waited for: how long Redis was down does not count. Of one
-        // alone it can't be told, and one that was silent for minutes is a corpse.
+        let confirmed: HashMap<_, _> =
+            confirmed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
+        let confirmed = |name: &str| confirmed.get(name).is_some_and(|run| run == run_id);
+        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !confirmed(name)).collect();
+        // Heartbeats are compared with the newest one, so that the downtime of Redis does not count. A single one
+        // cannot be compared, and a node that was silent for minutes is dead.
         let newest = open.iter().map(|(_, at)| *at).fold(0.0, f64::max);
         let latest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
-        let newest = if latest - newest > CORPSE_MS { latest } else { newest };
-        let seen = peers.iter().filter(|name| !healed(name)).map(String::as_str);
-        let told = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
-        let missing = seen.chain(told.map(|(name, _)| name.as_str())).next();
+        let newest = if latest - newest > DEAD_NODE_MS { latest } else { newest };
+        let seen = peers.iter().filter(|name| !confirmed(name)).map(String::as_str);
+        let alive = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
+        let missing = seen.chain(alive.map(|(name, _)| name.as_str())).next();
         match missing {
             None => return Ok(()),
             Some(missing) if Instant::now() > until => {

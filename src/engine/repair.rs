@@ -1,7 +1,7 @@
-//! Putting the books right: from what the ledger found to what is done about it.
+//! Repairs the findings of the audit.
 //!
-//! SQL is the truth of orders that were written, and the buyers hash of those that were promised. What
-//! neither can tell is left to a person.
+//! SQL is authoritative for written orders, and the buyers hash for promised ones. Findings that neither can resolve
+//! are left to the operator.
 
 use seckill_model::{
     SaleState, VoucherId,
@@ -22,47 +22,47 @@ use super::{
     retention, sale_copy,
 };
 
-/// What one sale's books lack, and what would be done about it.
+/// Findings of one sale, and their repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SaleRepair {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// What is wrong.
+    /// The findings.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<Finding>,
-    /// What is done, in this order.
+    /// The steps, in this order.
     pub cures: Vec<Cure>,
-    /// Findings that need a person.
+    /// Findings that the operator has to resolve.
     #[serde(serialize_with = "sentences")]
     pub left: Vec<Finding>,
 }
 
 impl SaleRepair {
-    /// What is done about these findings of a sale.
+    /// The repair of these findings of a sale.
     pub fn of(voucher_id: VoucherId, findings: Vec<Finding>) -> Self {
         let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
         Self { voucher_id, cures: cures(&findings), left, findings }
     }
 }
 
-/// What a repair did to one sale.
+/// Result of the repair of one sale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repaired {
-    /// Buyers of orders in SQL that Redis knows again, each with his piece.
+    /// Buyers of orders in SQL that were restored in Redis, each with a piece.
     pub put_back: u64,
-    /// Orders that were promised, and are in the stream again.
+    /// Promised orders that were enqueued again.
     pub enqueued: u64,
-    /// Closed orders whose piece went back.
+    /// Closed orders whose piece was returned.
     pub given_back: u64,
     /// Faults of partitions that were repaired.
     #[serde(default)]
     pub mended: u64,
 }
 
-/// Looks at every sale that is not archived, and says what each needs; sales in order are left out.
+/// Plans the repair of every sale that is not archived; sales without findings are omitted.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub async fn plan(
     store: &SharedStore,
     link: &mut Link,
@@ -78,10 +78,10 @@ pub async fn plan(
     Ok(plan)
 }
 
-/// Does what `plan` says, sale by sale.
+/// Executes `plan`, sale by sale.
 ///
 /// # Errors
-/// A server is away, or `stop` came; which sales were put right by then is told.
+/// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
 pub async fn apply_all(
     store: &SharedStore,
     link: &mut Link,
@@ -111,10 +111,10 @@ pub async fn apply_all(
     Ok(done)
 }
 
-/// Does what `plan` says for one sale. Safe to repeat, also while buyers are admitted and orders written.
+/// Executes `plan` for one sale. Safe to repeat, also while buyers are admitted and orders written.
 ///
 /// # Errors
-/// A server is away; what was done by then is done.
+/// A server is unreachable; finished steps are kept.
 pub async fn apply(
     store: &SharedStore,
     link: &mut Link,
@@ -127,7 +127,7 @@ pub async fn apply(
             Cure::Adopt => {
                 let held = sale_copy::read(link, keys, voucher).await?;
                 store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
-                // Orders that SQL lost with it are put into the stream again.
+                // Orders that SQL lost with it are enqueued again.
                 done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
             }
             Cure::Remove => _ = retention::drop_keys(link, keys, voucher).await?,
@@ -146,7 +146,7 @@ pub async fn apply(
             }
             Cure::GiveBack => {
                 let kept = ledger::kept_orders(store, link, keys, voucher).await?;
-                done.given_back += payment::tell(link, keys, &kept).await?;
+                done.given_back += payment::return_in_redis(link, keys, &kept).await?;
             }
             Cure::Enqueue => {
                 done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;

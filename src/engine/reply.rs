@@ -68,7 +68,7 @@ impl fmt::Display for Reply {
             Self::LettersCounted(found) => {
                 text!("reply-dead-letters-found", count = found.counts.total())
             }
-            // They answer a question and are shown by themselves.
+            // They answer a question and have their own display.
             Self::Previewed(_) | Self::Traced(_) => String::new(),
             Self::LettersReplayed(report) => letters_replayed(report),
             Self::LettersDiscarded(report) => letters_discarded(report),
@@ -100,7 +100,7 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A part of a text that is left out for a count of 0.
+/// A part of a text, omitted for a count of 0.
 fn counted(count: u64, text: impl FnOnce(u64) -> String) -> Option<String> {
     (count > 0).then(|| text(count))
 }

@@ -1,7 +1,7 @@
-//! Retention: what leaves Redis when its time is over.
+//! Retention: removes expired data from Redis.
 //!
-//! Nothing that somebody still needs: no entry that a group has not acknowledged, no dead letter whose buyer
-//! waits for a result, no consumer that holds entries, no sale whose books are open.
+//! Nothing that is still needed is removed: no unacknowledged entry, no dead letter whose buyer waits for a result, no
+//! consumer with pending entries, no sale with findings or unsettled orders.
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, dead_letters::judge, ledger, settings::Settings};
 
-/// Entries in one call: a millisecond of Redis.
+/// Entries per call: a millisecond of Redis.
 const TRIM_PAGE: u64 = 10_000;
 const LETTERS_PAGE: usize = 500;
-/// Archived sales that are looked at again, in case a node has loaded one while it was archived.
-const ARCHIVED_LATELY: u32 = 50;
+/// Archived sales that are checked again, in case a node loaded one while it was archived.
+const RECENTLY_ARCHIVED: u32 = 50;
 
 /// What was trimmed of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,14 +26,14 @@ pub struct Trimmed {
     pub letters: u64,
     /// Consumers of dead nodes.
     pub consumers: Vec<String>,
-    /// The first entry that had to stay although its time is over: a group has not acknowledged it.
+    /// The first expired entry that had to stay because a group has not acknowledged it.
     pub held: Option<String>,
 }
 
-/// Trims the order stream of a partition, its dead letters, and consumers that nobody will use again.
+/// Trims the order stream of a partition, its dead letters, and abandoned consumers.
 ///
 /// # Errors
-/// A server is away; what was trimmed by then is trimmed.
+/// A server is unreachable; what was trimmed by then is trimmed.
 pub async fn trim(
     store: &SharedStore,
     link: &mut Link,
@@ -63,7 +63,7 @@ pub async fn trim(
     Ok(done)
 }
 
-/// Letters beyond their age or their number, oldest first. One whose buyer waits, or may, stays: it is the only
+/// Letters beyond their age or number, oldest first. A letter whose buyer waits, or may wait, stays: it is the only
 /// result that the buyer has.
 async fn trim_letters(
     store: &SharedStore,
@@ -100,11 +100,10 @@ async fn trim_letters(
     Ok(trimmed)
 }
 
-/// Archives the sales that are over since `after_ms`: their books are closed, and they leave Redis. Returns
-/// their numbers.
+/// Archives the sales that ended before `after_ms`: they leave Redis. Returns their numbers.
 ///
 /// # Errors
-/// A server is away. One that is archived in SQL and still in Redis is taken out by the next run.
+/// A server is unreachable. A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     store: &SharedStore,
     link: &mut Link,
@@ -122,7 +121,7 @@ pub async fn archive_ended(
             archived.push(sale.voucher_id);
         }
     }
-    for sale in store.archived(None, ARCHIVED_LATELY).await? {
+    for sale in store.archived(None, RECENTLY_ARCHIVED).await? {
         drop_keys(link, keys, sale.voucher_id).await?;
     }
     Ok(archived)
@@ -137,7 +136,7 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
     sale.phase(now, None) == Phase::Ended && now.since(ended) >= after_ms
 }
 
-/// Archives one sale that is over; `false` while its books are open.
+/// Archives one ended sale; `false` while the audit has findings or orders are not settled.
 async fn archive(
     store: &SharedStore,
     link: &mut Link,
@@ -157,7 +156,7 @@ async fn archive(
     Ok(true)
 }
 
-/// Takes a sale out of Redis; returns whether any of its keys existed.
+/// Removes a sale from Redis; returns whether any of its keys existed.
 pub(super) async fn drop_keys(
     link: &mut Link,
     keys: &Layout,

@@ -1,4 +1,4 @@
-//! Redis' copy of a sale: how it is read, and brought up to what SQL committed.
+//! The copy of a sale in Redis: reads it, and updates it to what SQL committed.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,13 +8,13 @@ use seckill_redis::{BrokerError, Layout, Link, scripts};
 
 use super::EngineError;
 
-/// Between two looks at a cut that is under way: most take a few milliseconds.
+/// Interval between checks of a stock reduction in progress: most take a few milliseconds.
 const CUT_POLL: Duration = Duration::from_millis(20);
 
-/// A sale as Redis holds it; `None` where a field is missing or makes no sense.
+/// Reads a sale from Redis; `None` if a field is missing or invalid.
 ///
 /// # Errors
-/// Redis is away.
+/// Redis is unreachable.
 pub(super) async fn read(
     link: &mut Link,
     keys: &Layout,
@@ -47,32 +47,32 @@ pub(super) async fn read(
     Ok(read())
 }
 
-/// What became of a sale that was brought to Redis.
+/// Result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synced {
-    /// Redis has taken this version over.
+    /// Redis has applied this version.
     Taken,
     /// Redis had this version or a newer one.
     Known,
-    /// Its keys do not agree, or are not there: it has to be reconciled with its buyers.
+    /// Its keys are inconsistent or missing: it has to be reconciled with its buyers.
     Damaged,
 }
 
-/// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
+/// Updates the copy in Redis to what SQL committed. Safe to repeat; an older copy never wins.
 ///
 /// # Errors
-/// Redis is away, or holds another sale of that number.
+/// Redis is unreachable, or holds another sale of that number.
 pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced, EngineError> {
     loop {
         match try_sync(link, keys, sale, "").await? {
-            // It is being cut; the process that does it may have died, then the lease ends.
+            // Its stock is being reduced; if that process has died, its lease ends.
             None => tokio::time::sleep(CUT_POLL).await,
             Some(synced) => return Ok(synced),
         }
     }
 }
 
-/// As [`sync`], but `None` where another process is cutting that very version.
+/// As [`sync`], but `None` if another process is reducing the stock of that very version.
 pub(super) async fn try_sync(
     link: &mut Link,
     keys: &Layout,

@@ -8,23 +8,23 @@ use std::{
 
 use seckill_model::{Millis, Sale, SaleState, VoucherId};
 
-/// What a node knows of a sale.
+/// The state of a sale that a node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KnownSale {
     /// The newest version seen in SQL.
     pub(super) version: u64,
-    /// It has left Redis for good.
+    /// It has been removed from Redis permanently.
     pub(super) archived: bool,
-    /// Another time means another sale: SQL was set back, and the number was given again.
+    /// A different time means a different sale: SQL was rolled back, and the number was assigned again.
     created: Millis,
 }
 
-/// The newest versions seen, shared by the tasks of a node.
+/// The newest known versions, shared by the tasks of a node.
 #[derive(Clone, Debug, Default)]
 pub struct SaleVersions(Arc<Mutex<HashMap<VoucherId, KnownSale>>>);
 
 impl SaleVersions {
-    /// Notes a sale as SQL has it.
+    /// Records a sale as SQL has it.
     pub(super) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
         let now = KnownSale { version: sale.version, archived, created: sale.created };
@@ -35,7 +35,7 @@ impl SaleVersions {
         }
     }
 
-    /// What is known of a sale; `None` before it was seen.
+    /// The known state of a sale; `None` if it was never seen.
     pub(super) fn get(&self, voucher: VoucherId) -> Option<KnownSale> {
         self.lock().get(&voucher).copied()
     }
@@ -50,7 +50,7 @@ impl SaleVersions {
         all
     }
 
-    /// The map is whole whenever the lock is free, also after a panic elsewhere.
+    /// The map is consistent whenever the lock is free, even after a panic elsewhere.
     fn lock(&self) -> MutexGuard<'_, HashMap<VoucherId, KnownSale>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

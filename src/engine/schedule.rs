@@ -1,6 +1,6 @@
 //! When a job is due: at a fixed rate, a fixed delay after its last run, or by a cron expression.
 //!
-//! Pure rules; whoever asks brings the time.
+//! Pure rules; the caller provides the time.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -13,15 +13,15 @@ use seckill_model::{Millis, message::text};
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
-    /// At each multiple of this, counted from the Unix epoch, so that all nodes mean the same moment.
+    /// At each multiple of this, counted from the Unix epoch, so that all nodes agree on the moment.
     Every(Duration),
-    /// That long after the last run ended.
+    /// This long after the end of the last run.
     After(Duration),
     /// By a cron expression of 5, 6 or 7 fields, in the system's time zone.
     Cron(Box<Expression>),
 }
 
-/// A cron expression with the text that it was read from.
+/// A cron expression with its source text.
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: String,
@@ -34,18 +34,18 @@ impl PartialEq for Expression {
     }
 }
 
-/// A schedule that can't be.
+/// An invalid schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleFault {
-    /// Not understood.
+    /// Syntax error.
     #[error("{}", text!("schedule-unreadable", text, why))]
     Unread {
-        /// What was written.
+        /// The input.
         text: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Understood, and never due.
+    /// Valid, but never due.
     #[error("{}", text!("schedule-never", text = _0))]
     Never(String),
     /// Too short or too long.
@@ -57,11 +57,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Schedule {
-    /// Reads `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day
-    /// after `now`.
+    /// Parses `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day after `now`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason that it is invalid.
     pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleFault> {
         let text = text.trim();
         let unread = |why: &str| ScheduleFault::Unread {
@@ -93,13 +92,13 @@ impl Schedule {
         }
     }
 
-    /// The first due time after `now`; `None` when there is none. `ended` is when the last run
-    /// ended: a fixed delay counts from there, and from `now` where there was none.
+    /// The first due time after `now`; `None` if there is none. `ended` is the end of the last run: a fixed delay
+    /// counts from there, or from `now` without one.
     pub fn next(&self, now: Millis, ended: Option<Millis>) -> Option<Millis> {
         self.next_in(now, ended, &TimeZone::system())
     }
 
-    /// The last due time up to and with `now`; `None` for a fixed delay, which has none of its own.
+    /// The last due time up to and including `now`; `None` for a fixed delay, which has none of its own.
     pub fn last(&self, now: Millis) -> Option<Millis> {
         match self {
             Self::Every(rate) => {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorials_examples_mean_what_it_says() {
+    fn the_examples_of_the_tutorial_are_due_as_documented() {
         // On the 1st of each month at 2 in the morning.
         assert_eq!(
             dues("0 0 2 1 * ? *", "2026-11-20 00:00:00", 2),
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorials_signs_mean_what_it_says() {
+    fn the_special_characters_of_the_tutorial_are_supported() {
         // A range of hours; a list of days; a step from 5.
         assert_eq!(
             dues("0 0 5-8 * * ?", "2026-11-20 04:00:00", 5),
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn five_fields_are_those_of_crontab() {
+    fn five_fields_follow_crontab() {
         assert_eq!(dues("30 2 * * 1", "2026-11-20 00:00:00", 1), ["2026-11-23 02:30:00"]);
     }
 
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_or_never_comes_is_refused() {
+    fn invalid_or_never_due_schedules_are_rejected() {
         let now = at("2026-11-20 00:00:00");
         for never in ["0 0 0 30 2 ?", "0 0 0 31 2,4,6,9,11 ?", "0 0 0 1 1 ? 1999"] {
             let read = Schedule::read(never, now);
@@ -366,8 +365,8 @@ mod tests {
             "\u{1b}[2J * * * *",
         ] {
             let fault = Schedule::read(bad, now).map_err(|fault| fault.to_string());
-            let told = fault.expect_err(bad);
-            assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
+            let text = fault.expect_err(bad);
+            assert!(text.len() < 400 && !text.contains('\u{1b}'), "{text}");
         }
     }
 }

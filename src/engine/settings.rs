@@ -1,4 +1,4 @@
-//! What of the engine can be set, and why the defaults are what they are.
+//! Settings of the engine, and the reasons for their defaults.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use super::schedule::Schedule;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Buyers that may wait for admission at once; one more is told `Busy`.
+    /// Buyers that may wait for admission at once; the next one gets `Busy`.
     pub queue: usize,
-    /// Most buyers in one run of the admission script: 256 keep Redis busy for about 1 ms.
+    /// Maximum of buyers in one run of the admission script: 256 keep Redis busy for about 1 ms.
     pub admission_batch: usize,
-    /// Most entries in one SQL transaction.
+    /// Maximum of entries in one SQL transaction.
     pub consumer_batch: usize,
-    /// Milliseconds that an entry may lie with another consumer before it is taken over.
+    /// Idle milliseconds after which an entry of another consumer is claimed.
     pub claim_idle_ms: u64,
-    /// More deliveries than this make a dead letter.
+    /// Maximum of deliveries; an entry above it becomes a dead letter.
     pub max_deliveries: u64,
-    /// A dead letter that was replayed so often and came back is for a person to decide.
+    /// Maximum of replays of a dead letter; one that returns again is left to the operator.
     pub max_replays: u64,
     /// Milliseconds a request may wait for Redis during an outage.
     pub answer_within_ms: u64,
-    /// Milliseconds without a sign of life after which a node counts as dead.
+    /// Milliseconds without a heartbeat after which a node counts as dead.
     pub node_dead_ms: u64,
-    /// Replicas that have to hold an admission before its buyer is told; 0 asks for none. With fewer than that
-    /// the buyer is told to ask again, and learns his order then.
+    /// Replicas that have to acknowledge an admission before its buyer gets the reply; 0 for none. With fewer, the
+    /// buyer is asked to retry, and gets the order then.
     pub wait_replicas: u32,
     /// Milliseconds that Redis waits for them.
     pub wait_ms: u64,
-    /// Hold a lock for each buyer while his order is written. The tutorial's guard: redundant, since
-    /// admission and the unique index see to it already.
+    /// Hold a lock for each buyer while the order is written. The tutorial's guard; redundant, since admission and the
+    /// unique index guarantee the same.
     pub order_lock: bool,
     /// Scheduled jobs.
     pub jobs: JobSettings,
@@ -44,32 +44,31 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobSettings {
-    /// Most jobs that run on one node at once.
+    /// Maximum of jobs that run on one node at once.
     pub pool: usize,
     /// When unpaid orders are closed.
     pub close_overdue: Schedule,
     /// Milliseconds that a buyer has to pay.
     pub unpaid_ms: u64,
-    /// When counters of order ids of past days are dropped.
+    /// When the order ID counters of past days are deleted.
     pub drop_id_keys: Schedule,
     /// When the order stream is trimmed.
     pub trim_stream: Schedule,
     /// Milliseconds that acknowledged entries stay in the stream.
     pub keep_stream_ms: u64,
-    /// Entries that the order stream holds at most, about, whatever their age: what is not acknowledged
-    /// stays.
+    /// Approximate maximum of entries in the order stream, regardless of age: unacknowledged ones stay.
     pub keep_stream_entries: u64,
-    /// Milliseconds that dead letters stay for which nobody waits.
+    /// Milliseconds that dead letters without a waiting buyer stay.
     pub keep_dead_ms: u64,
-    /// Dead letters that are kept at most; those for which a buyer waits stay.
+    /// Maximum of dead letters; those with a waiting buyer stay.
     pub keep_dead_entries: u64,
     /// Milliseconds after which an empty consumer of a dead node is removed.
     pub keep_consumers_ms: u64,
-    /// When sales that are over are looked for, to be archived.
+    /// When ended sales are archived.
     pub archive_sales: Schedule,
     /// Milliseconds that a sale stays in Redis after its end.
     pub archive_after_ms: u64,
-    /// When the books are compared by order id.
+    /// When the audit by order ID runs.
     pub check_ledger: Schedule,
     /// Milliseconds that the history of jobs is kept.
     pub keep_runs_ms: u64,
@@ -119,14 +118,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what no engine can work with.
+    /// Rejects invalid settings.
     ///
     /// # Errors
-    /// The first setting that lies outside its range.
+    /// The first setting that is out of range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
             ("queue", self.queue as u64, 1, 1_000_000),
-            // Lua's unpack ends at some 8,000 values, two for each buyer.
+            // Lua's unpack is limited to some 8,000 values, two for each buyer.
             ("admission_batch", self.admission_batch as u64, 1, 2_000),
             ("consumer_batch", self.consumer_batch as u64, 1, 5_000),
             ("claim_idle_ms", self.claim_idle_ms, 1_000, 86_400_000),
@@ -149,12 +148,12 @@ impl Settings {
         OutOfRange::check("engine.", &ranges)
     }
 
-    /// The limits by which pending entries are judged.
+    /// The limits by which pending entries are classified.
     pub fn limits(&self) -> Limits {
         Limits { claim_idle_ms: self.claim_idle_ms, max_deliveries: self.max_deliveries }
     }
 
-    /// How long an entry may lie with another consumer.
+    /// Idle time after which an entry of another consumer is claimed.
     pub fn claim_idle(&self) -> Duration {
         Duration::from_millis(self.claim_idle_ms)
     }

@@ -1,6 +1,6 @@
-//! The task that takes pictures: it reads what the screen looks at, and has the books audited while they are small.
+//! The task that takes snapshots: it reads what the screen shows, and runs the audit while there are few buyers.
 //!
-//! It changes nothing but the Snapshot, and a server that is away never stops it.
+//! It changes nothing but the snapshot, and continues while a server is unreachable.
 
 use std::{
     sync::Arc,
@@ -39,49 +39,49 @@ use crate::telemetry::{
     snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
 };
 
-/// Between two pictures while something moves, and at rest.
+/// Interval between snapshots, under load and idle.
 const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// Between two pictures at least, whoever asks for one.
+/// Minimum interval between snapshots, even on request.
 const BREATH: Duration = Duration::from_millis(100);
-/// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
+/// An audit by order ID reads every buyer; above this number it is left to `seckill audit`.
 pub const AUDIT_UP_TO: u64 = 300_000;
-/// Figures that stand still are audited again after this, or after so many times what the last audit took: an idle
-/// node spends a three-hundredth of a core on it.
+/// Unchanged figures are audited again after this, or after this multiple of the last audit's duration: an idle node
+/// spends a three-hundredth of a core on it.
 const AUDIT_AGAIN: Duration = Duration::from_millis(750);
 const AUDIT_SHARE: u32 = 300;
-/// A finding that is new is looked for again, so often at most, after this.
+/// A new finding is checked again this many times at most, at this interval.
 const AUDIT_LOOKS: u32 = 3;
 const AUDIT_SURE: Duration = Duration::from_millis(50);
-/// Figures that changed are looked at in haste for so long.
+/// Changed figures are audited at a higher rate for this long.
 const HASTE: Duration = Duration::from_secs(1);
-/// After an audit that a server broke off.
+/// Delay after an audit that was interrupted by a server.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
-/// Between the end of an audit and the next one for the screen, and a bound on such a one.
+/// Delay between audits for the screen, and the timeout of one.
 const AUDIT_EVERY: Duration = Duration::from_secs(2);
 const AUDIT_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks at the history of jobs and at the log, and a bound on each.
+/// Interval between reads of the job history and of the log, and the timeout of each.
 const JOBS_EVERY: Duration = Duration::from_secs(1);
-/// Bound on judging a page of the pending list.
+/// Timeout for classifying a page of the pending list.
 const JUDGE_WITHIN: Duration = Duration::from_secs(1);
-/// Runs of each job in a picture.
+/// Runs of each job in a snapshot.
 const JOB_RUNS: u32 = 20;
-/// Lines of the log in a picture.
+/// Lines of the log in a snapshot.
 const ACTIVITY: u32 = 50;
 
-/// Between two counts of all that is pending.
+/// Interval between counts of all pending entries.
 const CENSUS_EVERY: Duration = Duration::from_secs(2);
-/// Between two looks at a page of dead letters, which change seldom, and a bound on one.
+/// Interval between reads of a page of dead letters, which change rarely, and the timeout of one.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
 const LETTERS_WITHIN: Duration = Duration::from_secs(2);
-/// Between two looks at a page of orders, its size, and a bound on one look.
+/// Interval between reads of a page of orders, its size, and the timeout of one read.
 const ORDERS_EVERY: Duration = Duration::from_secs(1);
 const ORDERS: u32 = 100;
 const ORDERS_WITHIN: Duration = Duration::from_secs(2);
-/// Between two counts of a sale's orders, a bound on one, and the pause after one that took longer.
+/// Interval between counts of a sale's orders, the timeout of one, and the pause after a timeout.
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 const COUNT_WITHIN: Duration = Duration::from_secs(1);
 const COUNT_PAUSE: Duration = Duration::from_mins(1);
-/// Buyers of a sale that are told by number, those with the most orders.
+/// Maximum of repeat buyers listed for a sale, those with the most orders.
 const REPEAT_BUYERS: u32 = 5;
 /// Lines of a page of the log.
 const LOG_PAGE: usize = 200;
@@ -91,11 +91,11 @@ pub(super) struct Watcher {
     collector: Collector,
     operator: Operator,
     looking_at: watch::Receiver<Focus>,
-    /// An act has ended: what it changed is looked at now.
+    /// A command has ended: its changes are read now.
     acted: Arc<Notify>,
-    pictures: watch::Sender<Arc<Snapshot>>,
+    snapshot_sender: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
-    /// Learns of each sale that SQL has.
+    /// Receives each sale in SQL.
     versions: SaleVersions,
     jobs: (Option<Instant>, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
@@ -104,11 +104,11 @@ pub(super) struct Watcher {
     letters: (Instant, LetterPage),
     stream: StreamPage,
     orders: (Instant, OrdersPage),
-    /// Not before that moment again.
+    /// Earliest time of the next attempt.
     sale_orders: (Instant, Option<SaleOrders>),
     log: (Instant, LogPage),
     ledger: LedgerPage,
-    /// What was asked for last, whether or not it came: a page that takes too long is no reason to hurry.
+    /// The last request, whether or not it succeeded: a slow page is no reason to hurry.
     asked: (Option<EntryId>, Option<OrdersView>, Option<LogLook>),
 }
 
@@ -118,7 +118,7 @@ impl Watcher {
         operator: Operator,
         looking_at: watch::Receiver<Focus>,
         acted: Arc<Notify>,
-        pictures: watch::Sender<Arc<Snapshot>>,
+        snapshot_sender: watch::Sender<Arc<Snapshot>>,
         tasks: TaskTracker,
         versions: SaleVersions,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Watcher {
             operator,
             looking_at,
             acted,
-            pictures,
+            snapshot_sender,
             tasks,
             versions,
             jobs: (None, Vec::new()),
@@ -171,7 +171,7 @@ impl Watcher {
             // Before the log: what is written meanwhile is in both.
             let losses = self.collector.losses().await;
             snapshot.log = self.look_at_log(log, acted, &snapshot, &losses).await;
-            // Somebody waits for the first picture; the next one has the jobs.
+            // The first snapshot is needed quickly; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
                 snapshot.activity = self.look_at_activity(&snapshot, &losses).await;
@@ -193,7 +193,7 @@ impl Watcher {
             }
             snapshot.ledger = self.ledger.clone();
             let (taken, up) = (snapshot.taken, snapshot.redis.up && snapshot.sql.up);
-            self.pictures.send_replace(Arc::new(snapshot));
+            self.snapshot_sender.send_replace(Arc::new(snapshot));
             let now = Instant::now();
             let figures = self.collector.audit_due();
             let on_screen = ledger && up && (acted || now >= screen_from);
@@ -223,7 +223,7 @@ impl Watcher {
                     }
                 }
             }
-            // Somebody who leans on a key must not take the servers from the buyers.
+            // A held key must not take the servers from the buyers.
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(BREATH.saturating_sub(ended.elapsed())) => {}
@@ -233,7 +233,7 @@ impl Watcher {
 }
 
 impl Watcher {
-    /// Takes what an audit found; `false` where it was not completed, and waits before the next one.
+    /// Stores the result of an audit; `false` if it was not completed, and the next one has to wait.
     fn take_audit(&mut self, audited: Result<Audited, JoinError>) -> bool {
         match audited {
             Ok(Audited::Found { figures, findings, page, again }) => {
@@ -252,7 +252,7 @@ impl Watcher {
         false
     }
 
-    /// The page of the pending list that somebody looks at; the old one stays where it can't be read.
+    /// The page of the pending list on screen; the old one stays if it cannot be read.
     async fn look_at_pending(&mut self, from: Option<EntryId>, snapshot: &Snapshot) -> PendingPage {
         let Some(from) = from else {
             self.pending = PendingPage::default();
@@ -269,7 +269,7 @@ impl Watcher {
         self.pending.clone()
     }
 
-    /// Says what is true of each entry of that page; a server that is away leaves it unsaid.
+    /// Classifies each entry of that page; without verdicts if a server is unreachable.
     async fn judge(&mut self, rows: Vec<Pending>, snapshot: &Snapshot) {
         if rows.is_empty() || !snapshot.sql.up {
             return;
@@ -282,8 +282,8 @@ impl Watcher {
         }
     }
 
-    /// What is pending as a whole, counted apart where the page is a part of it; the old count stays, with its
-    /// time, where it can't be counted.
+    /// The total of pending entries, counted separately if the page is a part of it; the old count stays, with its
+    /// time, if it cannot be counted.
     async fn look_at_census(&mut self, wanted: bool, acted: bool, taken: Millis) -> Option<Census> {
         if !wanted {
             return None;
@@ -299,7 +299,7 @@ impl Watcher {
         census.clone()
     }
 
-    /// The page that somebody looks at. Where it can't be read the old one stays, and says how old it is.
+    /// The page on screen. If it cannot be read, the old one stays with its age.
     async fn look_at_letters(
         &mut self,
         from: Option<EntryId>,
@@ -329,7 +329,7 @@ impl Watcher {
         page.clone()
     }
 
-    /// The part of the stream that somebody looks at; the old one stays where it can't be read.
+    /// The part of the stream on screen; the old one stays if it cannot be read.
     async fn look_at_stream(&mut self, view: Option<StreamView>) -> StreamPage {
         match view {
             None => self.stream = StreamPage::default(),
@@ -342,7 +342,7 @@ impl Watcher {
         self.stream.clone()
     }
 
-    /// The same for orders, at most once a second: SQL has better to do.
+    /// The same for orders, at most once a second to limit the load on SQL.
     async fn look_at_orders(
         &mut self,
         view: Option<OrdersView>,
@@ -374,13 +374,13 @@ impl Watcher {
         page.clone()
     }
 
-    /// At most once a second: jobs change seldom, and SQL has better to do.
+    /// At most once a second to limit the load on SQL: jobs change rarely.
     async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
         if snapshot.sql.up && self.jobs.0.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
             let Operator { store, settings, .. } = &self.operator;
             let jobs = builtin::jobs(settings);
             let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
-            // A database that is away is told by the collector; the lines are those of before.
+            // The collector reports an unreachable database; the lines are kept.
             if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
                 self.jobs.1 = lines;
             }
@@ -412,13 +412,13 @@ impl Watcher {
     }
 }
 
-/// What SQL told of a sale, if it did in time, and how long it is left alone then.
+/// The result for a sale, if SQL answered in time, and the delay before the next query.
 async fn in_time<T>(
     name: &'static str,
     asking: impl Future<Output = Result<T, StoreError>>,
 ) -> (Option<T>, Duration) {
     match tokio::time::timeout(COUNT_WITHIN, asking).await {
-        Ok(Ok(told)) => return (Some(told), COUNT_EVERY),
+        Ok(Ok(counted)) => return (Some(counted), COUNT_EVERY),
         Ok(Err(error)) => tracing::debug!(name, %error, "not counted"),
         Err(_) => {
             tracing::debug!(name, "took too long to count");
@@ -428,7 +428,7 @@ async fn in_time<T>(
     (None, COUNT_EVERY)
 }
 
-/// One page of orders, and whether others stand behind it.
+/// One page of orders, and whether more follow.
 async fn orders_page(
     store: &SharedStore,
     view: OrdersView,
@@ -445,8 +445,7 @@ async fn orders_page(
 }
 
 impl Watcher {
-    /// What became of the orders of that sale: every one of them is read for it, so seldom, and less often where
-    /// they are too many.
+    /// The order counts of that sale: a full read of its orders, so rarely, and less often if there are too many.
     async fn count_orders(
         &mut self,
         sale: Option<VoucherId>,
@@ -466,14 +465,14 @@ impl Watcher {
             let store = &self.operator.store;
             let (counts, mut pause) =
                 in_time("the orders of a sale", store.order_counts(voucher)).await;
-            // Where a buyer may hold one order, only those whose order was closed come again.
+            // If a buyer may hold one order, only buyers whose order was closed return.
             let may = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
             let repeat_buyers = match &counts {
                 Some(counts) if may(counts) => {
                     let asking = store.repeat_buyers(voucher, REPEAT_BUYERS);
-                    let (told, longer) = in_time("the repeat buyers of a sale", asking).await;
+                    let (buyers, longer) = in_time("the repeat buyers of a sale", asking).await;
                     pause = pause.max(longer);
-                    told
+                    buyers
                 }
                 Some(_) => Some(Vec::new()),
                 None => None,
@@ -484,7 +483,7 @@ impl Watcher {
         known.clone().filter(|known| known.voucher == voucher)
     }
 
-    /// The page of the log that somebody looks at. Only the newest one is read again and again.
+    /// The page of the log on screen. Only the newest one is refreshed.
     async fn look_at_log(
         &mut self,
         look: Option<LogLook>,
@@ -521,7 +520,7 @@ impl Watcher {
     }
 }
 
-/// How an audit ended.
+/// Result of an audit.
 enum Audited {
     /// It was completed; `figures` are those that it proves or disproves.
     Found {
@@ -531,14 +530,14 @@ enum Audited {
         /// The next one is due then.
         again: Instant,
     },
-    /// It took longer than an audit for the screen may.
+    /// It exceeded the timeout of an audit for the screen.
     TooSlow,
     /// A server did not answer, or the engine stops.
     BrokenOff,
 }
 
-/// Audits all sales. Without figures it is for the screen alone, and bounded in time. What differs from `known`, which
-/// the last audit of these figures found, is told to `changed`.
+/// Audits all sales. Without figures it is for the screen only, and has a timeout. Differences from `known`, the
+/// findings of the last audit of these figures, are sent to `changed`.
 async fn audit(
     operator: Operator,
     taken: Millis,
@@ -555,7 +554,7 @@ async fn audit(
             Err(_) => Audited::TooSlow,
         };
     }
-    // A sale that is changed while it is audited looks wrong once.
+    // A sale that changes during the audit looks wrong once.
     let mut before = known.clone().unwrap_or_default();
     let mut look = 1;
     let (page, took) = loop {
@@ -569,7 +568,7 @@ async fn audit(
             if known.is_some_and(|known| known != findings) {
                 changed.notify_one();
             }
-            // What looks wrong was looked at several times.
+            // Findings were confirmed by several reads.
             let looks = if findings.is_empty() { 1 } else { ledger::LOOKS };
             break (page, begun.elapsed() / looks);
         }
@@ -605,7 +604,7 @@ async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage
     Ok(LedgerPage::of(taken, audit.sales, partitions))
 }
 
-/// Whether the next picture will differ: buyers come, or orders are under way.
+/// Whether the next snapshot will differ: buyers arrive, or orders are in flight.
 fn moving(snapshot: &Snapshot) -> bool {
     let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.rushes.is_empty();
     let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));

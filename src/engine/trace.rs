@@ -1,6 +1,6 @@
-//! One order followed through the places that it passes: its buyer in Redis, the stream, a consumer, SQL.
+//! Traces an order through the system: its buyer in Redis, the stream, a consumer, SQL.
 //!
-//! It is asked for by a person and reads a bounded part of the stream; nothing is changed by it.
+//! It runs on request, reads a bounded part of the stream, and changes nothing.
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
@@ -17,37 +17,37 @@ use super::{
     orders::{self, Standing},
 };
 
-/// Entries in one look, and looks at most: a second or two of a server that does nothing else.
+/// Entries per read, and maximum of reads: a second or two of an idle server.
 const PAGE: usize = 1_000;
 const PAGES: usize = 300;
-/// An entry is added within so many milliseconds of the second that its id tells: clocks differ a little, and a batch
-/// may wait.
+/// An entry is added within this many milliseconds of the second in its ID: clocks differ slightly, and a batch may
+/// wait.
 const BEFORE_MS: i64 = 2_000;
 const AFTER_MS: i64 = 30_000;
 
-/// What is known of an order's way.
+/// The trace of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The order.
     pub id: OrderId,
-    /// Where it stands.
+    /// Its location.
     pub standing: Standing,
-    /// Which partition it went through; `None` where there is only one, or where nobody knows what was bought.
+    /// Its partition; `None` if there is only one, or if the voucher is unknown.
     pub partition: Option<u16>,
-    /// Whether its buyer holds it in Redis; `None` where nobody knows who bought.
+    /// Whether its buyer holds it in Redis; `None` if the buyer is unknown.
     pub held: Option<bool>,
-    /// Its entry in the stream; `None` where none was found near the time that the id tells.
+    /// Its entry in the stream; `None` if none was found near the time in its ID.
     pub entry: Option<(EntryId, Holding)>,
-    /// More entries stand near that time than were looked at: it may be one of them.
+    /// There are more entries near that time than were read: it may be one of them.
     pub more: bool,
-    /// When it was last delivered, by the clock of Redis, which tells it only while it is pending.
+    /// Its last delivery by the clock of Redis, known only while it is pending.
     pub delivered: Option<Millis>,
 }
 
-/// Follows an order.
+/// Traces an order.
 ///
 /// # Errors
-/// A server is away, so nobody can tell.
+/// A server is unreachable, so the trace is unknown.
 pub async fn follow(
     store: &SharedStore,
     link: &mut Link,
@@ -95,12 +95,12 @@ pub async fn follow(
     Ok(trace)
 }
 
-/// Who bought what.
+/// The buyer and the voucher.
 fn bought(standing: &Standing) -> Option<(Place, VoucherId)> {
-    // Only SQL tells the place; others are asked for as the first one.
+    // Only SQL knows the place; others are assumed to be the first.
     let first = |user: &UserId| Place { user: *user, number: 1 };
     match standing {
-        // That of an ordinary voucher went through nothing but SQL.
+        // An order of an ordinary voucher exists only in SQL.
         Standing::Persisted { order } => {
             Some((Place { user: order.user_id, number: order.place? }, order.voucher_id))
         }
@@ -112,15 +112,15 @@ fn bought(standing: &Standing) -> Option<(Place, VoucherId)> {
     }
 }
 
-/// What stands near the second in which an id was made.
+/// Entries near the second in which an ID was generated.
 enum Near {
     Found(EntryId),
     None,
-    /// More than is looked at.
+    /// More than the limit.
     More,
 }
 
-/// The entry of an order. Most are added within their second, so that one is looked through before what is around it.
+/// The entry of an order. Most are added within their second, so that one is read before its surroundings.
 async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, EngineError> {
     let issued = orders::decode(id).issued;
     let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);

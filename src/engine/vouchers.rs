@@ -17,15 +17,15 @@ use super::{
     sale_copy::try_sync,
 };
 
-/// How long the pieces of a cut may be out of Redis and not out of SQL; who brings the sale to Redis
-/// meanwhile waits for it.
+/// Lease of a stock reduction, during which the pieces may be out of Redis and not out of SQL; updates of the sale in
+/// Redis wait for it.
 const CUT_LEASE: Duration = Duration::from_secs(5);
-/// Longest that SQL may take for its part of a cut: well within the lease.
+/// Maximum time for the SQL part of a stock reduction: well within the lease.
 const CUT_WITHIN: Duration = Duration::from_secs(3);
 /// Creates a sale: in SQL, then in Redis.
 ///
 /// # Errors
-/// [`EngineError::NotLoaded`] when SQL has it and Redis does not yet: any node delivers it.
+/// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
 pub async fn create(
     store: &SharedStore,
     link: &mut Link,
@@ -39,8 +39,8 @@ pub async fn create(
     Ok(sale)
 }
 
-/// A database that was set back gives no number again that Redis has seen. A Redis that is away is not asked: two sales
-/// of one number are told apart by their time of creation.
+/// Skips numbers that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked: two
+/// sales of one number differ by their time of creation.
 pub(super) async fn reserve_numbers(
     store: &SharedStore,
     link: &mut Link,
@@ -77,7 +77,7 @@ pub async fn start(
     change(store, link, keys, voucher, SaleState::Running, Some(now)).await
 }
 
-/// Sets what the operator decided about a sale.
+/// Sets the state that the operator chose for a sale.
 pub async fn set_state(
     store: &SharedStore,
     link: &mut Link,
@@ -88,11 +88,11 @@ pub async fn set_state(
     change(store, link, keys, voucher, state, None).await
 }
 
-/// Puts more pieces on sale, or takes unsold ones out where `by` is below 0.
+/// Adds pieces to a sale, or removes unsold ones if `by` is negative.
 ///
 /// # Errors
-/// [`EngineError::Short`] where fewer pieces are unsold by Redis, [`StoreError::Changed`] where somebody
-/// else changed the sale meanwhile; then nothing was changed.
+/// [`EngineError::Short`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
+/// concurrently; nothing is changed then.
 pub async fn restock(
     store: &SharedStore,
     link: &mut Link,
@@ -109,8 +109,8 @@ pub async fn restock(
     Ok(sale)
 }
 
-/// Adds pieces in SQL. Where nobody heard of the commit it is not asked again, for that might add them twice;
-/// Redis is told what SQL says, so that whoever looks sees the same in both.
+/// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
+/// updated from SQL, so that both agree.
 async fn add(
     store: &SharedStore,
     link: &mut Link,
@@ -129,8 +129,8 @@ async fn add(
     Err(error.into())
 }
 
-/// Takes pieces out of Redis first, where buyers stand that SQL does not know yet, then out of SQL, and puts
-/// them back where SQL refuses.
+/// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them if
+/// SQL refuses.
 async fn cut(
     store: &SharedStore,
     link: &mut Link,
@@ -147,9 +147,9 @@ async fn cut(
         Err(_) => StoreError::Unknown(Reason::NoAnswer(CUT_WITHIN.as_millis() as u64)),
     };
     let whose = if let StoreError::Unknown(_) = error {
-        // The commit may come through still; after the lease, what SQL says is so.
+        // The commit may still succeed; after the lease, SQL is authoritative.
         tokio::time::sleep(CUT_LEASE).await;
-        // Under the lock of its row, which a commit that is still under way holds.
+        // Under the lock of its row, which a commit in progress holds.
         if let Ok(sale) = store.sale(voucher).await {
             let _ = store.set_state(voucher, sale.state, None).await;
         }
@@ -161,7 +161,7 @@ async fn cut(
     Err(error.into())
 }
 
-/// Takes the pieces out of Redis; returns the version of SQL that this was decided on.
+/// Removes the pieces from Redis; returns the version in SQL that this was based on.
 async fn take_out(
     store: &SharedStore,
     link: &mut Link,
@@ -169,7 +169,7 @@ async fn take_out(
     voucher: VoucherId,
     by: u64,
 ) -> Result<u64, EngineError> {
-    let mut told_before = false;
+    let mut retried = false;
     loop {
         let sale = store.sale(voucher).await?;
         if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
@@ -182,7 +182,7 @@ async fn take_out(
         let (word, left) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                // It may have run: only its answer is missing.
+                // It may have run: only its reply is missing.
                 put_back(store, link, keys, voucher, "own").await;
                 return Err(error.into());
             }
@@ -191,9 +191,9 @@ async fn take_out(
             "cut" => return Ok(sale.version),
             "short" => return Err(EngineError::Short { voucher, by, left: left.max(0) as u64 }),
             "not_loaded" => return Err(EngineError::NotHeld(voucher)),
-            // Redis may have missed a change, or an earlier cut may have died half-way.
-            "changed" if !told_before => {
-                told_before = true;
+            // Redis may have missed a change, or an earlier stock reduction may have died half-way.
+            "changed" if !retried => {
+                retried = true;
                 deliver(store, link, keys, &store.sale(voucher).await?).await?;
             }
             "changed" => return Err(StoreError::Changed(voucher).into()),
@@ -202,8 +202,8 @@ async fn take_out(
     }
 }
 
-/// Brings back what SQL says after a cut that failed. Where that fails too, Redis has fewer pieces than SQL
-/// until the next node starts, or the next change of the sale.
+/// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until the
+/// next node starts or the sale changes.
 async fn put_back(
     store: &SharedStore,
     link: &mut Link,
@@ -229,8 +229,8 @@ async fn change(
     begin: Option<Millis>,
 ) -> Result<Sale, EngineError> {
     let sale = match store.set_state(voucher, state, begin).await {
-        // Buyers go by Redis: it must not stay with the old state where SQL has the new one. To ask twice is
-        // to ask once.
+        // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
+        // idempotent.
         Err(unknown @ StoreError::Unknown(_)) => {
             let again = store.set_state(voucher, state, begin).await;
             again.map_err(|error| if error.is_away() { unknown } else { error })?
@@ -242,7 +242,7 @@ async fn change(
     Ok(sale)
 }
 
-/// Delivers a change that was just committed. Where that fails, the change is in SQL all the same.
+/// Delivers a change that was just committed. If that fails, the change is still in SQL.
 async fn announce(
     store: &SharedStore,
     link: &mut Link,

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reply_is_told_from_a_second_request() {
+    fn a_lost_reply_differs_from_a_second_request() {
         let held = Value::BulkString(b"42/3".to_vec());
         let (admitted, duplicate) =
             (Outcome::Admitted { order: id(42) }, Outcome::Duplicate { order: id(42) });
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn two_duplicates_are_no_answer_for_the_whole_batch() {
+    fn two_duplicates_do_not_decide_the_whole_batch() {
         let two = [Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
         assert_eq!(whole_batch(&two), None);
         let ended = [Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];

@@ -88,7 +88,7 @@ pub struct AdmissionWorker {
     link: Link,
     ids: IdWorker,
     journal: Journal,
-    /// What the consumers of this node have in hand, of all partitions.
+    /// Orders in progress of this node's consumers, of all partitions.
     in_hand: InHand,
     run_id: Option<String>,
     /// Why the last batch was not decided.
@@ -741,8 +741,8 @@ async fn prepare(
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived(done));
     }
-    // The delivery task notes in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is being
-    // reduced has this version, and goes on.
+    // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
+    // being reduced has this version, and stays open.
     if done.closed.is_none()
         && sale_copy::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
             == Some(Synced::Damaged)
@@ -751,7 +751,8 @@ async fn prepare(
     }
     let known = versions.get(voucher).map_or(0, |known| known.version);
     if sale.version < known {
-        // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not retried at once.
+        // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not
+        // retried immediately.
         let held = sale_copy::read(reconciler.link, reconciler.keys, voucher).await?;
         if held.is_none_or(|held| held.version < known) {
             return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));

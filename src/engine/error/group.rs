@@ -18,7 +18,7 @@ pub enum GroupFault {
     /// The partition does not exist.
     #[error("{}", text!("group-no-partition", number = number.to_string(), last = last.to_string()))]
     NoPartition {
-        /// The number asked for.
+        /// The requested number.
         number: u16,
         /// The largest one.
         last: u16,
@@ -28,7 +28,7 @@ pub enum GroupFault {
     OtherPartition {
         /// The entry.
         entry: EntryId,
-        /// The partition asked for.
+        /// The requested partition.
         partition: u16,
     },
     /// The order stream is missing or empty.
@@ -39,7 +39,7 @@ pub enum GroupFault {
     Trimmed {
         /// The partition.
         partition: u16,
-        /// Entries that are gone.
+        /// Number of trimmed entries.
         gone: u64,
         /// The oldest one that is kept.
         first: EntryId,
@@ -68,7 +68,7 @@ pub enum GroupFault {
     /// There is no consumer of that name.
     #[error("{}", no_consumer(name, *partition, there))]
     NoConsumer {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The partition searched; `None` for all.
         partition: Option<u16>,

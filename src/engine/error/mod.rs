@@ -60,36 +60,36 @@ impl From<io::Error> for PlanFault {
     }
 }
 
-/// A rush that makes no sense.
+/// An invalid plan of a load test.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RushFault {
-    /// So many buyers.
+    /// Number of buyers.
     #[error("{}", text!("rush-users", users = _0, most = MAX_USERS))]
     Users(u64),
-    /// The share that asks twice.
+    /// Share of buyers that repeat their request.
     #[error("{}", text!("rush-repeat", share = _0))]
     Repeat(f64),
-    /// The share that pays.
+    /// Share of buyers that pay.
     #[error("{}", text!("rush-pay", share = _0))]
     Pay(f64),
-    /// Requests at once.
+    /// Requests in flight.
     #[error("{}", text!("rush-concurrency", asked = _0, most = MAX_CONCURRENCY))]
     Concurrency(usize),
-    /// Requests a second.
+    /// Requests per second.
     #[error("{}", text!("rush-rate", rate = _0))]
     Rate(f64),
 }
 
-/// What a command in steps had done before it failed.
+/// What a multi-step command had done before it failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartDone {
     /// Pending entries that were processed.
     Applied {
-        /// So many.
+        /// Number processed.
         done: u64,
-        /// Of so many.
+        /// Total.
         planned: u64,
     },
     /// Dead letters that were replayed.
@@ -104,9 +104,9 @@ pub enum PartDone {
     Removed(Vec<u16>),
     /// Sales that were repaired.
     Repaired {
-        /// These ones.
+        /// Number repaired.
         sales: Vec<VoucherId>,
-        /// Of so many.
+        /// Total.
         planned: u64,
     },
 }
@@ -214,7 +214,7 @@ pub enum EngineError {
         /// Its bytes.
         bytes: usize,
     },
-    /// A command in steps that failed after some of them.
+    /// A multi-step command that failed after some steps.
     #[error("{}", text!("error-broke-off", why, done))]
     BrokeOff {
         /// What failed.
@@ -228,20 +228,20 @@ pub enum EngineError {
     /// Redis and the database belong to different deployments.
     #[error("{}", text!("error-foreign-redis", place = _0))]
     Foreign(String),
-    /// A number of partitions that is not possible.
+    /// An invalid number of partitions.
     #[error(transparent)]
     Partitions(#[from] PartitionsFault),
-    /// Two nodes of one name.
+    /// Two nodes with the same name.
     #[error("{}", text!("error-name-taken", name = _0))]
     NameTaken(String),
-    /// Fewer pieces of a sale are unsold than are to be taken out.
+    /// Fewer pieces of a sale are unsold than are to be removed.
     #[error("{}", text!("error-short", sale = voucher, by, left))]
     Short {
         /// The voucher.
         voucher: VoucherId,
-        /// How many were to be taken.
+        /// Number to remove.
         by: u64,
-        /// How many are unsold, by Redis.
+        /// Unsold pieces in Redis.
         left: u64,
     },
     /// Redis holds another sale of that number, with another time of creation.
@@ -250,10 +250,10 @@ pub enum EngineError {
     /// The sale has more buyers than pieces.
     #[error("{}", text!("error-oversold", sale = _0))]
     Oversold(VoucherId),
-    /// Keys are being reconciled by another process, or are lost again and again.
+    /// Keys are being reconciled by another process, or are lost repeatedly.
     #[error("{}", text!("error-reconciling", key = _0))]
     Reconciling(String),
-    /// Redis does not hold the sale completely.
+    /// Redis does not hold all keys of the sale.
     #[error("{}", text!("error-not-held", sale = _0))]
     NotHeld(VoucherId),
     /// A change of a sale is committed in SQL, and Redis has not confirmed it.
@@ -261,13 +261,13 @@ pub enum EngineError {
     NotLoaded {
         /// The voucher.
         voucher: VoucherId,
-        /// Why Redis did not.
+        /// Why Redis did not confirm it.
         why: BrokerError,
     },
 }
 
 impl EngineError {
-    /// The same, with what was `done` by then where that is anything.
+    /// Adds what was `done` before the failure, if anything.
     pub(super) fn after(self, done: PartDone) -> Self {
         if done.is_none() { self } else { Self::BrokeOff { why: Box::new(self), done } }
     }
