@@ -1,6 +1,6 @@
-//! What is true of dead letters: facts of Redis and SQL, read for a page at once, and a verdict for each.
+//! Verdicts on dead letters, from facts of Redis and SQL that are read for a page at once.
 //!
-//! It changes nothing.
+//! Read-only.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use seckill_store::{SharedStore, StoreError};
 
 use super::super::EngineError;
 
-/// What a filter over dead letters may ask for.
+/// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[
     ("letter", Kind::Entry),
     ("entry", Kind::Entry),
@@ -40,16 +40,16 @@ pub const LETTER_FIELDS: &[Field] = &[
 pub struct JudgedLetter {
     /// The letter.
     pub letter: DeadLetter,
-    /// What is true of it.
+    /// Its verdict.
     pub verdict: LetterVerdict,
-    /// What SQL holds under its order id, whoever's that is.
+    /// The SQL row with its order ID of any buyer.
     pub row: Option<Order>,
-    /// The live order that its buyer holds in its stead.
+    /// The live order that its buyer holds instead.
     pub another: Option<OrderEntry>,
 }
 
 impl JudgedLetter {
-    /// What it says of a field of [`LETTER_FIELDS`].
+    /// Returns the value of a field of [`LETTER_FIELDS`].
     pub fn fact(&self, field: &str, now: Millis) -> Option<Fact<'_>> {
         let Self { letter, verdict, .. } = self;
         let order = letter.order;
@@ -70,7 +70,7 @@ impl JudgedLetter {
         })
     }
 
-    /// Its order, where that is closed or cancelled: Redis is to be told, and to be told again does no harm.
+    /// Returns its order if closed or cancelled, so that Redis is updated; repeating the update is harmless.
     pub(super) fn returning(&self) -> Option<ClosedOrder> {
         let row = self.row.as_ref().filter(|row| !row.status.is_live())?;
         (self.verdict == LetterVerdict::Written).then_some(ClosedOrder {
@@ -82,11 +82,10 @@ impl JudgedLetter {
     }
 }
 
-/// Judges letters against what Redis and SQL hold now, in this order: an order reaches SQL before its buyer leaves
-/// Redis.
+/// Judges letters against Redis and SQL, read in this order: an order reaches SQL before its buyer leaves Redis.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub async fn judge(
     store: &SharedStore,
     link: &mut Link,
@@ -104,7 +103,7 @@ pub async fn judge(
     let ids: Vec<OrderId> = ids.into_iter().chain(letters.iter().filter_map(refused_for)).collect();
     let rows: HashMap<OrderId, Order> =
         store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
-    // Redis holds no sale that SQL does not know.
+    // Redis holds no sale that is unknown to SQL.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
         if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
@@ -137,7 +136,7 @@ pub async fn judge(
     Ok(judged.collect())
 }
 
-/// The live order at the place of a letter's buyer that SQL refused the letter for.
+/// The buyer's live order because of which SQL refused the letter.
 fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<OrderEntry> {
     let order = letter.order?;
     let OrderFault::Holds { holds, .. } = letter.reason.data()? else { return None };
@@ -146,7 +145,7 @@ fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<
     (row.status.is_live() && is_row_of(row, &other)).then_some(other)
 }
 
-/// What Redis holds at each place, by letter: one round trip for each partition.
+/// Reads the entry at each place from Redis, by letter, with one round trip per partition.
 async fn buyers(
     link: &mut Link,
     keys: &Layout,

@@ -1,7 +1,7 @@
-//! Dead letters: judged against what Redis and SQL hold now, put back into the stream, or removed.
+//! Dead letters: judged against Redis and SQL, replayed, or discarded.
 //!
-//! An act is done letter by letter in steps that each happen once: whatever breaks off in between, the same act
-//! again does the rest. It does not bury anything.
+//! A command processes each letter in idempotent steps, so an interrupted command can be repeated. This module creates
+//! no dead letters.
 
 mod judge;
 mod shown;
@@ -30,41 +30,41 @@ use super::{
 use crate::telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine};
 pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
 
-/// As the screen calls a count, which changes nothing.
+/// On-screen name of a count, which changes nothing.
 const COUNT: &str = "dead count";
-/// Letters in one step of an act, and of a count.
+/// Letters per step of a command or a count.
 const PAGE: usize = COPIES;
 
-/// A page of the letters that an act is about.
+/// One page of a command's letters.
 #[derive(Debug, Default)]
 struct Page {
     judged: Vec<JudgedLetter>,
-    /// Asked for by their ids, and not there.
+    /// Requested IDs that do not exist.
     gone: u64,
 }
 
-/// How far an act has come.
+/// Progress of a command.
 #[derive(Debug)]
 struct Progress<'a> {
     scope: &'a LetterScope,
-    /// Where that is shown.
+    /// Where progress is displayed.
     shown: Option<RecoveryShown<'a>>,
-    /// Letters of the pages so far.
+    /// Letters processed so far.
     done: u64,
-    /// Of all letters, the last one of the pages so far.
+    /// Of all letters, the last one processed so far.
     seen: Option<EntryId>,
-    /// And the last one of all.
+    /// The last one of all.
     last: EntryId,
-    /// Of letters that were named, those to come.
+    /// Remaining IDs of letters requested by ID.
     ids: Vec<EntryId>,
 }
 
 impl<'a> Progress<'a> {
-    /// What is a letter by `now`: one that comes back is not seen twice.
+    /// Covers letters that exist by `now`, so that one that returns is not processed twice.
     fn of(scope: &'a LetterScope, now: Millis) -> Self {
         let now = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
         let ids = match scope {
-            // Each once, the oldest last: pages are taken from the end.
+            // Without duplicates, the oldest last: pages are taken from the end.
             LetterScope::Letters(ids) => ids.iter().collect::<BTreeSet<_>>(),
             LetterScope::Matching { .. } => BTreeSet::new(),
         };
@@ -84,26 +84,26 @@ pub struct Letters {
     store: SharedStore,
     keys: Layout,
     max_replays: u64,
-    /// Where a person sees how far an act has come.
+    /// Displays the progress of a command.
     meters: Option<Arc<Meters>>,
 }
 
 impl Letters {
-    /// Over all partitions, with a connection of its own.
+    /// Covers all partitions, with its own connection.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout, settings: &Settings) -> Self {
         let max_replays = settings.max_replays;
         Self { link: redis.link(), store, keys, max_replays, meters: None }
     }
 
-    /// The same, whose counts and acts are shown while they are under way.
+    /// Displays progress of counts and commands in `meters`.
     #[must_use]
     pub fn shown_on(mut self, meters: &Arc<Meters>) -> Self {
         self.meters = Some(Arc::clone(meters));
         self
     }
 
-    /// Judges one page of letters, oldest first, from `first` up to and with `last`: for each partition two
-    /// round trips to Redis, and one question to SQL for all of them.
+    /// Judges one page of letters, oldest first, from `first` through `last`, with two round trips to Redis per
+    /// partition and one SQL query in total.
     pub async fn page(
         &mut self,
         first: EntryId,
@@ -115,7 +115,7 @@ impl Letters {
         self.judge(page).await
     }
 
-    /// Judges these letters; what is gone is left out.
+    /// Judges these letters; missing ones are omitted.
     pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<JudgedLetter>, EngineError> {
         let mut found = Vec::new();
         for of in self.keys.partitions() {
@@ -128,10 +128,10 @@ impl Letters {
         self.judge(found).await
     }
 
-    /// Counts the letters that an act would be about, by what is true of them, and those that are not there.
+    /// Counts the letters in scope by verdict, and those that do not exist.
     ///
     /// # Errors
-    /// A server is away, or `stop` came.
+    /// A server is unreachable, or `stop` was requested.
     pub async fn count(
         &mut self,
         scope: &LetterScope,
@@ -151,11 +151,11 @@ impl Letters {
         Ok(found)
     }
 
-    /// Puts letters back into the order stream: those for which a buyer waits, and with `force` also those that
-    /// came back as often as they may. Others stay, and are counted as refused.
+    /// Puts letters back into the order stream: those with a waiting buyer, and with `force` also those that reached
+    /// the replay limit. Others stay and are counted as refused.
     ///
     /// # Errors
-    /// A server is away; what was put back by then is back, once.
+    /// A server is unreachable; letters replayed by then stay replayed, once.
     pub async fn replay(
         &mut self,
         scope: &LetterScope,
@@ -206,15 +206,15 @@ impl Letters {
         Ok(())
     }
 
-    /// Removes letters. A buyer who waits keeps his letter, unless `compensate`: then his order is cancelled in
-    /// SQL, stock and place go back in Redis, and the letter goes last, so that each of it happens once however
-    /// often the act is broken off and done again.
+    /// Discards letters. A letter with a waiting buyer stays, unless `compensate` is set: then the order is cancelled
+    /// in SQL, stock and the buyer's place are returned in Redis, and the letter is deleted last, so that each step
+    /// happens once however often the command is interrupted and repeated.
     ///
-    /// Where Redis does not hold the sale there is nothing to give back in it: the cancelled row keeps the buyer
-    /// out when the sale is loaded again. The letters of an archived sale, or of none, have no buyer.
+    /// If Redis does not hold the sale there is nothing to return: the cancelled row excludes the buyer when the sale
+    /// is loaded again. Letters of an archived or unknown sale have no buyer.
     ///
     /// # Errors
-    /// A server is away; what was removed by then had its compensation.
+    /// A server is unreachable; letters discarded by then were compensated.
     pub async fn discard(
         &mut self,
         scope: &LetterScope,
@@ -245,7 +245,7 @@ impl Letters {
             report.gone += gone;
             let cancelled =
                 if compensate { self.cancel(&judged, report).await? } else { BTreeMap::new() };
-            // An act that was broken off has cancelled some, and Redis or SQL was not told of it.
+            // An interrupted command may have cancelled some without completing Redis and SQL.
             let mut returning: Vec<ClosedOrder> =
                 judged.iter().filter_map(JudgedLetter::returning).collect();
             let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
@@ -255,7 +255,7 @@ impl Letters {
                     (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
                         returning.push(closed(&order));
                     }
-                    // Written meanwhile, or the sale was never there: nobody waits.
+                    // Written meanwhile, or the sale never existed: no buyer waits.
                     (Some(Cancelled::Live | Cancelled::NoSale), _) => {}
                     (Some(_), _) => {
                         report.refused.add(LetterVerdict::IdTaken);
@@ -288,7 +288,7 @@ impl Letters {
         Ok(())
     }
 
-    /// Cancels the orders of those letters for which somebody waits, or may.
+    /// Cancels the orders of letters that have, or may have, a waiting buyer.
     async fn cancel(
         &mut self,
         judged: &[JudgedLetter],
@@ -296,7 +296,7 @@ impl Letters {
     ) -> Result<BTreeMap<EntryId, Cancelled>, EngineError> {
         let waiting =
             |it: &&JudgedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
-        // An entry that was parsed from a letter has the letter's id.
+        // An entry parsed from a letter has the letter's ID.
         let orders: Vec<OrderEntry> =
             judged.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
         if orders.is_empty() {
@@ -329,7 +329,7 @@ impl Letters {
         Ok(progress)
     }
 
-    /// The next page of an act, in which there may be nothing; `None` behind the last one.
+    /// Returns the next page of a command, which may be empty; `None` after the last one.
     async fn next(&mut self, progress: &mut Progress<'_>) -> Result<Option<Page>, EngineError> {
         if let Some(shown) = &progress.shown {
             shown.progress(progress.done);

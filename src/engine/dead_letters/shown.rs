@@ -1,6 +1,6 @@
-//! Dead letters as a screen shows them: judged, and bounded, for what came in may be of any size.
+//! Dead letters for display: judged, and bounded because received data may be of any size.
 //!
-//! It reads one page and acts on nothing.
+//! Reads one page and changes nothing.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use super::{JudgedLetter, Letters};
 use crate::EngineError;
 use crate::telemetry::snapshot::{LetterLine, LetterPage};
 
-/// Letters on a page.
+/// Letters per page.
 const LINES: usize = 100;
-/// Fields of a letter, and characters of each name and value.
+/// Fields per letter, and characters per name and value.
 const FIELDS: usize = 24;
 const NAME: usize = 40;
 const VALUE: usize = 240;
-/// The field that carries earlier burials, which are told apart.
+/// The field with earlier failures, displayed separately.
 const HISTORY: &str = "history";
 
 impl Letters {
-    /// A page for a screen, from this letter on.
+    /// Returns a page for a screen, starting at this letter.
     ///
     /// # Errors
-    /// A server is away.
+    /// A server is unreachable.
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
         let taken = self.link.now().await?;
-        // One more than is shown tells whether others follow.
+        // Reads one extra letter to detect whether more follow.
         let mut judged = self.page(from, EntryId::MAX, LINES + 1).await?;
         let more = judged.len() > LINES;
         judged.truncate(LINES);
@@ -39,12 +39,12 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
     let JudgedLetter { letter, verdict, .. } = judged;
     let order = letter.order;
     let text = |raw: &[u8], most: usize| {
-        // A character has four bytes at most, and one more than fits tells that something is left out.
+        // A character has at most four bytes; one extra character marks a truncated value.
         let cut = raw.get(..(most + 1) * 4).unwrap_or(raw);
         shown(&String::from_utf8_lossy(cut), most)
     };
-    let told = letter.body.iter().filter(|(name, _)| name.as_slice() != HISTORY.as_bytes());
-    let payload: Vec<(String, String)> = told
+    let fields = letter.body.iter().filter(|(name, _)| name.as_slice() != HISTORY.as_bytes());
+    let payload: Vec<(String, String)> = fields
         .clone()
         .take(FIELDS)
         .map(|(name, value)| (text(name, NAME), text(value, VALUE)))
@@ -64,7 +64,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
         fault: letter.fault.clone().map(|fault| Said::of(&OrderFault::Fields(fault))),
         verdict: *verdict,
         history: letter.history(),
-        fields_more: told.count().saturating_sub(payload.len()),
+        fields_more: fields.count().saturating_sub(payload.len()),
         payload,
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use seckill_redis::dead_letters::DeadLetter;
 
     #[test]
-    fn what_came_in_is_bounded_and_steers_no_terminal() {
+    fn received_data_is_bounded_and_free_of_control_characters() {
         let field = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
         let mut body =
             vec![field("history", "1|n/1|1|x"), field("a\x1b[2J", &"火".repeat(100_000))];

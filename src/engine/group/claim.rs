@@ -1,6 +1,6 @@
-//! Pending entries given to another consumer, who works on them as soon as he looks at his own.
+//! Transfers pending entries to another consumer, which processes them on its next read of its own entries.
 //!
-//! An entry is given only while it is still with the holder that was shown.
+//! An entry is transferred only while the holder shown to the operator still holds it.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,26 @@ use super::{
     GroupFault, Names, partition,
 };
 
-/// Entries in one step.
+/// Entries per step.
 const PAGE: usize = 500;
 
-/// Which pending entries are given, as a person names them.
+/// Pending entries to transfer, as the operator names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimScope {
-    /// These ones.
+    /// These entries.
     Entries(Vec<EntryId>),
-    /// Those of this consumer, in every partition where it is.
+    /// All entries of this consumer, in every partition.
     Holder(String),
 }
 
-/// Who gives what to whom; a plan and its preview.
+/// Transfers by holder; a plan and its preview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimPlan {
-    /// Part by part.
+    /// Its parts.
     pub parts: Vec<ClaimPart>,
-    /// Entries asked for that are not pending, or with him already.
+    /// Requested entries that are not pending, or held by the receiver already.
     pub gone: u64,
-    /// Give them also to somebody who does not work.
+    /// Transfer them even to a consumer that is not active.
     pub force: bool,
 }
 
@@ -47,49 +47,50 @@ pub struct ClaimPlan {
 pub struct ClaimPart {
     /// The partition.
     pub partition: u16,
-    /// Who holds them.
+    /// Current holder.
     pub from: String,
-    /// Who gets them.
+    /// Receiver.
     pub to: String,
-    /// How many there are.
+    /// Number of entries.
     pub count: u64,
-    /// Which ones.
+    /// The entries.
     pub entries: ClaimEntries,
 }
 
-/// Entries by name, or all up to one.
+/// Entries by ID, or all up to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimEntries {
-    /// These ones.
+    /// These entries.
     These(Vec<EntryId>),
-    /// All up to this id: what was counted when the operator was asked.
+    /// All up to this ID, the last one counted for the confirmation.
     UpTo(EntryId),
 }
 
-/// What became of them; the keys are a contract of `stream claim --json`.
+/// Result of a transfer; the keys are a contract of `stream claim --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimReport {
-    /// Given.
+    /// Transferred.
     pub claimed: u64,
-    /// Not with the holder that was shown any more, or never pending.
+    /// No longer held by the holder shown, or never pending.
     pub gone: u64,
-    /// Without a body, which a claim would drop: left where they are.
+    /// Without a body, which a claim would drop; left unchanged.
     pub hollow: u64,
-    /// The engine was stopped before the last one.
+    /// The engine stopped before the last one.
     pub cut_short: bool,
 }
 
 impl ClaimPlan {
-    /// Entries in all.
+    /// Total number of entries.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.count).sum()
     }
 }
 
-/// Says who would give what. `to` is a consumer, or a node: then its consumer of each partition.
+/// Previews a transfer. `to` is a consumer, or a node: then its consumer of each partition.
 ///
 /// # Errors
-/// [`GroupFault`] where a name is unknown, nobody works behind it, or nothing is to be given; Redis is away.
+/// [`GroupFault`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
+/// unreachable.
 pub async fn preview(
     link: &mut Link,
     keys: &Layout,
@@ -170,7 +171,7 @@ async fn of_holder(
         known |= held.is_some();
         if let Some(count) = held.filter(|count| *count > 0) {
             let to = receiver(&of, &survey, to, dead_ms, force)?;
-            // Entries that he is given from now on were not counted.
+            // Entries delivered to the holder from now on are not counted.
             let now = u64::try_from(survey.now.0).unwrap_or(0);
             let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
             if to != from {
@@ -192,7 +193,7 @@ async fn of_holder(
     Err(GroupFault::NoConsumer { name, partition: None, there }.into())
 }
 
-/// The consumer of a partition that `to` means: there, and of a node that works.
+/// Finds the consumer of a partition that `to` names, on an active node.
 fn receiver(
     of: &Partition,
     survey: &Survey,
@@ -210,16 +211,17 @@ fn receiver(
         }
         .into());
     };
-    // A replay takes entries under a name of its own, which nobody reads once it is over.
+    // A replay reads under its own consumer name, which is unused once it ends.
     let node = node_of(&name);
     let works = name == of.consumer(node) && survey.nodes.is_alive(node, dead_ms);
     if works || force { Ok(name) } else { Err(GroupFault::Idle(name).into()) }
 }
 
-/// Does what the plan says.
+/// Executes the plan.
 ///
 /// # Errors
-/// [`GroupFault`] where the receiver is not there or does not work any more; Redis is away. What was given by then is given.
+/// [`GroupFault`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
+/// transferred.
 pub async fn apply(
     link: &mut Link,
     keys: &Layout,
@@ -257,7 +259,7 @@ async fn give_parts(
             }
             ClaimEntries::UpTo(last) => {
                 let mut next = Some(EntryId { partition: of.number(), ..EntryId::MIN });
-                // What the holder was given since it was counted stays with him.
+                // Entries delivered to the holder after the count stay there.
                 let mut left = usize::try_from(part.count).unwrap_or(usize::MAX);
                 while let Some(first) = next.filter(|_| left > 0) {
                     let from = Some(part.from.as_str());

@@ -1,7 +1,6 @@
-//! The consumer group as an operator sees and moves it: where it stands, moved back, entries given to another
-//! consumer, a consumer removed.
+//! Operator commands on the consumer group: show, rewind, transfer entries, remove a consumer.
 //!
-//! What becomes of the entries then is the consumers' work; nothing is written to SQL here.
+//! The consumers process the entries afterwards; nothing is written to SQL here.
 
 pub mod claim;
 pub mod preview;
@@ -23,7 +22,7 @@ pub use super::error::{GroupFault, Meanwhile, Names};
 /// A partition by its number.
 ///
 /// # Errors
-/// There is none of that number.
+/// No partition has this number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
     if number < keys.count() {
         return Ok(keys.partition(number));
@@ -31,7 +30,7 @@ fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
     Err(GroupFault::NoPartition { number, last: keys.count() - 1 }.into())
 }
 
-/// That one, or all of them.
+/// Returns that partition, or all of them.
 fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, EngineError> {
     match only {
         Some(number) => Ok(vec![partition(keys, number)?]),

@@ -1,4 +1,4 @@
-//! What an act on the group would do, asked before it is done: what comes back is the plan that is done then.
+//! Previews of commands on the group; the preview is the plan executed afterwards.
 //!
 //! Nothing is changed here.
 
@@ -9,19 +9,19 @@ use super::{
     ClaimPlan, ClaimScope, RemoveReport, Rewind, To, claim, remove, rewind,
 };
 
-/// An act on the group, as a person names it.
+/// A command on the group, as the operator enters it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupAct {
-    /// Move it back.
+    /// Rewind the group.
     Rewind {
         /// The first entry to deliver again.
         to: To,
-        /// Only there.
+        /// Limits it to this partition.
         partition: Option<u16>,
     },
-    /// Give pending entries to somebody who works.
+    /// Transfer pending entries to another consumer.
     Claim {
-        /// Which ones.
+        /// The entries.
         scope: ClaimScope,
         /// A consumer, or a node for its consumer of each partition.
         to: String,
@@ -33,7 +33,7 @@ pub enum GroupAct {
     },
 }
 
-/// What it would do.
+/// Effect of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preview {
     /// Partition by partition.
@@ -44,10 +44,10 @@ pub enum Preview {
     Remove(RemoveReport),
 }
 
-/// Looks at what the act would do.
+/// Previews a command.
 ///
 /// # Errors
-/// [`super::GroupFault`] where it is not possible; a server is away; `stop` came.
+/// [`super::GroupFault`] if it is not possible; a server is unreachable; `stop` was requested.
 pub async fn of(
     operator: &Operator,
     act: &GroupAct,
@@ -71,7 +71,7 @@ pub async fn of(
             }
         }
     };
-    // A long stream takes its time, and nobody waits for it at the end of the program.
+    // A long stream takes time, and a shutdown does not wait for it.
     tokio::select! {
         () = stop.cancelled() => Err(EngineError::Stopping),
         preview = looking => preview,

@@ -1,4 +1,4 @@
-//! A consumer removed that nobody needs: its node is dead, and it holds nothing.
+//! Removes an unused consumer, one without pending entries whose node is dead.
 
 use seckill_redis::{
     Layout, Link,
@@ -13,19 +13,19 @@ use super::{
     GroupFault, Names, partitions,
 };
 
-/// Where a consumer was removed; the keys are a contract of `stream remove-consumer --json`.
+/// Result of a removal; the keys are a contract of `stream remove-consumer --json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveReport {
     /// Its name.
     pub consumer: String,
-    /// Partitions whose group it was in.
+    /// Partitions whose group contained it.
     pub partitions: Vec<u16>,
 }
 
-/// Says where the consumer is and may be removed, without doing it.
+/// Previews the removal of a consumer.
 ///
 /// # Errors
-/// [`GroupFault`] where it is unknown, holds entries, or its node is alive; Redis is away.
+/// [`GroupFault`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
 pub async fn preview(
     link: &mut Link,
     keys: &Layout,
@@ -60,10 +60,10 @@ fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
     GroupFault::Holds { name: name.to_owned(), partition: of.number(), pending }
 }
 
-/// Removes it where it was shown to be.
+/// Removes it from the partitions of the preview.
 ///
 /// # Errors
-/// As [`preview`]; one that was given entries since then stays. Where it was removed by then is told.
+/// As [`preview`]; a consumer that received entries since then stays. The error names the partitions done by then.
 pub async fn remove(
     link: &mut Link,
     keys: &Layout,
@@ -74,7 +74,7 @@ pub async fn remove(
     for number in &shown.partitions {
         match one(link, keys, &shown.consumer, *number, dead_ms).await {
             Ok(true) => done.push(*number),
-            // Somebody else has done it.
+            // It was removed meanwhile.
             Ok(false) => {}
             Err(why) => return Err(why.after(PartDone::Removed(done))),
         }

@@ -1,7 +1,7 @@
-//! The group moved back: first what that would mean, then just that.
+//! Rewinds the group: first a preview, then exactly that.
 //!
-//! Entries between the place and the group are delivered again. What is in SQL by then is acknowledged, what is not is
-//! written; one that is pending meanwhile is settled by whoever comes first, since an order is written once.
+//! Entries between the target and the group's position are delivered again. Those in SQL are acknowledged, the others
+//! are written. A pending entry is settled by the first consumer to process it, since an order is written once.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -26,26 +26,26 @@ use super::{
     GroupFault, Meanwhile, partition, partitions,
 };
 
-/// Entries in one look, and orders in one question to SQL.
+/// Entries per read, and orders per SQL query.
 const PAGE: usize = 1_000;
 
-/// A place in the streams, as a person names it.
+/// A position in the streams, as the operator enters it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum To {
     /// The oldest entry that is kept.
     Start,
-    /// That entry, or the next one where it is not there.
+    /// This entry, or the next one if it does not exist.
     Entry {
         /// Its id.
         id: EntryId,
-        /// Its partition, where it was named with the id.
+        /// Its partition, if given with the ID.
         partition: Option<u16>,
     },
-    /// The first entry that was added then or later.
+    /// The first entry added at or after this time.
     Time(When),
 }
 
-/// A place that could not be read.
+/// A position that could not be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "'{0}' is no place in the stream; write start, an entry's id like 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
@@ -55,13 +55,13 @@ pub struct ToFault(pub String);
 impl FromStr for To {
     type Err = ToFault;
 
-    /// Reads `start`, an entry's id, or a time.
+    /// Parses `start`, an entry ID, or a time.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         if text == "start" {
             return Ok(Self::Start);
         }
-        // A bare number is neither: an id without its number, or an hour.
+        // A bare number is ambiguous: an ID without its sequence number, or an hour.
         let looks_like_id = !text.starts_with('-') && text.contains(['-', '@']);
         if let Some(id) = text.parse::<EntryId>().ok().filter(|_| looks_like_id) {
             let partition = text.contains('@').then_some(id.partition);
@@ -71,17 +71,18 @@ impl FromStr for To {
     }
 }
 
-/// What moving the group of one partition back means; a plan and its preview. The keys are a contract of
-/// `stream rewind --json`.
+/// Effect of rewinding the group of one partition; a plan and its preview.
+///
+/// The keys are a contract of `stream rewind --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rewind {
     /// Which partition.
     pub partition: u16,
-    /// The group exists; otherwise it is made there.
+    /// The group exists; otherwise it is created.
     pub group: bool,
     /// The first entry that is delivered again.
     pub from: EntryId,
-    /// The last one, as far as the group was delivered when this was looked at.
+    /// The last one, up to the group's position at the time of the preview.
     pub to: EntryId,
     /// When the first one was added.
     pub from_time: Millis,
@@ -91,53 +92,53 @@ pub struct Rewind {
     pub again: u64,
     /// Of them: in SQL already, to be acknowledged.
     pub written: u64,
-    /// Of them: not in SQL, to be written where a piece is left.
+    /// Of them: not in SQL, to be written if stock is left.
     pub missing: u64,
-    /// Of those that are missing: no buyer holds the order in Redis any more. It would be written all the same.
+    /// Of those missing in SQL: no buyer holds the order in Redis any more. It is written nevertheless.
     pub unheld: u64,
-    /// Of them: no order can be made of it; it becomes a dead letter.
+    /// Of them: invalid, to become a dead letter.
     pub malformed: u64,
     /// Of them: pending now.
     pub pending: u64,
-    /// Entries after the last one, which are delivered anyway.
+    /// Entries after the last one, which are delivered in any case.
     pub undelivered: u64,
-    /// Older entries that were trimmed or deleted, and can't be delivered any more.
+    /// Older entries that were trimmed or deleted and cannot be delivered.
     pub trimmed: u64,
-    /// Where the group is made: kept entries before the first one, which nobody is given.
+    /// If the group is created: retained entries before the first one, which are not delivered.
     pub skipped: u64,
     /// Of them: not in SQL.
     pub skipped_missing: u64,
-    /// Up to where the group was delivered.
+    /// Last delivered ID of the group.
     pub last_delivered: Option<EntryId>,
-    /// Entries that were ever added before the first one; `None` where deletions make that unknown.
+    /// Entries ever added before the first one; `None` if deletions make that unknown.
     pub entries_read: Option<u64>,
 }
 
-/// What was moved.
+/// Result of a rewind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewindReport {
     /// Entries that are delivered again.
     pub again: u64,
-    /// Where each group goes on.
+    /// New position of each group.
     pub groups: Vec<MovedGroup>,
 }
 
-/// One group that was moved back, or made.
+/// One group that was rewound or created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedGroup {
     /// Its partition.
     pub partition: u16,
     /// The first entry that is delivered again.
     pub from: EntryId,
-    /// It was made.
+    /// Whether it was created.
     pub made: bool,
 }
 
-/// Says what moving the groups to that place means, partition by partition. One without anything to deliver again is
-/// left out where it was not named.
+/// Previews rewinding the groups to that position, by partition. A partition without entries to deliver again is
+/// omitted unless it was named.
 ///
 /// # Errors
-/// [`GroupFault`] where it is not possible; a server is away.
+/// [`GroupFault`] if it is not possible; a server is unreachable.
 pub async fn preview(
     store: &SharedStore,
     link: &mut Link,
@@ -213,7 +214,7 @@ async fn one(
     while let Some(from) = next {
         let mut page = stream::range(link, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
-        // What came since the look has no place in its figures.
+        // Entries added after the preview are not in its figures.
         page.retain(|it| it.entry <= newest);
         let done = page.is_empty();
         let again = page.partition_point(|it| it.entry <= end);
@@ -256,7 +257,7 @@ async fn one(
     })
 }
 
-/// Entries of a stream, counted by what would become of them.
+/// Entries of a stream, counted by their expected result.
 #[derive(Debug, Default)]
 struct Seen {
     first: Option<EntryId>,
@@ -294,7 +295,7 @@ impl Seen {
     }
 }
 
-/// Orders that their buyers hold; others were given back, or never promised.
+/// Orders held by their buyers; others were cancelled, or never promised.
 pub(crate) async fn held(
     link: &mut Link,
     keys: &Layout,
@@ -320,7 +321,7 @@ pub(crate) async fn held(
     Ok(found)
 }
 
-/// Kept entries before `from`.
+/// Retained entries before `from`.
 async fn before(
     store: &SharedStore,
     link: &mut Link,
@@ -354,10 +355,11 @@ async fn pending_between(
     Ok(count)
 }
 
-/// Does what the plan says, if each group is still where it was or went on since.
+/// Executes the plan, if each group is still at its position or further ahead.
 ///
 /// # Errors
-/// [`GroupFault::Meanwhile`] where it is not; Redis is away; `stop` came. Which partitions were moved by then is told.
+/// [`GroupFault::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
+/// done by then.
 pub async fn apply(
     link: &mut Link,
     keys: &Layout,
@@ -408,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_apart() {
+    fn positions_are_parsed() {
         let read = |text: &str| text.parse::<To>();
         assert!(matches!(read("start"), Ok(To::Start)));
         let id = |text| match read(text) {

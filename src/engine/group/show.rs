@@ -1,4 +1,4 @@
-//! Where each stream and its group stand.
+//! The state of each stream and its group.
 
 use seckill_model::EntryId;
 use seckill_redis::{
@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::{super::EngineError, partitions};
 
-/// Entries in one look.
+/// Entries per read.
 const PAGE: usize = 1_000;
-/// More undelivered entries are not counted one by one.
+/// Undelivered entries beyond this number are not counted individually.
 const COUNT_UP_TO: u64 = 100_000;
 
 /// The stream of one partition; the keys are a contract of `stream show --json`.
@@ -21,19 +21,19 @@ const COUNT_UP_TO: u64 = 100_000;
 pub struct StreamState {
     /// Which partition.
     pub partition: u16,
-    /// Entries that are kept, acknowledged ones included.
+    /// Retained entries, acknowledged ones included.
     pub length: u64,
     /// Entries ever added.
     pub added: u64,
-    /// The oldest one that is kept.
+    /// The oldest retained entry.
     pub first: Option<EntryId>,
-    /// The newest one that is kept.
+    /// The newest retained entry.
     pub last: Option<EntryId>,
-    /// Milliseconds since the oldest one was added: so far back the group can be moved.
+    /// Milliseconds since the oldest one was added: how far back the group can be rewound.
     pub oldest_ms: Option<u64>,
     /// Dead letters.
     pub dead: u64,
-    /// The group; `None` where it was destroyed or never made.
+    /// The group; `None` if it was destroyed or never created.
     pub group: Option<GroupState>,
 }
 
@@ -42,11 +42,11 @@ pub struct StreamState {
 pub struct GroupState {
     /// Its name.
     pub name: String,
-    /// Up to where it was delivered.
+    /// Last delivered ID.
     pub last_delivered: Option<EntryId>,
-    /// Entries that it has read, as Redis counts them; `None` where it can't.
+    /// Entries read, as Redis counts them; `None` if it cannot.
     pub entries_read: Option<u64>,
-    /// Entries never delivered; `None` where they are too many to be counted and Redis' own word can't be trusted.
+    /// Entries never delivered; `None` if there are too many to count and Redis' own figure is unreliable.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
@@ -54,7 +54,7 @@ pub struct GroupState {
     pub oldest_pending: Option<EntryId>,
     /// Milliseconds since that one was added.
     pub oldest_pending_ms: Option<u64>,
-    /// Who reads, those with pending entries first.
+    /// Consumers, those with pending entries first.
     pub consumers: Vec<ConsumerState>,
 }
 
@@ -65,18 +65,18 @@ pub struct ConsumerState {
     pub name: String,
     /// Its node.
     pub node: String,
-    /// Whether that node gives signs of life.
+    /// Whether that node has a current heartbeat.
     pub alive: bool,
-    /// Entries in its hands.
+    /// Entries it holds.
     pub pending: u64,
     /// Milliseconds since it last asked for entries.
     pub idle_ms: u64,
 }
 
-/// Looks at every partition, or at that one.
+/// Reads every partition, or that one.
 ///
 /// # Errors
-/// Redis is away, or there is no such partition.
+/// Redis is unreachable, or there is no such partition.
 pub async fn show(
     link: &mut Link,
     keys: &Layout,
@@ -137,7 +137,7 @@ fn state(
     }
 }
 
-/// Entries after `delivered`; `None` where there are too many.
+/// Entries after `delivered`; `None` if there are too many.
 async fn count_after(
     link: &mut Link,
     of: &Partition,

@@ -3,7 +3,7 @@
 use super::{ClaimPlan, Rewind, claim};
 use crate::event::{ClaimPart, RewindPart, Subject};
 
-/// What a rewind is about.
+/// Subject of a rewind.
 pub(crate) fn rewind(plan: &[Rewind]) -> Subject {
     let one = |it: &Rewind| {
         let Rewind { partition, from, again, last_delivered: was, .. } = *it;
@@ -12,7 +12,7 @@ pub(crate) fn rewind(plan: &[Rewind]) -> Subject {
     Subject::Rewind(plan.iter().map(one).collect())
 }
 
-/// What a claim is about.
+/// Subject of a transfer.
 pub(crate) fn claim(plan: &ClaimPlan) -> Subject {
     let one = |it: &claim::ClaimPart| ClaimPart {
         partition: it.partition,

@@ -1,4 +1,4 @@
-//! The jobs as a screen shows them: next run, last runs, paused or not.
+//! The jobs as a screen shows them: next run, recent runs, paused or not.
 
 use seckill_model::{Cause, Millis};
 use seckill_store::{SharedStore, StoreError};
@@ -6,10 +6,10 @@ use seckill_store::{SharedStore, StoreError};
 use super::Job;
 use crate::telemetry::snapshot::JobLine;
 
-/// Looks at these jobs, with the newest `runs` runs of each.
+/// Returns these jobs with the newest `runs` runs of each.
 ///
 /// # Errors
-/// The database is away.
+/// The database is unreachable.
 pub async fn board(
     store: &SharedStore,
     jobs: &[Job],
@@ -21,7 +21,7 @@ pub async fn board(
     for job in jobs {
         let runs = store.runs(Some(&job.name), runs).await?;
         let paused = switches.iter().any(|switch| switch.name == job.name && switch.paused);
-        // A run that an operator asked for moves nothing.
+        // A manual run does not change the schedule.
         let last = runs.iter().find(|run| run.cause != Cause::Operator);
         let ended = last.map(|run| job.ended(run));
         lines.push(JobLine {

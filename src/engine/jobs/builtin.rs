@@ -1,4 +1,4 @@
-//! The jobs that every deployment has.
+//! The built-in jobs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     settings::Settings,
 };
 
-/// Closes unpaid orders past their time.
+/// Closes expired unpaid orders.
 pub const CLOSE_OVERDUE: &str = "close-overdue";
-/// Drops counters of order ids whose day is long over.
+/// Deletes expired order ID counters.
 pub const DROP_ID_KEYS: &str = "drop-id-keys";
 /// Trims the order stream.
 pub const TRIM_STREAM: &str = "trim-stream";
-/// Takes sales that are long over out of Redis.
+/// Removes sales from Redis that ended long ago.
 pub const ARCHIVE_SALES: &str = "archive-sales";
-/// Compares the books by order id.
+/// Audits all orders by order ID.
 pub const CHECK_LEDGER: &str = "check-ledger";
 
 /// The jobs of these settings.
@@ -84,7 +84,7 @@ impl Work for CloseOverdue {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let Run { store, redis, keys, settings, fence, stop, .. } = run;
         let mut link = redis.link();
-        // By the clock that stamps orders: a node with a clock of its own must not close early.
+        // Uses the clock that stamps orders: a node whose clock is fast must not close orders early.
         let now = link.now().await?;
         let before = now.plus(-(settings.jobs.unpaid_ms as i64));
         let closed =
@@ -97,9 +97,9 @@ impl Work for CloseOverdue {
 
 struct DropIdKeys;
 
-/// Days whose counters may still be asked for by a node with a late clock.
+/// Days whose counters a node with a slow clock may still use.
 const KEEP_DAYS: i32 = 4;
-/// Days looked at: keys that lost their expiry are found by name, without a scan.
+/// Days checked: keys that lost their expiry are found by name, without a scan.
 const LOOK_DAYS: i32 = 60;
 
 #[async_trait]

@@ -140,8 +140,8 @@ mod tests {
     };
 
     #[test]
-    fn books_that_are_off_are_no_second_alarm() {
-        let told = |error: &EngineError| {
+    fn a_failed_audit_raises_no_second_alarm() {
+        let alarms = |error: &EngineError| {
             let run = JobRun {
                 id: 1,
                 job: "check-ledger".into(),
@@ -165,7 +165,7 @@ mod tests {
             alarms(&Snapshot { jobs: vec![job], ..Snapshot::default() }, None).len()
         };
         let off = SaleFinding { sale: None, what: Finding::Lost(2) };
-        assert_eq!(told(&EngineError::Unbalanced(off)), 0);
-        assert_eq!(told(&EngineError::ReadOnly), 1, "any other failure is told");
+        assert_eq!(alarms(&EngineError::Unbalanced(off)), 0);
+        assert_eq!(alarms(&EngineError::ReadOnly), 1, "any other failure raises an alarm");
     }
 }

@@ -1,7 +1,7 @@
-//! Scheduled jobs: when they are due, on which node they run, and what came of it.
+//! Scheduled jobs: due times, the node that runs them, and their results.
 //!
-//! A due time is a moment by the clock of Redis, which all nodes share. It is taken by a row in SQL
-//! whose index knows each (job, due) once; the lock before it keeps two runs of one job apart.
+//! A due time is measured by the clock of Redis, which all nodes share. A SQL row claims it, with a unique index on
+//! (job, due); the lock before it prevents concurrent runs of one job.
 
 mod board;
 pub mod builtin;
@@ -28,37 +28,37 @@ pub use scheduler::{JobsFault, Scheduler};
 /// What happens to due times that passed while no node could run the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// They are left out.
+    /// They are skipped.
     Skip,
-    /// One run makes up for all of them.
+    /// One run covers all of them.
     Once,
-    /// Each is made up for, oldest first.
+    /// Each is run, oldest first.
     All,
 }
 
-/// A job: what, when, and how long.
+/// A job: action, schedule and time limits.
 #[derive(Clone)]
 pub struct Job {
-    /// Its name, also that of its lock.
+    /// Its name, also the name of its lock.
     pub name: String,
-    /// What it is for, in a few words.
+    /// Short description.
     pub about: String,
     /// When it is due.
     pub schedule: Schedule,
     /// What happens to missed runs.
     pub missed: Missed,
-    /// Others are kept out for that long from its begin.
+    /// Minimum time the lock is held from the start of a run.
     pub at_least: Duration,
-    /// It is cancelled, and others may run it, after that.
+    /// Time limit; after it the run is cancelled and other nodes may run the job.
     pub at_most: Duration,
-    /// Each node waits up to that long past the due time, so that not all of them ask at once.
+    /// Maximum random delay after the due time, so that nodes do not all ask at once.
     pub jitter: Duration,
-    /// What it does.
+    /// Its action.
     pub work: Arc<dyn Work>,
 }
 
 impl Job {
-    /// When a run ended; one that is not known to have ended has at the latest by then.
+    /// When a run ended, or the latest time at which it can have ended.
     pub fn ended(&self, run: &JobRun) -> Millis {
         let took = run.took_ms.unwrap_or(self.at_most.as_millis() as u64);
         run.started.plus(took as i64)
@@ -75,7 +75,7 @@ impl fmt::Debug for Job {
     }
 }
 
-/// What a run works with.
+/// Context of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// SQL.
@@ -86,27 +86,26 @@ pub struct Run {
     pub keys: Layout,
     /// Settings of the engine.
     pub settings: Settings,
-    /// What it was due for.
+    /// Its due time.
     pub due: Millis,
-    /// Its writes go to SQL under this.
+    /// Fencing token of its SQL writes.
     pub fence: Fence,
     /// Cancelled when the node stops.
     pub stop: CancellationToken,
 }
 
-/// What a run brought about.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Done {
     /// Rows, entries or keys changed.
     pub rows: u64,
-    /// What there is to say.
+    /// Details.
     pub detail: Option<JobResult>,
 }
 
-/// What a job does. A run that is cancelled is dropped at one of its awaits, so what it writes must
-/// be whole at each of them.
+/// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.
 #[async_trait]
 pub trait Work: Send + Sync {
-    /// Does it once.
+    /// Runs it once.
     async fn run(&self, run: Run) -> Result<Done, EngineError>;
 }

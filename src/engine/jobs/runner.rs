@@ -1,4 +1,4 @@
-//! One job on this node: takes its lock, takes its due times, runs it, and writes what came of it.
+//! Runs one job on this node: acquires its lock, claims its due times, records the result.
 
 use std::time::{Duration, Instant};
 
@@ -18,26 +18,26 @@ use crate::{
     settings::Settings,
 };
 
-/// Due times that are made up for in one go.
+/// Most missed due times run at once.
 const MOST_MISSED: usize = 1_000;
-/// A run that begins later than that was missed.
+/// A run that starts later than this counts as missed.
 const LATE: u64 = 1_000;
-/// The end of a run is written although a database is away for a moment.
+/// The end of a run is recorded even if a database is briefly unreachable.
 const WRITE_TRIES: u32 = 5;
 const WRITE_PAUSE: Duration = Duration::from_millis(200);
-/// An operator waits that long for a run that is about to end.
+/// How long a manual run waits for a run that is about to end.
 const MANUAL_WAIT: Duration = Duration::from_secs(1);
-/// A run that was cancelled is waited for that long.
+/// How long a cancelled run may take to end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// What came of a due time.
+/// What happened to a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It was run here.
+    /// It ran here.
     Ran,
-    /// It was run already, or the job is paused.
+    /// It ran already, or the job is paused.
     NothingDue,
-    /// Somebody holds the job's lock: he may run it, or die before he does.
+    /// Another owner holds the job's lock and may run it, or die first.
     Busy,
 }
 
@@ -58,18 +58,18 @@ pub struct Runner {
     pub locks: Locks,
 }
 
-/// The lock that keeps a job to one node at a time.
+/// The lock that restricts a job to one node at a time.
 pub fn job_lock(job: &str) -> String {
     format!("job:{job}")
 }
 
 impl Runner {
-    /// The clock by which jobs are due.
+    /// The clock for due times.
     pub(super) async fn now(&self, link: &mut Link) -> Result<Millis, EngineError> {
         Ok(link.now().await?)
     }
 
-    /// Runs what is due up to `due`, if no other node does.
+    /// Runs what is due up to `due` unless another node does.
     pub(super) async fn run_due(
         &self,
         link: &mut Link,
@@ -84,8 +84,8 @@ impl Runner {
         };
         let ran = self.run_all(link, job, due, &guard, stop).await;
         let kept_lock = guard.is_held();
-        // Lost means that the run was cancelled for it; that is written already.
-        // Where nothing ran, because the job is paused, nobody is kept out.
+        // A lost lock has cancelled the run, which is recorded already. If nothing ran because the job is paused, the
+        // lock is released at once.
         let ran_none = matches!(ran, Ok(0));
         let keep = if ran_none { Duration::ZERO } else { job.at_least };
         match guard.release_after(keep).await {
@@ -101,10 +101,10 @@ impl Runner {
         })
     }
 
-    /// Runs the job now, because an operator asks for it, also while it is paused.
+    /// Runs the job now on an operator's command, even if it is paused.
     ///
     /// # Errors
-    /// It runs already, or a server is away.
+    /// It is already running, or a server is unreachable.
     pub async fn run_now(
         &self,
         job: &Job,
@@ -122,7 +122,7 @@ impl Runner {
         ran?.ok_or_else(|| RunFault::Known(job.name.clone()).into())
     }
 
-    /// Who runs it, for a person.
+    /// Who runs it, for display.
     async fn busy(&self, name: &LockName) -> EngineError {
         let (mut link, dead_ms) = (self.redis.link(), self.settings.node_dead_ms);
         let looking = async {
@@ -149,7 +149,7 @@ impl Runner {
 
     async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
         let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
-        // Renewed while this node lives, so that a dead one keeps nobody out for longer than a lease.
+        // Renewed while this node lives, so that a dead node blocks others for one lease at most.
         Ok(self.locks.try_for(&name, task, wait, None).await?)
     }
 
@@ -175,7 +175,7 @@ impl Runner {
         Ok(ran)
     }
 
-    /// Which due times are to be run now, by what SQL knows and by the job's policy.
+    /// Due times to run now, by SQL and the job's policy.
     async fn dues(
         &self,
         job: &Job,
@@ -187,32 +187,33 @@ impl Runner {
         let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
         let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
         if let Schedule::After(_) = job.schedule {
-            // Somebody else may have run it since this node made up its mind.
+            // It may have run meanwhile.
             let ended = last.map(|run| job.ended(&run));
             let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
             return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });
         }
-        // A pause is no miss: what was due before the job went on is left out.
-        // Due times that a clock ran ahead to are not seen here; the index still knows each of them
-        // once, so one that comes again is not run again.
+        // Due times during a pause are not missed runs and are skipped. Due times claimed by a clock that ran ahead are
+        // not visible here, but the unique index prevents a second run.
         let known = last.map(|run| run.due).max(resumed).filter(|known| *known <= now);
-        let told =
+        let with_cause =
             |due: Millis| (due, if now.since(due) > LATE { Cause::Missed } else { Cause::Due });
         let latest = job.schedule.last(now).filter(|due| known.is_none_or(|known| *due > known));
         Ok(match (job.missed, known) {
             (Missed::All, Some(known)) => {
                 let next = |due: &Millis| job.schedule.next(*due, None);
                 let dues = std::iter::successors(next(&known), next);
-                dues.take_while(|due| *due <= now).take(MOST_MISSED).map(told).collect()
+                dues.take_while(|due| *due <= now).take(MOST_MISSED).map(with_cause).collect()
             }
-            (Missed::All | Missed::Once, _) => latest.map(told).into_iter().collect(),
-            (Missed::Skip, _) => {
-                latest.map(told).filter(|(_, cause)| *cause == Cause::Due).into_iter().collect()
-            }
+            (Missed::All | Missed::Once, _) => latest.map(with_cause).into_iter().collect(),
+            (Missed::Skip, _) => latest
+                .map(with_cause)
+                .filter(|(_, cause)| *cause == Cause::Due)
+                .into_iter()
+                .collect(),
         })
     }
 
-    /// `None` when that due time was taken, or the job is paused.
+    /// `None` if that due time was claimed already, or the job is paused.
     async fn run_one(
         &self,
         job: &Job,
@@ -256,7 +257,7 @@ impl Runner {
             stop: stop.clone(),
         };
         let work = std::sync::Arc::clone(&job.work);
-        // A task of its own, so that a panic ends the run and nothing else.
+        // Runs in its own task, so that a panic ends only the run.
         let mut task = tokio::spawn(async move { work.run(run).await });
         let why = tokio::select! {
             biased;
@@ -267,7 +268,7 @@ impl Runner {
         };
         task.abort();
         match tokio::time::timeout(END_WITHIN, task).await {
-            // It ended by itself just before.
+            // It had already ended by itself.
             Ok(Ok(result)) => Ended::from(Ok(result)),
             Ok(Err(_)) => Ended::Cancelled(why),
             Err(_) => Ended::Endless(why),
@@ -291,7 +292,7 @@ enum Ended {
     Done(Done),
     Failed(JobResult),
     Cancelled(Cancelled),
-    /// Cancelled, and it goes on all the same.
+    /// Cancelled, but still running.
     Endless(Cancelled),
 }
 

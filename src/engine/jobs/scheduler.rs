@@ -1,5 +1,4 @@
-//! Waits for due times on this node. Every node does so for every job; the runner sees to it that one
-//! of them runs it.
+//! Waits for due times on this node. Every node waits for every job; the runner ensures that only one runs it.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Job, Missed, Runner, Schedule, runner::Turn};
 use crate::EngineError;
 
-/// The clock is read again that often: it may step, and a fixed delay depends on other nodes.
+/// How often the clock is read again: it may step, and a fixed delay depends on other nodes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
@@ -53,7 +52,7 @@ impl Scheduler {
     /// Schedules `jobs`, at most `pool` of them running on this node at once.
     ///
     /// # Errors
-    /// Two jobs of one name, a pool of 0, or a job that would be let go of before it begins.
+    /// Duplicate job names, a pool of 0, or a job whose minimum lock time is not below its time limit.
     pub fn new(jobs: Vec<Job>, runner: Runner, pool: usize) -> Result<Self, JobsFault> {
         let mut names = HashSet::new();
         if let Some(job) = jobs.iter().find(|job| !names.insert(job.name.as_str())) {
@@ -69,7 +68,7 @@ impl Scheduler {
         Ok(Self { jobs, runner, pool })
     }
 
-    /// Works until `stop`; runs under way are cancelled and written down as such.
+    /// Runs until `stop`; active runs are cancelled and recorded as such.
     pub async fn run(self, stop: CancellationToken) {
         let pool = Arc::new(Semaphore::new(self.pool));
         let mut tasks = JoinSet::new();
@@ -86,7 +85,7 @@ impl Scheduler {
     }
 }
 
-/// One job's task.
+/// Task of one job.
 struct Follow {
     job: Job,
     runner: Runner,
@@ -97,7 +96,7 @@ struct Follow {
 impl Follow {
     async fn run(mut self, stop: CancellationToken) {
         let mut first = true;
-        // The due time that is waited for, or that is not settled yet.
+        // The due time being waited for or not settled yet.
         let mut target: Option<Millis> = None;
         let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
@@ -111,13 +110,13 @@ impl Follow {
                     sleep(wait, &stop).await;
                     continue;
                 }
-                // The runner hears the stop itself, and writes what it cancels.
+                // The runner handles the stop itself and records what it cancels.
                 Ok(Step::Run(due)) => self.due(due, &stop).await,
                 Err(error) => Err(error),
             };
             match turn {
                 Ok(Turn::Ran) => (target, pause) = (None, BACKOFF[0]),
-                // Whoever holds the lock may die before he runs it; and nothing spins.
+                // The holder of the lock may die before running it; the wait prevents a busy loop.
                 Ok(Turn::Busy) => sleep(next(&mut pause), &stop).await,
                 Ok(Turn::NothingDue) => {
                     target = None;
@@ -144,16 +143,16 @@ impl Follow {
         }
         let now = self.link.now().await?;
         let last = store.last_due(&self.job.name, now).await?;
-        // Run by somebody meanwhile.
+        // It ran meanwhile.
         *target = target.filter(|due| last.as_ref().is_none_or(|run| run.due < *due));
         let ended = last.as_ref().map(|run| self.job.ended(run));
         if std::mem::take(first) && self.job.missed != Missed::Skip {
-            // What was due while no node was there.
+            // Due times while no node was running.
             let due = last.and_then(|run| self.job.schedule.next(run.due, ended));
             *target = due.filter(|due| *due <= now);
         }
         let next = self.job.schedule.next(now, ended);
-        // A clock that stepped back brings the next time nearer.
+        // A clock that stepped back brings the next due time closer.
         let due = match (*target, next) {
             (Some(target), Some(next)) => target.min(next),
             (target, next) => match target.or(next) {
@@ -161,7 +160,7 @@ impl Follow {
                 None => return Ok(Step::Wait(LOOK_AGAIN)),
             },
         };
-        // A fixed delay moves with every run, on whatever node; before the first one it stands.
+        // A fixed delay moves with every run on any node; before the first run it is constant.
         let moves = ended.is_some() && matches!(self.job.schedule, Schedule::After(_));
         *target = Some(due).filter(|due| !moves || *due <= now);
         if due <= now {
@@ -177,7 +176,7 @@ impl Follow {
             () = stop.cancelled() => return Ok(Turn::Busy),
             place = self.pool.acquire() => place,
         };
-        // The pool is closed by nobody.
+        // The pool is never closed.
         let Ok(_place) = place else { return Ok(Turn::Busy) };
         self.runner.run_due(&mut self.link, &self.job, due, stop).await
     }
@@ -190,7 +189,7 @@ async fn sleep(time: Duration, stop: &CancellationToken) {
     }
 }
 
-/// Longer each time.
+/// Increasing delay between attempts.
 fn next(pause: &mut Duration) -> Duration {
     let now = *pause;
     *pause = (now * 2).min(BACKOFF[1]);

@@ -1,7 +1,6 @@
-//! The connection that all locks of a node share.
+//! The connection shared by all locks of a node.
 //!
-//! It knows no lock but where they all are: it connects once for all who ask, and is dropped only by a
-//! call that broke on it.
+//! It connects once for all callers, and only a call that failed on the connection drops it.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +9,15 @@ use tokio::sync::Mutex;
 
 use seckill_redis::{BrokerError, Link, Reason, Redis};
 
-/// Who could not connect says so to all who ask within that time, instead of each waiting his turn.
+/// A failed connection attempt is reported to all callers within this time, instead of each one retrying in turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The connection, and when it could not be made last.
+    /// The connection, and when the last attempt failed.
     link: Mutex<(Link, Option<Instant>)>,
     place: String,
-    /// On the server of this key are all locks.
+    /// Key whose server stores all locks.
     key: String,
 }
 
@@ -31,7 +30,7 @@ impl Line {
         &self.place
     }
 
-    /// Many tasks share one connection: their calls go out together.
+    /// Many tasks share one connection, so their calls are pipelined.
     async fn connection(&self) -> Result<(MultiplexedConnection, u64), BrokerError> {
         let mut shared = self.link.lock().await;
         let (link, failure) = &mut *shared;
@@ -50,7 +49,7 @@ impl Line {
         }
     }
 
-    /// Only whose call went over the present connection may drop it.
+    /// Drops the connection only if the failed call used the current one.
     async fn broke(&self, error: &RedisError, generation: u64) -> BrokerError {
         let (link, _) = &mut *self.link.lock().await;
         link.broke_then(&self.key, generation, error)

@@ -1,4 +1,4 @@
-//! A lock in somebody's hands, and the guard that gives it back.
+//! A held lock and its guard.
 
 use std::{
     future::Future,
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{LockError, LockName, Locks, Owner};
 
-/// What a guard, the watchdog and the janitor share of one acquisition.
+/// State of one acquisition, shared by its guards and the background task.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) name: LockName,
@@ -24,21 +24,21 @@ pub(super) struct Held {
     pub(super) since: Millis,
     /// The watchdog renews it.
     pub(super) renewed: bool,
-    /// Guards that live; with the last one the watchdog lets go.
+    /// Live guards; after the last one the watchdog stops renewing.
     guards: AtomicU32,
-    /// Its work does not end, so it is left to its lease.
+    /// Its work does not end, so it is left to expire.
     abandoned: AtomicBool,
-    /// How deep it is held; the mutex makes one call at a time change it.
+    /// Current depth; the mutex serializes changes.
     pub(super) depth: tokio::sync::Mutex<u32>,
-    /// By this node's monotonic clock; always before the lease ends in Redis.
+    /// By this node's monotonic clock; always before the lease expires in Redis.
     until: Mutex<Instant>,
     lost: CancellationToken,
 }
 
-/// Work under a lease ends a tenth of it earlier: clocks differ in speed, and to cancel takes time.
+/// Work under a lease ends a tenth of it earlier: clock rates differ, and cancellation takes time.
 const SURE: f64 = 0.9;
 
-/// Until when a lease that was asked for at `sent` is surely not over.
+/// Time until which a lease requested at `sent` is certainly valid.
 pub(super) fn sure_until(sent: Instant, lease: Duration) -> Instant {
     sent + lease.mul_f64(SURE)
 }
@@ -66,13 +66,13 @@ impl Held {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Redis has renewed the lease that was asked for at `sent`.
+    /// Records that Redis renewed the lease requested at `sent`.
     pub(super) fn renewed_at(&self, sent: Instant) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = sure_until(sent, self.lease).max(*until);
     }
 
-    /// Its lease has ended in Redis as well.
+    /// Returns whether the lease has expired in Redis as well.
     pub(super) fn is_over(&self) -> bool {
         Instant::now() > self.until() + self.lease.mul_f64(1.0 - SURE)
     }
@@ -92,7 +92,7 @@ impl Held {
                 () = self.lost.cancelled() => return,
                 () = tokio::time::sleep_until(until.into()) => {}
             }
-            // A renewal may have moved it on meanwhile.
+            // A renewal may have extended it meanwhile.
             if Instant::now() >= self.until() {
                 return self.mark_lost();
             }
@@ -100,14 +100,13 @@ impl Held {
     }
 }
 
-/// Holds a lock, one depth of it. Give it back with [`Guard::release`]; one that is dropped is given
-/// back in the background.
+/// Holds one depth of a lock. Release it with [`Guard::release`]; a dropped guard is released in the background.
 #[derive(Debug)]
 pub struct Guard {
     held: Arc<Held>,
-    /// `None` once it was given back.
+    /// `None` once released.
     locks: Option<Locks>,
-    /// Others are kept out for that long from its begin.
+    /// Minimum time the lock stays taken from its start.
     at_least: Duration,
 }
 
@@ -117,45 +116,44 @@ impl Guard {
         Self { held, locks: Some(locks), at_least: Duration::ZERO }
     }
 
-    /// Its work does not end: the lock is not given back, so that nobody works beside it before the
-    /// lease ends.
+    /// Keeps the lock until its lease expires, because its work does not end.
     pub fn abandon(&self) {
         self.held.abandoned.store(true, Ordering::Relaxed);
         self.held.mark_lost();
     }
 
-    /// Which lock.
+    /// The lock.
     pub fn name(&self) -> &LockName {
         &self.held.name
     }
 
-    /// By whom it is held.
+    /// Its owner.
     pub fn owner(&self) -> &Owner {
         &self.held.owner
     }
 
-    /// The fencing token: rises with each acquisition of any lock, and what SQL writes under an older
-    /// one is refused.
+    /// Returns the fencing token. It increases with each acquisition of any lock; SQL refuses writes under an older
+    /// one.
     pub fn token(&self) -> i64 {
         self.held.token
     }
 
-    /// Since when it is held, by the clock of Redis.
+    /// When it was acquired, by the clock of Redis.
     pub fn since(&self) -> Millis {
         self.held.since
     }
 
-    /// Whether it is surely held, by this node's clock.
+    /// Returns whether it is certainly held, by this node's clock.
     pub fn is_held(&self) -> bool {
         self.held.is_sure()
     }
 
-    /// Comes when the lock is lost: its lease is about to end, it was taken away, or Redis forgot it.
+    /// Completes when the lock is lost: its lease is about to expire, it was force-released, or Redis lost it.
     pub async fn lost(&self) {
         self.held.lost().await;
     }
 
-    /// Does `work` under the lock, and cancels it when the lock is lost.
+    /// Runs `work` under the lock, and cancels it when the lock is lost.
     ///
     /// # Errors
     /// [`LockError::Lost`]; `work` was dropped at one of its awaits.
@@ -167,10 +165,10 @@ impl Guard {
         }
     }
 
-    /// Takes the lock once more, one deeper: for work that is called with and without the lock.
+    /// Acquires the lock once more, for work that runs with and without the lock.
     ///
     /// # Errors
-    /// [`LockError::Lost`], or Redis is away.
+    /// [`LockError::Lost`], or Redis is unreachable.
     pub async fn again(&self) -> Result<Self, LockError> {
         match &self.locks {
             Some(locks) => locks.deepen(&self.held).await,
@@ -178,16 +176,16 @@ impl Guard {
         }
     }
 
-    /// Gives one depth back, and the lock with the last one.
+    /// Releases one depth, and the lock with the last one.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when it was not held any more, or Redis is away: then it is tried again in the
-    /// background, and ends with its lease at the latest.
+    /// [`LockError::Lost`] if it was no longer held, or Redis is unreachable: the background task then retries until
+    /// the lease expires.
     pub async fn release(self) -> Result<(), LockError> {
         self.release_after(Duration::ZERO).await
     }
 
-    /// Gives it back, but keeps others out until it was held for `at_least` in all.
+    /// Releases the lock, but keeps it taken until it was held for `at_least` in total.
     ///
     /// # Errors
     /// As [`Guard::release`].
@@ -195,7 +193,7 @@ impl Guard {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
         self.at_least = at_least;
         let released = locks.step_down(&self.held, at_least).await;
-        // Given up half-way, or dropped while it waits, it goes on in the background.
+        // If cancelled or dropped meanwhile, the release continues in the background.
         if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
             self.locks = None;
             self.let_go(&locks);
@@ -203,7 +201,7 @@ impl Guard {
         released
     }
 
-    /// With the last guard nobody wants it renewed any more.
+    /// Stops the renewal with the last guard.
     fn let_go(&self, locks: &Locks) {
         if self.held.guards.fetch_sub(1, Ordering::Relaxed) == 1 {
             locks.watched().remove(&self.held.owner);

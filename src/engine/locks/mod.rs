@@ -1,9 +1,9 @@
 //! Distributed locks: simple, reentrant, and over several independent servers.
 //!
-//! This room knows Redis and nothing of sales or orders, so that another project could lift it out.
-//! The protocol is that of Redisson's lock: a hash of owner and depth, a lease that a watchdog
-//! renews, waiting by publish/subscribe. Beyond it: each owner is one acquisition, each call says the
-//! depth that it wants, so a retried call does no harm, and each acquisition has a fencing token.
+//! This module knows Redis only, not sales or orders, so it can be reused. The protocol follows Redisson's lock: a hash
+//! of owner and depth, a lease renewed by a watchdog, waiting by publish/subscribe. In addition each owner is one
+//! acquisition, each call states the depth it wants so that a retry is harmless, and each acquisition has a fencing
+//! token.
 
 mod connection;
 mod guard;
@@ -84,12 +84,12 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Returns whether the same call may succeed later without any change.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Broker(error) if error.is_away())
     }
 
-    /// Whether another round over several servers may go better: a holder gives back, a server answers again.
+    /// Returns whether another round over several servers may succeed: a holder releases the lock, a server recovers.
     fn may_pass(&self) -> bool {
         match self {
             Self::Member { why, .. } => why.may_pass(),

@@ -1,7 +1,7 @@
-//! One lock over several independent servers: held only while all of them give it.
+//! One lock over several independent servers, held only while all of them grant it.
 //!
-//! A lock on one server is as good as that server's memory; over several it outlives the loss of
-//! any of them, at the price that it can't be had while one is away.
+//! A lock on one server is as durable as that server's memory. Over several it survives the loss of any of them, but
+//! cannot be acquired while one is unreachable.
 
 use std::{
     future::Future,
@@ -13,9 +13,9 @@ use seckill_redis::{BrokerError, Reason};
 
 use super::{Guard, LockError, LockName, Locks};
 
-/// What one server may take to give or take back its part.
+/// Time limit for one server to grant or release its part.
 const MEMBER: Duration = Duration::from_millis(1_500);
-/// Between two rounds, more or less: nothing is held meanwhile.
+/// Approximate pause between two rounds; nothing is held meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Locks of one node on several servers.
@@ -31,11 +31,11 @@ pub struct MultiGuard {
 }
 
 impl MultiLock {
-    /// A lock over these servers. They are asked in one order by everybody, so that two who want
-    /// the same lock do not each get half of it.
+    /// Returns a lock over these servers. All callers use the same server order, so two contenders cannot each get half
+    /// of it.
     ///
     /// # Errors
-    /// None, or one server twice.
+    /// No server, or the same one twice.
     pub fn new(mut members: Vec<Locks>) -> Result<Self, LockError> {
         members.sort_by(|a, b| a.place().cmp(b.place()));
         let twice =
@@ -47,16 +47,15 @@ impl MultiLock {
         }
     }
 
-    /// How many servers have to give it.
+    /// Number of servers that must grant it.
     pub fn servers(&self) -> usize {
         self.members.len()
     }
 
-    /// Takes it on all servers or on none, in one round.
+    /// Acquires the lock on all servers or on none, in one round.
     ///
     /// # Errors
-    /// [`LockError::Member`] names the first server that did not give its part; what others gave was
-    /// given back.
+    /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released.
     pub async fn try_lock(
         &self,
         name: &LockName,
@@ -66,11 +65,11 @@ impl MultiLock {
         self.round(name, task, lease, MEMBER).await
     }
 
-    /// Takes it on all servers, in as many rounds as fit into `wait`: 1,500 ms for each server by default. A round that
-    /// fails gives back what it got before the next one begins.
+    /// Acquires the lock on all servers, in as many rounds as fit into `wait`: 1,500 ms for each server by default. A
+    /// failed round releases its parts before the next one starts.
     ///
     /// # Errors
-    /// As [`Self::try_lock`], of the last round that the end of the wait did not cut short.
+    /// As [`Self::try_lock`], from the last round not cut short by the end of the wait.
     pub async fn try_for(
         &self,
         name: &LockName,
@@ -99,7 +98,7 @@ impl MultiLock {
         }
     }
 
-    /// One round; each server has `within` to answer.
+    /// Runs one round; each server has `within` to reply.
     async fn round(
         &self,
         name: &LockName,
@@ -109,7 +108,7 @@ impl MultiLock {
     ) -> Result<MultiGuard, LockError> {
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &self.members {
-            // An acquisition that is broken off here is given back by that member's keeper.
+            // An acquisition cancelled here is released by that member's background task.
             let asked = tokio::time::timeout(within, member.try_lock(name, task, lease)).await;
             let place = || member.place().to_owned();
             let why = match asked {
@@ -130,7 +129,7 @@ impl MultiLock {
                 why: Box::new(why),
             });
         }
-        // Those that came first have aged while the others were asked.
+        // Leases granted first have aged while the other servers were asked.
         match guards.iter().find(|guard| !guard.is_held()) {
             None => Ok(MultiGuard { guards }),
             Some(lost) => {
@@ -142,7 +141,7 @@ impl MultiLock {
     }
 }
 
-/// All of them, whatever fails; says the first failure.
+/// Runs all of them and returns the first failure.
 async fn give_back(guards: Vec<Guard>) -> Option<LockError> {
     let name = guards.first().map(|guard| guard.name().clone());
     let releases = guards.into_iter().map(|guard| tokio::time::timeout(MEMBER, guard.release()));
@@ -153,17 +152,17 @@ async fn give_back(guards: Vec<Guard>) -> Option<LockError> {
 }
 
 impl MultiGuard {
-    /// Whether it is surely held on all servers.
+    /// Returns whether it is certainly held on all servers.
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
     }
 
-    /// Comes when the first server has lost it.
+    /// Completes when the first server has lost it.
     pub async fn lost(&self) {
         select_all(self.guards.iter().map(|guard| Box::pin(guard.lost()))).await;
     }
 
-    /// Does `work` under the lock, and cancels it when the lock is lost on any server.
+    /// Runs `work` under the lock, and cancels it when the lock is lost on any server.
     ///
     /// # Errors
     /// [`LockError::Lost`].
@@ -178,10 +177,10 @@ impl MultiGuard {
         }
     }
 
-    /// Gives it back on every server, whatever fails on the way.
+    /// Releases it on every server, even if one fails.
     ///
     /// # Errors
-    /// What went wrong first.
+    /// The first failure.
     pub async fn release(self) -> Result<(), LockError> {
         give_back(self.guards).await.map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! What a lock and its owner are called.
+//! Names of locks and their owners.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) const LONGEST: usize = 200;
 pub struct LockName(String);
 
 impl LockName {
-    /// Checks a name.
+    /// Validates a name.
     ///
     /// # Errors
     /// [`LockError::NameLength`] or [`LockError::NameControl`].
@@ -42,18 +42,18 @@ impl fmt::Display for LockName {
     }
 }
 
-/// Who holds a lock: `NODE/TASK#RANDOM`, one for each acquisition.
+/// Owner of a lock: `NODE/TASK#RANDOM`, one for each acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(String);
 
 impl Owner {
-    /// A new one. A node's name has no '/'; of the task, what a person can't read is left out.
+    /// Returns a new owner. A node's name has no '/'; unprintable characters of the task are dropped.
     pub(super) fn new(node: &str, task: &str) -> Self {
         let task: String = task.chars().filter(|c| !c.is_control() && *c != '#').take(80).collect();
         Self(format!("{node}/{task}#{}", Uuid::new_v4().simple()))
     }
 
-    /// As it stands in Redis.
+    /// The form stored in Redis.
     pub fn as_str(&self) -> &str {
         &self.0
     }

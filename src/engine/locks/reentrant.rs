@@ -1,4 +1,4 @@
-//! The reentrant lock: to take it, to wait for it, to give it back.
+//! The reentrant lock: acquire, wait, release.
 
 use std::{
     collections::HashMap,
@@ -20,24 +20,24 @@ use super::{
 
 const LEASES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_hours(24);
-/// While the subscription is down, waiters ask that often.
+/// Polling interval of waiters while the subscription is down.
 const DEAF_POLL: Duration = Duration::from_millis(50);
-/// A lock that is taken just now must not leave the index, so only those go whose lease ended long ago.
+/// The sweep removes only leases that expired this long ago, so a lock acquired just now stays in the index.
 const SWEEP_AFTER_MS: i64 = 60_000;
-/// A waiter counts as one for that many polls after its last.
+/// A waiter is counted for this many polls after its last one.
 const WAITING_POLLS: u32 = 3;
-/// A release is tried that often at once; then the background goes on with it.
+/// Immediate attempts to release a lock before the background task takes over.
 const RELEASE_TRIES: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
-/// Bound on one answer, beyond the time that the caller has.
+/// Limit for one reply, beyond the caller's own time limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Leases and pauses of a node's locks.
+/// Lease duration and polling interval of a node's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The lease of a lock that the watchdog renews, every third of it.
+    /// Lease of a lock renewed by the watchdog, every third of it.
     pub lease: Duration,
-    /// A waiter asks that often, more or less, in case a wake-up was lost.
+    /// Approximate polling interval of a waiter, in case a wake-up was lost.
     pub poll: Duration,
 }
 
@@ -60,22 +60,22 @@ pub(super) struct Shared {
     node: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
-    /// Locks that are held, by owner: the watchdog renews them, or looks whether they are held still.
+    /// Held locks by owner, renewed or checked by the watchdog.
     watched: Mutex<HashMap<Owner, Arc<Held>>>,
     later: mpsc::UnboundedSender<Later>,
 }
 
-/// What is given back in the background.
+/// Work left to the background task.
 #[derive(Debug)]
 pub(super) enum Later {
-    /// A guard was dropped; others are kept out for that long from its begin.
+    /// A guard was dropped; the lock stays taken for this long from its start.
     Dropped(Arc<Held>, Duration),
-    /// An acquisition was broken off: Redis may have said yes meanwhile.
+    /// An acquisition was cancelled; Redis may have granted it.
     BrokenOff(LockName, Owner, Instant),
 }
 
 impl Later {
-    /// Its lease has ended by itself.
+    /// Returns whether the lease has expired.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Dropped(held, _) => held.is_over(),
@@ -84,7 +84,7 @@ impl Later {
     }
 }
 
-/// What Redis said to an acquisition.
+/// Reply of Redis to an acquisition.
 enum Answer {
     Held { token: i64, since: Millis },
     Busy { left: Option<Duration> },
@@ -92,8 +92,8 @@ enum Answer {
 }
 
 impl Locks {
-    /// Locks of `node` on this Redis, and the task behind them: the watchdog, the subscription and
-    /// the janitor. Without that task running, leases end and wake-ups are polled for.
+    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
+    /// Without that task leases expire and waiters poll.
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
         let (later, give_back) = mpsc::unbounded_channel();
         let shared = Shared {
@@ -109,11 +109,11 @@ impl Locks {
         (locks.clone(), Keeper::new(locks, redis.clone(), give_back))
     }
 
-    /// Takes the lock if it is free. Without a `lease` the watchdog keeps it until it is given back;
-    /// with one it ends by itself.
+    /// Acquires the lock if it is free. Without a `lease` the watchdog renews it until it is released; with one it
+    /// expires.
     ///
     /// # Errors
-    /// [`LockError::Busy`], a lease that can't be, or Redis is away.
+    /// [`LockError::Busy`], an invalid lease, or Redis is unreachable.
     pub async fn try_lock(
         &self,
         name: &LockName,
@@ -123,8 +123,8 @@ impl Locks {
         self.try_for(name, task, Duration::ZERO, lease).await
     }
 
-    /// Takes the lock, and waits for it for at most `wait` and the five seconds that one answer may
-    /// take; an outage of Redis counts as waiting.
+    /// Acquires the lock, waiting at most `wait` plus the five seconds one reply may take; an outage of Redis counts as
+    /// waiting.
     ///
     /// # Errors
     /// As [`Locks::try_lock`].
@@ -138,10 +138,10 @@ impl Locks {
         self.wait_for(name, task, Some(Instant::now() + wait), lease).await
     }
 
-    /// Takes the lock, however long it takes. Dropping the future ends the wait.
+    /// Acquires the lock, waiting without limit. Dropping the future ends the wait.
     ///
     /// # Errors
-    /// A lease that can't be, or Redis refuses.
+    /// An invalid lease, or Redis refuses.
     pub async fn lock(
         &self,
         name: &LockName,
@@ -165,7 +165,7 @@ impl Locks {
         let wanted = lease.unwrap_or(self.shared.timing.lease);
         let mut attempt =
             Attempt { locks: self, name, owner: &owner, lease: wanted, left: None, open: true };
-        // Most locks are free: nothing is prepared for waiting before the first answer.
+        // Most locks are free, so nothing is set up for waiting before the first reply.
         match self.attempt(&mut attempt, lease, Duration::ZERO).await {
             Err(LockError::Busy(_)) if deadline.is_none_or(|at| at > Instant::now()) => {}
             Err(error) if error.is_away() && deadline.is_none_or(|at| at > Instant::now()) => {}
@@ -173,7 +173,7 @@ impl Locks {
         }
         let bell = self.shared.bells.of(name);
         loop {
-            // First listen, then ask: a release in between rings.
+            // Subscribe before asking, so that a release in between is not missed.
             let rung = bell.rung();
             tokio::pin!(rung);
             rung.as_mut().enable();
@@ -196,7 +196,7 @@ impl Locks {
         }
     }
 
-    /// How long a waiter waits for the bell. A holder that died is found out when its lease ends.
+    /// Time to wait for a wake-up. A holder that died is detected when its lease expires.
     fn pause(&self, left: Option<Duration>) -> Duration {
         let poll = self.shared.timing.poll;
         if !self.shared.bells.is_listening() {
@@ -225,7 +225,7 @@ impl Locks {
             Answer::Held { token, since } => {
                 let until = sure_until(sent, wanted);
                 if Instant::now() >= until {
-                    // The attempt is still open, so it is given back.
+                    // The attempt is still open, so dropping it releases the lock.
                     return Err(LockError::TooSlow { lease: wanted, took: sent.elapsed() });
                 }
                 attempt.open = false;
@@ -238,7 +238,7 @@ impl Locks {
                 Ok(guard)
             }
             Answer::Busy { left } => {
-                // Whoever was told no and does not wait has left nothing behind.
+                // A refused attempt that does not wait leaves nothing to clean up.
                 attempt.open = !counts.is_zero();
                 attempt.left = left;
                 Err(LockError::Busy(attempt.name.clone()))
@@ -247,7 +247,7 @@ impl Locks {
         }
     }
 
-    /// One deeper.
+    /// Enters the lock once more.
     pub(super) async fn deepen(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
         let mut depth = held.depth.lock().await;
         let sent = Instant::now();
@@ -264,8 +264,8 @@ impl Locks {
         }
     }
 
-    /// One depth back. The watchdog lets go of it first; a renewal that is on its way finds it gone, or
-    /// kept on purpose.
+    /// Reduces the depth by one. The watchdog drops the lock first; a renewal in flight finds it released or retained
+    /// on purpose.
     pub(super) async fn step_down(&self, held: &Held, at_least: Duration) -> Result<(), LockError> {
         let mut depth = held.depth.lock().await;
         if *depth == 0 || held.is_abandoned() {
@@ -278,7 +278,7 @@ impl Locks {
         for attempt in 1.. {
             let answer = self.give_back(&held.name, &held.owner, *depth, at_least, held.since);
             match answer.await {
-                // Gone, but an earlier call may have done that and lost its answer.
+                // An earlier call may have released it and lost its reply.
                 Ok(0) if !asked_before => {
                     *depth = 0;
                     held.mark_lost();
@@ -304,8 +304,8 @@ impl Locks {
         at_least: Duration,
         since: Millis,
     ) -> Result<u8, BrokerError> {
-        // The node's clock may differ from that of Redis by seconds; a job that is kept a little longer
-        // or shorter is no fault, for its due time is taken in SQL.
+        // The node's clock may differ from that of Redis by seconds. Holding a job's lock slightly too long or too
+        // short is harmless: its due time is claimed in SQL.
         let held_for = Duration::from_millis(Millis::now().since(since));
         let keep = at_least.saturating_sub(held_for).min(at_least);
         let mut call = scripts::LOCK_RELEASE.prepare_invoke();
@@ -343,8 +343,8 @@ impl Locks {
         }
     }
 
-    /// Renews these in one call, or only looks after those with a lease of their own; marks those lost
-    /// that Redis does not know any more.
+    /// Renews these locks in one call, or only checks those with a fixed lease; marks those lost that Redis no longer
+    /// has.
     pub(super) async fn renew(&self, page: &[Arc<Held>], renew: bool) -> Result<(), BrokerError> {
         let lease = if renew { self.shared.timing.lease } else { Duration::ZERO };
         let mut call = scripts::LOCK_RENEW.prepare_invoke();
@@ -367,7 +367,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Does what was left for the background; gives it back while Redis is away.
+    /// Runs deferred work; returns it while Redis is unreachable.
     pub(super) async fn clean_up(&self, later: Later) -> Option<Later> {
         let result = match &later {
             Later::Dropped(held, at_least) => self.step_down(held, *at_least).await,
@@ -387,11 +387,11 @@ impl Locks {
     }
 
     pub(super) fn give_back_later(&self, held: Arc<Held>, at_least: Duration) {
-        // Without its task the lease ends it.
+        // Without the background task the lease expires.
         let _ = self.shared.later.send(Later::Dropped(held, at_least));
     }
 
-    /// Drops from the index of locks what ended long ago by itself.
+    /// Removes long-expired locks from the index.
     pub(super) async fn sweep(&self) -> Result<(), BrokerError> {
         let mut now = redis::pipe();
         now.cmd("TIME");
@@ -411,7 +411,7 @@ impl Locks {
         &self.shared
     }
 
-    /// Where its Redis is.
+    /// Address of its Redis.
     pub fn place(&self) -> &str {
         self.shared.line.place()
     }
@@ -422,13 +422,13 @@ impl Locks {
     }
 }
 
-/// An acquisition under way. One that is dropped open is taken back: its answer may be yes.
+/// An acquisition in progress. If dropped while open it is undone, since Redis may have granted it.
 struct Attempt<'a> {
     locks: &'a Locks,
     name: &'a LockName,
     owner: &'a Owner,
     lease: Duration,
-    /// What its holder has left of the lease.
+    /// Remaining lease of the current holder.
     left: Option<Duration>,
     open: bool,
 }
@@ -436,7 +436,7 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.open {
-            // What it asked for last was at most that long.
+            // The last requested lease is at most this long.
             let until = Instant::now() + self.lease;
             let later = Later::BrokenOff(self.name.clone(), self.owner.clone(), until);
             let _ = self.locks.shared.later.send(later);

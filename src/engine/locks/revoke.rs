@@ -1,15 +1,14 @@
-//! Taking a lock from its holder: an operator's act.
+//! Force-releases a lock: an operator command.
 
 use redis::cmd;
 use seckill_redis::{Layout, Link, scripts};
 
 use super::{LockError, LockName};
 
-/// Takes a lock from this very holder, and tells its node so.
+/// Force-releases a lock if this owner holds it, and notifies the owner's node.
 ///
 /// # Errors
-/// [`LockError::Changed`] or [`LockError::NotHeld`] when it does not hold the lock any more, or Redis is
-/// away.
+/// [`LockError::Changed`] or [`LockError::NotHeld`] if this owner no longer holds the lock, or Redis is unreachable.
 pub async fn revoke(
     link: &mut Link,
     keys: &Layout,

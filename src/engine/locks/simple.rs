@@ -1,7 +1,7 @@
-//! The simple lock of the tutorial, in its three steps: SET NX PX, and three ways to give it back.
+//! The tutorial's simple lock: SET NX PX, with three ways to release it.
 //!
-//! Two of them are wrong, and are kept to be shown: a holder whose lease has ended takes the lock
-//! from the next one. Work uses the reentrant lock.
+//! Two of them are unsafe and kept for demonstration: a holder whose lease has expired releases the next holder's lock.
+//! Production code uses the reentrant lock.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use seckill_redis::scripts;
 
 use super::{LockError, LockName, Locks, Owner};
 
-/// How a simple lock is given back.
+/// How a simple lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Step one: DEL, whoever holds it.
+    /// DEL, regardless of the owner.
     Blind,
-    /// Step two: GET, compare, DEL; the lease may end in between.
+    /// GET, compare, DEL; the lease may expire in between.
     Checked,
-    /// Step three: compare and delete in one script.
+    /// Compares and deletes in one script.
     Atomic,
 }
 
-/// A simple lock that is held.
+/// A held simple lock.
 #[derive(Debug)]
 pub struct SimpleLock {
     locks: Locks,
@@ -33,10 +33,10 @@ pub struct SimpleLock {
 }
 
 impl Locks {
-    /// SET NX PX.
+    /// Acquires the lock with SET NX PX.
     ///
     /// # Errors
-    /// [`LockError::Busy`], a lease of 0, or Redis is away.
+    /// [`LockError::Busy`], a lease of 0, or Redis is unreachable.
     pub async fn try_simple(
         &self,
         name: &LockName,
@@ -56,7 +56,7 @@ impl Locks {
         let keys = &self.shared().keys;
         let mut set = pipe();
         set.atomic().set_options(keys.lock(name.as_str()), owner.as_str(), options);
-        // So that it is listed; one that was there already keeps its later end.
+        // Adds the lock to the index; an existing entry keeps its later expiry.
         let end = Millis::now().plus(millis as i64).0;
         set.cmd("ZADD").arg(keys.locks()).arg("GT").arg(end).arg(name.as_str()).ignore();
         let (set,): (Option<String>,) = self.shared().line.pipe(&set).await?;
@@ -70,15 +70,15 @@ impl Locks {
 }
 
 impl SimpleLock {
-    /// Whether its lease is not over yet, by this node's clock.
+    /// Returns whether the lease is still valid by this node's clock.
     pub fn is_held(&self) -> bool {
         Instant::now() < self.until
     }
 
-    /// Gives it back, in the way that was chosen.
+    /// Releases the lock in the chosen way.
     ///
     /// # Errors
-    /// [`LockError::Lost`] where that way notices it, or Redis is away.
+    /// [`LockError::Lost`] where that way detects it, or Redis is unreachable.
     pub async fn release(self) -> Result<(), LockError> {
         let Self { locks, name, owner, release, .. } = self;
         let keys = &locks.shared().keys;

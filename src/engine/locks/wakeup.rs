@@ -1,4 +1,4 @@
-//! Waking those who wait: one subscription a node, one bell a lock.
+//! Waking waiters: one subscription per node, one bell per lock.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,7 @@ use super::LockName;
 
 type Rung = HashMap<LockName, Arc<Notify>>;
 
-/// The bells of a node. A release rings one waiter of each node; the others wait on, for only one
-/// can have it.
+/// The bells of a node. A release wakes one waiter per node, since only one can acquire the lock.
 #[derive(Debug, Default)]
 pub(super) struct Bells {
     bells: Arc<Mutex<Rung>>,
@@ -27,7 +26,7 @@ fn open(bells: &Mutex<Rung>) -> MutexGuard<'_, Rung> {
 }
 
 impl Bells {
-    /// The bell of a lock, for as long as it is waited for.
+    /// Returns the bell of a lock, kept while a waiter uses it.
     pub(super) fn of(&self, name: &LockName) -> Bell {
         let notify = Arc::clone(open(&self.bells).entry(name.clone()).or_default());
         Bell { name: name.clone(), notify, bells: Arc::clone(&self.bells) }
@@ -39,8 +38,7 @@ impl Bells {
         }
     }
 
-    /// The subscription stands, or is down. What was said while it was down is lost, so everybody
-    /// asks again.
+    /// Sets whether the subscription is up. Messages are lost while it is down, so all waiters poll again.
     pub(super) fn set_listening(&self, listening: bool) {
         self.listening.store(listening, Ordering::Relaxed);
         open(&self.bells).values().for_each(|bell| bell.notify_waiters());
@@ -51,7 +49,7 @@ impl Bells {
     }
 }
 
-/// One waiter's hold on a bell; the last one takes it down.
+/// A waiter's reference to a bell; the last one removes it.
 #[derive(Debug)]
 pub(super) struct Bell {
     name: LockName,
@@ -60,7 +58,7 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Comes with the next ring. Must be enabled before the lock is asked for.
+    /// Completes with the next ring. Must be enabled before the lock is requested.
     pub(super) fn rung(&self) -> Notified<'_> {
         self.notify.notified()
     }
@@ -69,7 +67,7 @@ impl Bell {
 impl Drop for Bell {
     fn drop(&mut self) {
         let mut bells = open(&self.bells);
-        // The map's and this one.
+        // References of the map and of this waiter.
         if Arc::strong_count(&self.notify) == 2 {
             bells.remove(&self.name);
         }

@@ -1,4 +1,4 @@
-//! The task behind a node's locks: it renews, it listens, it gives back what was dropped.
+//! Background task of a node's locks: renews, listens, and releases what was dropped.
 
 use std::{
     sync::Arc,
@@ -14,16 +14,16 @@ use super::{LockName, Locks, guard::Held, reentrant::Later};
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;
-/// How often leased locks are looked after.
+/// How often locks with a fixed lease are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// After a renewal that failed, and between two tries to subscribe.
+/// Delay after a failed renewal, and between attempts to subscribe.
 const RETRY: Duration = Duration::from_millis(500);
-/// From the start to the first subscription; until then waiters poll.
+/// Delay before the first subscription; until then waiters poll.
 const LISTEN_AFTER: Duration = Duration::from_millis(100);
-/// What was dropped just before the end is still given back, for that long.
+/// Time limit for pending releases at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
-/// One task a node and Redis; ends when its token is cancelled.
+/// One task per node and Redis; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Keeper {
     locks: Locks,
@@ -40,7 +40,7 @@ impl Keeper {
         Self { locks, redis, give_back }
     }
 
-    /// Works until `stop`. Locks that are still held then end with their lease.
+    /// Runs until `stop`. Locks still held then end with their lease.
     pub async fn run(self, stop: CancellationToken) {
         let Self { locks, redis, mut give_back } = self;
         tokio::join!(
@@ -51,7 +51,6 @@ impl Keeper {
     }
 }
 
-/// The watchdog.
 async fn renew(locks: &Locks, stop: &CancellationToken) {
     let every = locks.shared().timing.lease / 3;
     let mut renew_at = Instant::now() + every;
@@ -66,7 +65,7 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
         }
         let all: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
         let (renewed, leased): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| held.renewed);
-        // Those with a lease of their own are only looked after, lest a word about them was lost.
+        // Locks with a fixed lease are only checked, in case a notification was lost.
         let renewed = if renew_now { renewed } else { Vec::new() };
         let pages = renewed.chunks(PAGE).map(|page| (page, true));
         for (page, renew) in pages.chain(leased.chunks(PAGE).map(|page| (page, false))) {
@@ -92,7 +91,7 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
 async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
     let shared = locks.shared();
     let listening = async {
-        // A program that starts has more urgent things to ask.
+        // Other requests have priority while the program starts.
         tokio::time::sleep(LISTEN_AFTER).await;
         loop {
             match redis.subscribe(&shared.keys.lock_channel()).await {
@@ -117,7 +116,7 @@ async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
 
 fn hear(locks: &Locks, message: &str) {
     if let Some(name) = message.strip_prefix('+') {
-        // Another deployment's name that we would not take is nobody's here.
+        // A name that is invalid here belongs to another deployment.
         if let Ok(name) = LockName::new(name) {
             locks.shared().bells.ring(&name);
         }
@@ -140,17 +139,17 @@ async fn clean_up(
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            // Those that Redis could not be told of are tried again.
+            // Releases that failed are retried.
             () = tokio::time::sleep(RETRY), if !page.is_empty() => {}
             _ = give_back.recv_many(&mut page, PAGE), if page.is_empty() => {}
         }
-        page = tell(locks, page).await;
+        page = retry(locks, page).await;
     }
     let last = async {
         while let Ok(later) = give_back.try_recv() {
             page.push(later);
         }
-        tell(locks, page).await
+        retry(locks, page).await
     };
     match tokio::time::timeout(LAST, last).await {
         Ok(left) if left.is_empty() => {}
@@ -158,8 +157,8 @@ async fn clean_up(
     }
 }
 
-/// Returns those that are to be told again; a lease that is over needs no word.
-async fn tell(locks: &Locks, page: Vec<Later>) -> Vec<Later> {
-    let told = join_all(page.into_iter().map(|later| locks.clean_up(later))).await;
-    told.into_iter().flatten().filter(|later| !later.is_over()).collect()
+/// Returns those to retry; an expired lease needs no release.
+async fn retry(locks: &Locks, page: Vec<Later>) -> Vec<Later> {
+    let left = join_all(page.into_iter().map(|later| locks.clean_up(later))).await;
+    left.into_iter().flatten().filter(|later| !later.is_over()).collect()
 }

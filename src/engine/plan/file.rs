@@ -1,7 +1,7 @@
-//! A plan's file: one JSON document, a line for its head, one for each entry, one for what it comes to.
+//! A plan's file: one JSON document with a line for its head, one for each entry, and one for its totals.
 //!
-//! It is read a line at a time, and only as it was written: a digest (SHA-256 of all bytes before it) tells whether
-//! somebody has changed it. It knows no Redis and no SQL.
+//! It is read line by line, and only if unchanged: a digest (SHA-256 of all bytes before it) detects edits. This module
+//! knows neither Redis nor SQL.
 
 use std::{
     fs::File,
@@ -19,12 +19,12 @@ use sha2::{Digest as _, Sha256};
 use super::{Head, Line, Totals};
 use crate::error::PlanFault;
 
-/// Longest line that a plan can have; more is no plan.
+/// Maximum length of a line of a plan.
 const LONGEST: u64 = 64 * 1024;
 const ENTRIES: &str = ",\"entries\":[\n";
 const LAST: &str = "],";
 
-/// A plan that is kept. Cheap to clone.
+/// A stored plan. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Plan(Arc<Kept>);
 
@@ -36,16 +36,16 @@ impl Deref for Plan {
     }
 }
 
-/// A plan, with its lines in a file that this process alone has, or that it was read from.
+/// A plan whose lines are in the file it was read from, or in a private temporary file.
 #[derive(Debug)]
 pub struct Kept {
     file: Arc<File>,
-    /// Where its first entry begins, in bytes.
+    /// Byte offset of its first entry.
     start: u64,
     digest: String,
-    /// What it is about.
+    /// Its head.
     pub head: Head,
-    /// What it comes to.
+    /// Its totals.
     pub totals: Totals,
 }
 
@@ -55,7 +55,7 @@ impl PartialEq for Plan {
     }
 }
 
-/// What follows the entries.
+/// The part after the entries.
 #[derive(Serialize, Deserialize)]
 struct Tail {
     totals: Totals,
@@ -63,10 +63,10 @@ struct Tail {
 }
 
 impl Plan {
-    /// Reads a plan, and refuses one that is not as it was written.
+    /// Reads a plan, and refuses one that was changed.
     ///
     /// # Errors
-    /// [`PlanFault`]; nothing was done then.
+    /// [`PlanFault`]; no entry was processed.
     pub fn read(path: &Path) -> Result<Self, PlanFault> {
         let file = File::open(path)?;
         if !file.metadata()?.is_file() {
@@ -111,7 +111,7 @@ impl Plan {
 }
 
 impl Kept {
-    /// Its entries from the first on, each read when it is asked for.
+    /// Returns its entries from the first on, each read on demand.
     pub fn lines(&self) -> PlanLines {
         PlanLines { lines: Lines::at(&self.file, self.start), left: self.totals.entries }
     }
@@ -119,20 +119,20 @@ impl Kept {
     /// Writes the whole document.
     ///
     /// # Errors
-    /// The place takes no more, or the plan can't be read.
+    /// The destination cannot be written, or the plan cannot be read.
     pub fn copy_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut whole = At { file: Arc::clone(&self.file), at: 0 };
         io::copy(&mut whole, out)?;
         out.flush()
     }
 
-    /// What tells it from every other plan.
+    /// Its unique identifier.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 }
 
-/// Entries of a plan, one after the other.
+/// Iterator over the entries of a plan.
 #[derive(Debug)]
 pub struct PlanLines {
     lines: Lines,
@@ -140,10 +140,10 @@ pub struct PlanLines {
 }
 
 impl PlanLines {
-    /// At most `count` more; none at the end.
+    /// Returns at most `count` more; none at the end.
     ///
     /// # Errors
-    /// [`PlanFault`] where the file has changed since it was checked.
+    /// [`PlanFault`] if the file has changed since it was checked.
     pub fn next(&mut self, count: usize) -> Result<Vec<Line>, PlanFault> {
         let count = count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut page = Vec::with_capacity(count);
@@ -157,20 +157,20 @@ impl PlanLines {
     }
 }
 
-/// Writes a plan as it is made, into a file without a name.
+/// Writes a plan into an unnamed temporary file as it is made.
 pub(super) struct Writer {
     out: BufWriter<File>,
     sum: Sha256,
     head: Head,
     start: u64,
-    /// The line before waits for the comma, or for the end.
+    /// The previous line still needs its comma or the end of the list.
     open: bool,
 }
 
 impl Writer {
     pub(super) fn new(head: Head) -> io::Result<Self> {
         let mut first = harmless_json(&serde_json::to_string(&head)?);
-        // Its closing bracket comes with the end.
+        // The closing bracket is written at the end.
         first.pop();
         first.push_str(ENTRIES);
         let mut out = BufWriter::with_capacity(256 * 1024, tempfile::tempfile()?);
@@ -187,7 +187,7 @@ impl Writer {
         if self.open {
             self.put(b",\n")?;
         }
-        // A consumer's name may hold anything, and the file is shown as it is.
+        // A consumer's name may hold any characters, and the file is displayed as it is.
         let text = serde_json::to_string(line).map_err(io::Error::from)?;
         self.put(harmless_json(&text).as_bytes())?;
         self.open = true;
@@ -223,7 +223,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Reads at a place of its own: several may read one file at once.
+/// Reads at its own offset, so that several readers can share one file.
 #[derive(Debug)]
 struct At {
     file: Arc<File>,
@@ -248,7 +248,7 @@ impl Lines {
         Self { reader: BufReader::new(At { file: Arc::clone(file), at }) }
     }
 
-    /// One line with its end; a file that holds none for long is no plan.
+    /// Reads one line with its end; a longer one than the maximum is no plan.
     fn next(&mut self) -> Result<Option<String>, PlanFault> {
         let mut line = String::new();
         match (&mut self.reader).take(LONGEST).read_line(&mut line) {

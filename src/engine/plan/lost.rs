@@ -1,6 +1,6 @@
-//! How many admitted orders are nowhere but among the buyers: what a rebuild would put into the stream.
+//! Number of admitted orders that only the buyer sets hold: what a rebuild would enqueue.
 //!
-//! Each stream is read once for all of its sales. Nothing is changed here.
+//! Each stream is read once for all of its sales. Read-only.
 
 use seckill_model::{OrderId, Place, VoucherId};
 use seckill_redis::Layout;
@@ -13,20 +13,20 @@ type Missing = (VoucherId, Vec<(OrderId, Place)>);
 /// Counts them.
 ///
 /// # Errors
-/// A server is away.
+/// A server is unreachable.
 pub(super) async fn count(operator: &Operator) -> Result<u64, EngineError> {
     let Operator { store, redis, keys, .. } = operator;
     let (sales, mut link) = (store.sales().await?, redis.link());
     let mut lost = 0;
     for of in keys.partitions() {
-        // Buyers first, SQL and the stream then: orders move that way.
+        // Buyers before SQL and the stream, in the direction in which orders move.
         let mut missing: Vec<Missing> = Vec::new();
         for sale in sales.iter().filter(|sale| is_of(keys, sale.voucher_id, of.number())) {
             let voucher = sale.voucher_id;
             let buyers = ledger::buyers(&mut link, keys, voucher).await?;
             missing.push((voucher, ledger::not_in_sql(store, &buyers).await?));
         }
-        // Twice: a letter that was replayed meanwhile was in neither place.
+        // Twice: a letter replayed meanwhile was in neither place.
         for _ in 0..2 {
             missing.retain(|(_, orders)| !orders.is_empty());
             if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! Making a plan: the pending list is walked once, a page at a time.
+//! Making a plan: walks the pending list once, page by page.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::{
     pending::{Judge, Judged},
 };
 
-/// As the screen calls it.
+/// Its on-screen name.
 pub const PLAN: &str = "pending plan";
 
 const VERSION: u32 = 1;
 
-/// Plans what the filter lets through, up to what is pending now.
+/// Plans the entries that match the filter and are pending now.
 ///
 /// # Errors
-/// A server is away, `stop` came, or the plan can't be kept.
+/// A server is unreachable, `stop` was requested, or the plan cannot be stored.
 pub async fn make(
     operator: &Operator,
     filter: &Filter,
@@ -39,7 +39,7 @@ pub async fn make(
         changes: false,
     });
     let mut making = Making::begin(operator, filter.to_string()).await?;
-    // Entries that become pending from now on are not asked about.
+    // Entries that become pending from now on are ignored.
     let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
     let (mut next, mut looked) = (Some(EntryId::MIN), 0);
     while let Some(first) = next {
@@ -56,7 +56,7 @@ pub async fn make(
     making.end(operator, stop).await
 }
 
-/// Plans these entries; those that are not pending are left out.
+/// Plans these entries; those that are not pending are omitted.
 ///
 /// # Errors
 /// As [`make`].
@@ -81,7 +81,7 @@ struct Making {
     judge: Judge,
     writer: Writer,
     totals: Totals,
-    /// Orders to be written, by sale.
+    /// Orders to write, by sale.
     writes: BTreeMap<VoucherId, u64>,
 }
 
@@ -116,7 +116,7 @@ impl Making {
         let rebuilt = if self.totals.of(Verdict::BodyGone) == 0 {
             0
         } else {
-            // It only reads, so it may be dropped at any of its waits.
+            // Read-only, so it may be dropped at any await.
             tokio::select! {
                 () = stop.cancelled() => return Err(EngineError::Stopping),
                 lost = lost::count(operator) => lost?,
@@ -130,7 +130,7 @@ impl Making {
             [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];
         let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
-        // More orders than SQL has pieces are refused: that is found out entry by entry.
+        // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
         let writes: u64 = self
             .writes
             .iter()

@@ -1,7 +1,7 @@
-//! Plans of recovery: every pending entry with its verdict and act, and what the books will say afterwards.
+//! Recovery plans: every pending entry with its verdict and action, and a forecast of the ledger.
 //!
-//! A plan is data in a file, one line an entry, so that a million of them need no memory; it is made here, kept
-//! and read back by [`file`], and done by `apply`. Making one changes nothing.
+//! A plan is data in a file, one line per entry, so that a million entries need no memory. It is made here, stored and
+//! read back by [`file`], and executed by `apply`. Making a plan changes nothing.
 
 pub mod file;
 mod lost;
@@ -19,18 +19,18 @@ pub use make::{PLAN, make, of_entries};
 
 use super::pending::Judged;
 
-/// What a plan is about; the first line of its file.
+/// Scope of a plan; the first line of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Version of the format.
     pub seckill_plan: u32,
-    /// Name of the deployment that it is for, as its database knows it.
+    /// Name of its deployment, as stored in the database.
     pub deployment: String,
     /// When it was made, by the clock of Redis.
     pub made: Millis,
-    /// Which entries it was to hold; empty for all.
+    /// Filter of its entries; empty for all.
     pub filter: String,
-    /// Entries beyond this one were not looked at.
+    /// Last entry it covers.
     pub up_to: EntryId,
 }
 
@@ -39,23 +39,23 @@ pub struct Head {
 pub struct Line {
     /// The entry.
     pub entry: EntryId,
-    /// What is true of it.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// What is to be done.
+    /// Planned action.
     pub act: Act,
-    /// Who holds it.
+    /// Its consumer.
     pub consumer: String,
     /// Milliseconds since it was last delivered.
     pub idle_ms: u64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
-    /// The order that it asks for; `None` where its fields are not good.
+    /// The requested order; `None` if its fields are invalid.
     pub order_id: Option<OrderId>,
-    /// Who bought.
+    /// The buyer.
     pub user_id: Option<UserId>,
-    /// What was bought.
+    /// The voucher.
     pub voucher_id: Option<VoucherId>,
-    /// What is wrong with it.
+    /// The fault of its fields.
     pub fault: Option<String>,
 }
 
@@ -77,42 +77,42 @@ impl From<&Judged> for Line {
     }
 }
 
-/// What a plan comes to; the last line of its file.
+/// Totals of a plan; the last line of its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Entries in it.
+    /// Number of entries.
     pub entries: u64,
-    /// By verdict, in the order in which they are told; those of which there are none are left out.
+    /// By verdict, in display order; empty verdicts are omitted.
     pub verdicts: Vec<VerdictTotal>,
-    /// What Redis and SQL hold, and will hold.
+    /// Current and expected contents of Redis and SQL.
     pub books: Forecast,
-    /// The same for each sale of which an order will be written.
+    /// The same for each sale that gains an order.
     pub sales: Vec<SaleForecast>,
 }
 
 /// Entries of one verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictTotal {
-    /// What is true of them.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What is to be done.
+    /// Planned action.
     pub act: Act,
-    /// How many.
+    /// Number of entries.
     pub entries: u64,
-    /// Why that act, for a person.
+    /// Reason for that action, for display.
     pub why: String,
 }
 
-/// A figure now, and after the plan was done and nothing else happened.
+/// A figure now, and after the plan if nothing else happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// As it is.
+    /// Current value.
     pub now: u64,
-    /// As it will be.
+    /// Expected value.
     pub after: u64,
 }
 
-/// What the books will say.
+/// Forecast of the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Entries delivered and not acknowledged.
@@ -121,11 +121,11 @@ pub struct Forecast {
     pub dead: Change,
     /// Live orders in SQL.
     pub persisted: Change,
-    /// Admitted orders that are nowhere but among the buyers, and go into the stream again.
+    /// Admitted orders that only the buyer sets hold, to be enqueued again.
     pub rebuilt: u64,
 }
 
-/// What the books of one sale will say.
+/// Forecast of one sale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleForecast {
     /// The sale.
@@ -137,12 +137,12 @@ pub struct SaleForecast {
 }
 
 impl Totals {
-    /// Entries of a verdict.
+    /// Returns the number of entries with this verdict.
     pub fn of(&self, verdict: Verdict) -> u64 {
         self.verdicts.iter().find(|it| it.verdict == verdict).map_or(0, |it| it.entries)
     }
 
-    /// Entries with which something will be done.
+    /// Returns the number of entries that need an action.
     pub fn to_do(&self) -> u64 {
         self.entries - self.of(Verdict::InHand)
     }
@@ -161,25 +161,25 @@ impl Totals {
     }
 }
 
-/// Whether a judged entry still has the body that a line speaks of.
+/// Returns whether a judged entry still has the body described by a line.
 pub(super) fn same_order(line: &Line, judged: &Judged) -> bool {
     match &judged.row.delivered.body {
         Body::Good(order) => line.order_id == Some(order.order),
-        // Nobody can tell any more.
+        // The bodies are gone and cannot be compared.
         Body::Gone => true,
         Body::Malformed(_) => line.order_id.is_none(),
     }
 }
 
-/// Plans that nobody made from a server, for tests of what is done with them.
+/// Plans made without a server, for tests of their execution.
 #[cfg(any(test, feature = "test-support"))]
 pub mod made_up {
     use super::{Change, EntryId, Head, Line, Millis, Plan, Totals, Verdict, file::Writer};
 
-    /// A plan of entries with these verdicts; with a `filter`, of a part of all.
+    /// Makes a plan of entries with these verdicts; with a `filter`, a partial one.
     ///
     /// # Panics
-    /// Where there is no room for its file.
+    /// If its file cannot be written.
     #[allow(clippy::unwrap_used, reason = "a test that fails says where")]
     pub fn plan(entries: &[(EntryId, Verdict)], filter: &str) -> Plan {
         let head = Head {

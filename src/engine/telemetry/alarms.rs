@@ -1,4 +1,4 @@
-//! What needs a person: small rules over one Snapshot, each with a test.
+//! Alarm rules: small functions of one Snapshot, each with a test.
 
 use seckill_model::{
     JobOutcome, JobRun, Said,
@@ -13,22 +13,22 @@ use super::{
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
 };
 
-/// A consumer that works asks for entries every second; one that does not for so long is stuck.
+/// An active consumer asks for entries every second; one silent for this long is stuck.
 const SILENT_MS: u64 = 5_000;
 
-/// Fewer entries are written within seconds by a single node, whatever held them up.
+/// A single node writes fewer entries than this within seconds, whatever the cause of the lag.
 const LARGE_LAG: u64 = 10_000;
 
-/// A rush of some seconds fills the stream faster than it is written; one that lasts is no longer a burst.
+/// A burst of some seconds fills the stream faster than it is written; a lag that lasts longer is not a burst.
 const LAG_MS: u64 = 30_000;
 
-/// Buyers who wait longer for their order do not wait for a burst to pass.
+/// A drain time beyond this is not that of a burst.
 const LONG_DRAIN_MS: u64 = 300_000;
 
-/// Keys of another type that have an alarm of their own: one program has overwritten all of them.
+/// More keys of a wrong type than this share one alarm: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
-/// The alarms of a snapshot and of the losses of the last minutes, the most urgent first.
+/// Returns the alarms of a snapshot and of recent losses, most urgent first.
 pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
@@ -63,7 +63,7 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             let consumer = holder.name.clone();
             add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, known, pending, idle_ms });
         }
-        // While the database is away or locked everybody waits for it.
+        // While the database is unreachable or locked, all consumers wait for it.
         let silent = |c: &&ConsumerLine| c.alive && c.pending > 0 && c.idle_ms >= SILENT_MS;
         for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.takes_writes())
         {
@@ -78,9 +78,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
         }
     }
-    // Who paused a job knows about it.
+    // A paused job was paused on purpose.
     for job in snapshot.jobs.iter().filter(|job| !job.paused) {
-        // A run that was broken off mends nothing.
+        // An interrupted run resolves nothing.
         let said = |run: &&JobRun| matches!(run.outcome, JobOutcome::Done | JobOutcome::Failed);
         let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !tells_of_books(run);
         if let Some(run) = job.runs.iter().find(said).filter(failed) {
@@ -92,7 +92,7 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
     }
     if let Some(losses) = losses {
-        // What was put back needs no one; a promise that can't be kept does, and what live consumers hold they write.
+        // Restored data needs no action. Broken promises do. Entries held by live consumers will be written.
         let dead =
             snapshot.stream.iter().flat_map(|stream| &stream.consumers).filter(|it| !it.alive);
         let pending = dead.map(|it| it.pending).sum();
@@ -113,7 +113,7 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     found
 }
 
-/// What keeps the database from taking orders.
+/// Returns the reason why the database accepts no orders.
 fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
     let Health { up, error, unwritable, .. } = &snapshot.sql;
     if !up {
@@ -128,14 +128,14 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
     Some(AlarmKind::SqlLocked { waiting })
 }
 
-/// Books that are off have an alarm of their own, which ends when they balance and not with the next run.
+/// A failed audit has an alarm of its own, which ends with the finding and not with the next run.
 fn tells_of_books(run: &JobRun) -> bool {
     let finding = |said: &Said| said.part::<SaleFinding>("/failed/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 
-/// A lag that was large all the while, and grows, stands still, or falls too slowly. A gap begins anew: after an
-/// outage, or a lock, what had gathered is worked off first.
+/// Detects a lag that stayed large and grows, stagnates, or falls too slowly. A gap restarts the measurement: after an
+/// outage or a lock the backlog is processed first.
 fn standing_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
     let now = snapshot.series.last()?;
     let lag = now.lag?;
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What is told of a lag that had these figures, one a second.
+    /// Returns the alarm for a lag with these figures, one per second.
     fn of_lag(lags: impl IntoIterator<Item = Option<u64>>) -> Option<AlarmKind> {
         let mut series = Series::default();
         for (second, lag) in lags.into_iter().enumerate() {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(of_lag(still(30)), None, "not long enough");
         assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), stands(11_500, None));
         assert_eq!(of_lag((0..31).map(|it| Some(9_999 + it))), None, "it was small");
-        // 60 s are no burst, and 10 minutes are too long.
+        // 60 s count as a burst, 10 minutes do not.
         assert_eq!(of_lag((0..31).map(|it| Some(90_000 - it * 1_000))), None);
         assert_eq!(
             of_lag((0..31).map(|it| Some(63_000 - it * 100))),

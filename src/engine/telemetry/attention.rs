@@ -1,5 +1,4 @@
-//! Alarms as a picture holds them: how urgent, and about what. The rules that raise them, and their words, are
-//! elsewhere.
+//! Alarms in a snapshot: urgency and subject. The rules that raise them and their texts are elsewhere.
 
 use serde::Serialize;
 
@@ -11,127 +10,126 @@ use super::data_loss::RecentLosses;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Urgency {
-    /// Orders are lost or wrong, or a server is away.
+    /// Orders are lost or wrong, or a server is unreachable.
     Critical,
-    /// A person should act soon.
+    /// The operator should act soon.
     Warning,
-    /// A person should know.
+    /// For the operator's information.
     Notice,
 }
 
-/// Something that needs a person.
+/// A condition that needs attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alarm {
     /// How urgent.
     pub urgency: Urgency,
-    /// What is true.
+    /// Its condition.
     pub kind: AlarmKind,
 }
 
-/// What an alarm is about; the console puts it into words and names the key that helps.
+/// Subject of an alarm; the console adds the text and the key that helps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "alarm", rename_all = "snake_case")]
 pub enum AlarmKind {
-    /// Redis does not answer.
+    /// Redis is unreachable.
     RedisAway {
-        /// What it said.
+        /// The error.
         error: Said,
     },
-    /// Redis is read, and takes no writes.
+    /// Redis can be read, but accepts no writes.
     RedisReadOnly {
-        /// What it said.
+        /// The error.
         error: Said,
     },
-    /// A key of the program holds what another program has written.
+    /// A key was overwritten by another program.
     ForeignKey(ForeignKey),
-    /// The database does not answer.
+    /// The database is unreachable.
     SqlAway {
-        /// What it said.
+        /// The error.
         error: Said,
     },
-    /// Another program keeps the database locked: it is read, and takes no writes.
+    /// Another program keeps the database locked: it can be read, but accepts no writes.
     SqlLocked {
-        /// Entries that wait for it; `None` where that is not known.
+        /// Entries waiting for it; `None` if unknown.
         waiting: Option<u64>,
     },
-    /// The database is read, and takes no writes for another reason than a lock.
+    /// The database can be read, but accepts no writes for another reason than a lock.
     SqlReadOnly {
-        /// What it said.
+        /// The error.
         error: Said,
     },
-    /// Changes of sales are committed in SQL, and Redis has not confirmed them.
+    /// Changes of sales are committed in SQL, but not confirmed by Redis.
     Undelivered {
-        /// These sales.
+        /// The sales.
         sales: Vec<VoucherId>,
     },
-    /// The ledger found something.
+    /// The ledger is off.
     BooksOff {
         /// The first finding.
         #[serde(serialize_with = "sentence")]
         finding: SaleFinding,
-        /// Some finding has an automatic repair; without one all of them need a person.
+        /// At least one finding can be repaired automatically.
         repairable: bool,
     },
-    /// A dead consumer, or one of no node that is known, holds entries.
+    /// A dead consumer, or one of an unknown node, holds entries.
     DeadConsumer {
         /// Its name.
         consumer: String,
-        /// Whether its node is known; one that is not was no node, or has stopped.
+        /// Whether its node is known; an unknown one never was a node, or has stopped.
         known: bool,
-        /// How many entries.
+        /// Number of entries.
         pending: u64,
-        /// Milliseconds since it last asked for entries.
+        /// Milliseconds since its last read.
         idle_ms: u64,
     },
-    /// A consumer of a live node holds entries, and has not asked for any in a long time.
+    /// A consumer of a live node holds entries, but has not read any in a long time.
     SilentConsumer {
         /// Its name.
         consumer: String,
-        /// How many entries.
+        /// Number of entries.
         pending: u64,
-        /// Milliseconds since it last asked for entries.
+        /// Milliseconds since its last read.
         idle_ms: u64,
     },
-    /// Many entries wait for a consumer, and hardly fewer than a while ago: only a node, which looks all the time, can
-    /// tell.
+    /// The lag stays large; detected only by a node, which measures it continuously.
     LagStands {
-        /// How many.
+        /// Number of entries.
         lag: u64,
-        /// Milliseconds until they are worked off at that rate; `None` where they do not become fewer.
+        /// Milliseconds until they are processed at the current rate; `None` if their number does not fall.
         drains_ms: Option<u64>,
     },
     /// The last run of a job failed.
     JobFailed {
         /// Its name.
         job: String,
-        /// Milliseconds since that run began.
+        /// Milliseconds since that run started.
         ago_ms: u64,
     },
     /// There are dead letters.
     DeadLetters {
-        /// How many.
+        /// Number of dead letters.
         count: u64,
     },
-    /// The group was destroyed, or never made.
+    /// The group was destroyed or never created.
     NoGroup,
-    /// Keys in Redis do not agree with the others, and no node has reconciled them yet.
+    /// Keys in Redis are inconsistent, and not reconciled yet.
     Damaged {
         /// The keys.
         keys: Vec<String>,
     },
-    /// Redis had lost data, and a node has put it back.
+    /// Redis had lost data, which a node has restored.
     RedisForgot {
         /// The losses.
         #[serde(flatten)]
         losses: RecentLosses,
-        /// Entries that dead consumers hold.
+        /// Entries held by dead consumers.
         pending: u64,
     },
-    /// A server answers again; told for a minute.
+    /// A server is reachable again; shown for a minute.
     ServerBack {
-        /// Which one.
+        /// The server.
         server: String,
-        /// Milliseconds that it was away.
+        /// Length of the outage in milliseconds.
         away_ms: u64,
     },
 }
@@ -141,7 +139,7 @@ fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok,
 }
 
 impl AlarmKind {
-    /// Its place among other alarms: what was lost and what an operator must act on come before a mere backlog.
+    /// Sort key: losses and conditions that need the operator come before a mere backlog.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::RedisAway { .. }
@@ -163,8 +161,7 @@ impl AlarmKind {
         }
     }
 
-    /// What it is about, whatever its figures are; `None` for what no log has to tell, since it is in there
-    /// already.
+    /// Returns the subject regardless of its figures; `None` if the log contains it already.
     pub fn identity(&self) -> Option<&str> {
         match self {
             Self::RedisAway { .. }

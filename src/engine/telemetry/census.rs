@@ -1,6 +1,6 @@
-//! How old pending entries are and how often they were delivered, counted over their whole list and not over a page.
+//! Histograms of all pending entries by age and deliveries, not only of one page.
 //!
-//! It reads nothing; what was read is handed to it.
+//! It does no I/O.
 
 use seckill_model::{EntryId, Millis};
 
@@ -9,9 +9,9 @@ use seckill_model::{EntryId, Millis};
 pub struct Census {
     /// When they were counted, by the clock of Redis.
     pub taken: Millis,
-    /// How many were counted: all, or the oldest.
+    /// Number of entries counted: all, or the oldest.
     pub counted: u64,
-    /// No younger ones were left out.
+    /// Whether all entries were counted.
     pub whole: bool,
     /// Younger than each of [`Census::AGES_MS`], and the rest.
     pub ages: [u64; 5],
@@ -20,11 +20,11 @@ pub struct Census {
 }
 
 impl Census {
-    /// Borders of the classes of age, in milliseconds.
+    /// Bounds of the age classes, in milliseconds.
     pub const AGES_MS: [u64; 4] = [1_000, 10_000, 60_000, 600_000];
 
-    /// Counts what was read of each partition, in the order of ids: entries with their deliveries, and whether
-    /// that is all of them. Where it is not, only what is older than every entry that was not read is counted.
+    /// Counts the entries read of each partition, sorted by ID, with their deliveries and whether the list is complete.
+    /// If it is not, only entries older than every unread one are counted.
     pub(super) fn of(taken: Millis, parts: &[(Vec<(EntryId, u64)>, bool)]) -> Self {
         let cut = parts.iter().filter(|(_, all)| !all);
         let until = cut.map(|(read, _)| read.last().map_or(0, |(last, _)| last.millis)).min();

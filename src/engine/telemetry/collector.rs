@@ -1,4 +1,4 @@
-//! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
+//! Takes snapshots: SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
 mod census;
 mod entries;
@@ -43,13 +43,13 @@ use super::{
     write_probe::Writes,
 };
 
-/// A server that needs longer for one look is told as away.
+/// A server that needs longer for one read counts as unreachable.
 const PATIENCE_MS: u64 = 1_500;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
-/// What was read longer ago is read again for the same picture.
+/// Older data is read again for the same snapshot.
 const OLD_US: u64 = 500_000;
 
-/// Takes pictures, and remembers what rates and outages need.
+/// Takes snapshots, and keeps the state that rates and outages need.
 #[derive(Debug)]
 pub struct Collector {
     link: Link,
@@ -60,30 +60,30 @@ pub struct Collector {
     read_only: bool,
     node_dead_ms: u64,
     seq: u64,
-    /// All that are not archived, the newest first: the books are about all of them.
+    /// All sales that are not archived, newest first; the ledger covers all of them.
     sales: Vec<Sale>,
-    /// Closed orders of which Redis was not told yet.
+    /// Closed orders that Redis has not confirmed.
     returning: u64,
-    /// Changes of sales that Redis had not confirmed at the last look.
+    /// Changes of sales that Redis had not confirmed at the last read.
     undelivered: Vec<(VoucherId, u64)>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     survey: Option<Survey>,
-    /// What Redis holds of each sale, by the last survey that read it.
+    /// Facts of each sale in Redis, from the last survey that read it.
     facts: Arc<HashMap<VoucherId, SaleFacts>>,
-    /// The sale at rest whose turn is next.
+    /// The idle sale to read next.
     turn: usize,
     locks: Holders,
-    /// Locks that are looked at whether or not they are held.
+    /// Locks to check whether or not they are held.
     lock_names: Vec<String>,
-    /// When Redis was last asked whether it takes writes.
+    /// When Redis was last probed for writes.
     asked_redis: Option<Instant>,
     redis: Health,
     sql: Health,
     writes: Writes,
-    /// Where Redis was read: what it counts goes on while SQL is away.
+    /// Samples taken while Redis was reachable; its counters advance while SQL is away.
     past: Window<Sample>,
-    /// Orders in SQL, which go on being written while Redis is away.
+    /// Orders in SQL, which advance while Redis is away.
     written: Window<u64>,
     series: Series,
     stocks: Stocks,
@@ -91,12 +91,12 @@ pub struct Collector {
     standing: Standing,
 }
 
-/// What an audit by order id found for these figures.
+/// Findings of an audit by order ID for these figures.
 #[derive(Clone, Debug)]
 struct Audited {
     figures: Figures,
     findings: Vec<SaleFinding>,
-    /// Another one of the same figures is due then.
+    /// When another audit of the same figures is due.
     again: Instant,
 }
 
@@ -107,13 +107,13 @@ struct Sample {
     persisted: u64,
     busy: u64,
     facts: Arc<HashMap<VoucherId, SaleFacts>>,
-    /// Both servers answered.
+    /// Whether both servers answered.
     whole: bool,
     figures: Figures,
 }
 
 impl Collector {
-    /// A collector for `node` (empty where no engine runs).
+    /// Returns a collector for `node` (empty without an engine).
     pub fn new(
         link: Link,
         store: SharedStore,
@@ -159,18 +159,18 @@ impl Collector {
         }
     }
 
-    /// Looks at these locks too while they are not held: a key that holds something else keeps all out.
+    /// Also checks these locks while they are not held: a key of another type blocks all callers.
     #[must_use]
     pub fn with_locks(mut self, names: Vec<String>) -> Self {
         self.lock_names = names;
         self
     }
 
-    /// Takes a picture. Never fails: a server that is away is part of the picture.
+    /// Takes a snapshot. Never fails: an unreachable server is part of the snapshot.
     pub async fn look(&mut self) -> Snapshot {
         self.read_sql().await;
         self.read_redis().await;
-        // Redis was waited for in vain, and what SQL told has grown old over it.
+        // Redis timed out, and the data of SQL has become stale meanwhile.
         if !self.redis.up && self.sql.up && self.redis.latency_us > OLD_US {
             self.read_sql().await;
         }
@@ -184,8 +184,8 @@ impl Collector {
             self.written.push(at, persisted);
         }
         self.written.trim(at);
-        // While Redis is away its figures stand still; a rate over them would be a spike afterwards.
-        // Before the sales were read once there is nothing to count the buyers of.
+        // Counters stand still while Redis is unreachable, and a rate over them would be a spike afterwards. Before
+        // sales were read once there are no buyers to count.
         if self.redis.up && self.sql.last_ok.is_some() {
             self.past.push(at, sample);
         }
@@ -238,12 +238,12 @@ impl Collector {
         snapshot
     }
 
-    /// All sales that are not archived, as SQL had them last, the newest first.
+    /// Returns all sales that are not archived, as last read from SQL, newest first.
     pub fn sales(&self) -> &[Sale] {
         &self.sales
     }
 
-    /// Puts into a picture what none waits for: whether the database takes writes.
+    /// Adds the results of background probes: whether the database accepts writes.
     pub async fn tell_writes(&mut self, snapshot: &mut Snapshot) {
         if let Some(answer) = self.writes.answer().await {
             self.sql.note_writes(answer);
@@ -252,7 +252,7 @@ impl Collector {
         }
     }
 
-    /// The losses that nodes have published in Redis.
+    /// Returns the losses published by nodes in Redis.
     pub async fn losses(&mut self) -> Vec<Act> {
         if !self.redis.up {
             return Vec::new();
@@ -262,7 +262,7 @@ impl Collector {
         self.read_in_time("the losses that nodes have published", read).unwrap_or_default()
     }
 
-    /// Sales with a change that Redis has not confirmed; one that came since the last look may be on its way.
+    /// Sales with a change that Redis has not confirmed; one made since the last read may be in progress.
     fn undelivered(&mut self) -> Vec<VoucherId> {
         let waiting = self.sales.iter().filter(|sale| sale.is_undelivered());
         let now: Vec<_> = waiting.map(|sale| (sale.voucher_id, sale.version)).collect();
@@ -272,8 +272,8 @@ impl Collector {
         self.undelivered.iter().filter(stays).map(|(voucher, _)| *voucher).collect()
     }
 
-    /// The figures of the last picture if nothing is under way and order ids were not compared
-    /// since they changed, or a while ago: the moment for an audit.
+    /// Returns the figures of the last snapshot if nothing is in flight and order IDs were not compared recently or
+    /// since they changed: the moment for an audit.
     pub fn audit_due(&self) -> Option<Figures> {
         let now = self.past.last().filter(|it| it.whole && self.redis.up && self.sql.up)?;
         let figures = &now.figures;
@@ -284,29 +284,29 @@ impl Collector {
         (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
     }
 
-    /// The books were found off by order id, and only order ids prove them right.
+    /// Returns whether a finding by order ID is open, which only another audit resolves.
     pub fn needs_audit(&self) -> bool {
         self.standing.needs_audit()
     }
 
-    /// Takes what an audit by order id found for these figures; the next one is due at `again`.
+    /// Records the findings of an audit by order ID for these figures; the next one is due at `again`.
     pub fn note_audit(&mut self, figures: Figures, findings: Vec<SaleFinding>, again: Instant) {
         self.audit = Some(Audited { figures, findings, again });
     }
 
-    /// What the last audit found, if it was one of these figures.
+    /// Returns the findings of the last audit, if it covered these figures.
     pub fn found(&self, figures: &Figures) -> Option<&[SaleFinding]> {
         let audit = self.audit.as_ref().filter(|audit| audit.figures == *figures)?;
         Some(&audit.findings)
     }
 
-    /// The last two pictures show different figures: the next one tells which of them hold.
+    /// Returns whether the last two snapshots differ, so that the next one must confirm the figures.
     pub fn is_changing(&self) -> bool {
         let [now, before] = [self.past.last(), self.past.before_last()];
         now.map(|it| &it.figures) != before.map(|it| &it.figures)
     }
 
-    /// By the clock of Redis, as far as it is known: sales open and close by it.
+    /// Returns the time by the clock of Redis as far as known: sales open and close by it.
     fn now(&self) -> Millis {
         Millis::now().plus(self.ahead)
     }
@@ -314,7 +314,7 @@ impl Collector {
     async fn read_sql(&mut self) {
         let start = Instant::now();
         let reading = async {
-            // A table of orders that is gone or damaged must not look like books that balance.
+            // A missing or damaged table of orders must not look like a balanced ledger.
             self.store.orders(&OrderFilter::default(), None, 1).await?;
             Ok((self.store.sales().await?, self.store.returning().await?))
         };
@@ -332,14 +332,14 @@ impl Collector {
         let now = self.now();
         self.sql.note(now, start.elapsed(), result);
         if !self.sql.up {
-            // What was asked before an outage says nothing of what comes after it.
+            // A probe started before an outage is obsolete after it.
             self.writes = Writes::default();
         } else if let Some(answer) = self.writes.ask(&self.store) {
             self.sql.note_writes(answer);
         }
     }
 
-    /// A part that somebody looks at, by its name in the log; `None` where it did not come in time.
+    /// Reads an optional part, by its name in the log; `None` if it timed out.
     fn read_in_time<T>(
         &mut self,
         name: &'static str,
@@ -350,14 +350,14 @@ impl Collector {
             Ok(Err(error)) => tracing::debug!(name, %error, "not read"),
             Err(_) => {
                 tracing::debug!(name, "took too long to read");
-                // It may be half open; the next look makes a new one.
+                // The connection may be half open; the next read makes a new one.
                 self.link.forget();
             }
         }
         None
     }
 
-    /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
+    /// Facts of a sale in Redis; older ones remain during an outage.
     fn facts(&self, voucher: VoucherId) -> SaleFacts {
         self.facts.get(&voucher).copied().unwrap_or_default()
     }
@@ -412,12 +412,12 @@ impl Collector {
         self.series.push(point);
     }
 
-    /// The last picture was whole, and showed the very same figures.
+    /// Returns whether the last snapshot was complete and had the same figures.
     fn is_settled(&self, figures: &Figures) -> bool {
         self.past.last().is_some_and(|it| it.whole && it.figures == *figures)
     }
 
-    /// The ledger's word on this look.
+    /// Returns the balance of the ledger for this sample.
     fn books(&mut self, figures: &Figures) -> Balance {
         if !self.redis.up || !self.sql.up {
             return self.standing.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
@@ -431,7 +431,7 @@ impl Collector {
         self.standing.settle(now, proof, needed)
     }
 
-    /// How fast a counter rose in the last seconds; 0 where nobody can tell.
+    /// Returns the rate of a counter over the last seconds; 0 if unknown.
     fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
         self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
     }
@@ -471,10 +471,10 @@ impl Collector {
                 pending: consumer.pending,
                 idle_ms: consumer.idle_ms,
             })
-            // A dead one that holds nothing is of no interest to anybody.
+            // Dead consumers without entries are omitted.
             .filter(|consumer| consumer.alive || consumer.pending > 0)
             .collect();
-        // By state and name: by what they hold they would change places with each batch.
+        // Sorted by state and name: sorted by entries, rows would move with each batch.
         consumers.sort_by(|a, b| a.alive.cmp(&b.alive).then_with(|| a.name.cmp(&b.name)));
         let stream = &survey.stream;
         StreamLine {

@@ -1,4 +1,4 @@
-//! Losses of data in Redis that a node has reconciled: events of the audit log, which nodes also publish in Redis for the
+//! Data losses in Redis that a node has reconciled: events of the audit log. Nodes also publish them in Redis for the
 //! minutes in which the database may not have them yet.
 
 use std::{cmp::Reverse, collections::HashSet, fmt};
@@ -17,14 +17,14 @@ use crate::{
 
 /// Name of the event in the audit log.
 pub const HEALED: &str = "redis healed";
-/// How long a loss is shown, in milliseconds.
+/// How long a loss is displayed, in milliseconds.
 const SHOWN_MS: u64 = 600_000;
-/// Most losses that a node publishes, the newest.
+/// Maximum number of losses a node publishes, the newest ones.
 const PUBLISHED: usize = 50;
-/// A loss that is older, in milliseconds, was published by a node that may have died before the database had its event.
+/// Age in milliseconds from which on the publishing node may have died before its event was in the database.
 const WRITTEN_WITHIN_MS: u64 = 5_000;
 
-/// Losses of the last minutes, summed up.
+/// Totals of recent losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecentLosses {
     /// When the last one was reconciled.
@@ -37,21 +37,21 @@ pub struct RecentLosses {
     pub promised: u64,
     /// Promises that cannot be kept.
     pub refused: u64,
-    /// Buyers that only the stock in Redis counted: no record names them.
+    /// Buyers that only the stock in Redis accounted for; no record identifies them.
     pub unknown: u64,
-    /// Archived sales that an older copy of Redis held, removed again.
+    /// Archived sales in an old copy of Redis, removed again.
     pub archived: u64,
 }
 
-/// Keys that are named; how many more there are is told.
+/// Maximum number of keys listed by name; the others are counted.
 const NAMED: usize = 4;
 
-/// Whether dead letters are among these keys: those that name no order cannot be put back.
+/// Returns whether dead letters are among these keys: those without an order cannot be restored.
 pub fn loses_letters(keys: &[String]) -> bool {
     keys.iter().any(|key| key.split(' ').next().is_some_and(|key| key.ends_with(":dead")))
 }
 
-/// Keys as they are named, each once with what it held where that was another type, and how many are left out.
+/// Returns the keys to list, each once, with the type found if it was wrong, and the number of keys omitted.
 pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
     let told = keys.iter().map(|key| match key.split_once(' ') {
         Some((key, held)) => (key, Some(held)),
@@ -75,7 +75,7 @@ pub fn named_in_words(keys: &[String]) -> String {
     if more > 0 { text!("loss-and-more", named, more) } else { named }
 }
 
-/// The names of keys that do not agree with the others: streams that have `lost` entries, and the keys of these sales.
+/// Returns the inconsistent keys: streams that have `lost` entries, and the keys of these sales.
 pub fn damaged_keys(
     keys: &Layout,
     lost: &[String],
@@ -86,19 +86,19 @@ pub fn damaged_keys(
             SaleKey::Stock => keys.stock(voucher),
             SaleKey::Buyers => keys.buyers(voucher),
             SaleKey::Sale => keys.sale(voucher),
-            // The event names its keys; the ledger says that the sale is being reconciled.
+            // The event names its keys; the ledger reports the sale as being reconciled.
             SaleKey::Restoring => return None,
         })
     });
     lost.iter().cloned().chain(sales).collect()
 }
 
-/// Buyers that may have been admitted in a loss without any record, by the result of its event.
+/// Returns the number of buyers possibly admitted in a loss without any record, from the result of its event.
 pub fn unknown_buyers(result: &Said) -> u64 {
     result.part("/healed/unknown").unwrap_or(0)
 }
 
-/// An event as it is published: its texts as SQL keeps them.
+/// A published event, with its texts as stored in SQL.
 #[derive(Serialize, Deserialize)]
 struct Published {
     at: Millis,
@@ -130,16 +130,16 @@ impl From<Published> for Act {
     }
 }
 
-/// Publishes the losses that one node has reconciled, and writes those of other nodes, which may have died first.
+/// Publishes the losses reconciled by this node, and records those of other nodes, which may have died first.
 #[derive(Debug, Default)]
 pub(crate) struct LossExchange {
     own: Vec<Act>,
-    /// Events that were handled, by what identifies them in the log.
+    /// Processed events, by their key in the log.
     seen: HashSet<Option<String>>,
 }
 
 impl LossExchange {
-    /// Publishes what is new in `outbox`, and takes over what another process has published.
+    /// Publishes new events in `outbox`, and takes over those published by other processes.
     ///
     /// # Errors
     /// Redis is unreachable.
@@ -151,7 +151,7 @@ impl LossExchange {
         outbox: &Outbox,
     ) -> Result<(), BrokerError> {
         for act in published(link, of).await? {
-            // Those of an earlier process of this node are published on.
+            // Events of an earlier process of this node stay published.
             let own = act.node == node;
             let due = own || Millis::now().since(act.at) > WRITTEN_WITHIN_MS;
             if due && self.seen.insert(act.once.clone()) {
@@ -177,19 +177,19 @@ impl LossExchange {
     }
 }
 
-/// The losses that nodes have published.
+/// Returns the losses published by nodes.
 ///
 /// # Errors
 /// Redis is unreachable.
 pub async fn published(link: &mut Link, of: &Partition) -> Result<Vec<Act>, BrokerError> {
     let lists: Vec<String> = link.query(cmd("HVALS").arg(of.losses())).await?;
-    // A value that another program wrote is skipped.
+    // Values written by other programs are skipped.
     let lists = lists.iter().filter_map(|json| serde_json::from_str::<Vec<Published>>(json).ok());
     Ok(lists.flatten().map(Act::from).collect())
 }
 
-/// Adds published losses that the log does not have yet to `lines` of it, which stay in the order of time, the newest
-/// first. Such a line has a negative number.
+/// Adds published losses that the log does not have yet to its `lines`, which stay sorted by time, newest first. Such a
+/// line has a negative number.
 pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
     for (place, act) in (1..).zip(published) {
         let is_same = |line: &Recorded| {
@@ -208,23 +208,23 @@ pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Healed {
-    /// Keys that were lost, replaced or set back; none where the server as a whole lost its last writes.
+    /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
     pub keys: Vec<String>,
-    /// Buyers who were put back.
+    /// Buyers restored.
     pub buyers: u64,
-    /// Buyers removed whose order was closed.
+    /// Buyers removed because their order was closed.
     pub removed: u64,
-    /// Orders that SQL did not have, put into the stream again.
+    /// Orders missing in SQL, enqueued again.
     pub promised: u64,
-    /// Promises that can't be kept.
+    /// Promises that cannot be kept.
     pub refused: u64,
-    /// Buyers that were admitted by the stock in Redis, and of whom nothing else is known.
+    /// Buyers that only the stock in Redis accounted for.
     pub unknown: u64,
-    /// Archived sales that Redis held still, and that were removed from it.
+    /// Archived sales removed from Redis.
     pub archived: u64,
     /// The sale has more buyers than pieces, and stays closed.
     pub oversold: bool,
-    /// Redis and SQL hold different sales under the number, and the sale stays closed.
+    /// Redis and SQL hold different sales under this number, and the sale stays closed.
     pub other_sale: bool,
 }
 
@@ -281,13 +281,12 @@ impl From<Reconciled> for Healed {
 }
 
 impl RecentLosses {
-    /// Sums up the losses of the last minutes in `log`, to which the published ones were added; `None` where nothing was
-    /// lost.
+    /// Returns the totals of recent losses in `log`, including published ones; `None` if nothing was lost.
     pub fn of(log: &[Recorded], now: Millis) -> Option<Self> {
         let recent = log.iter().map(|line| &line.act);
         let recent = recent.filter(|act| act.act == HEALED && now.since(act.at) < SHOWN_MS);
         recent.fold(None, |sum: Option<Self>, act| {
-            // An event without figures says at least that something was lost.
+            // An event without figures still indicates a loss.
             let healed: Healed = act.result.part("/healed").unwrap_or_default();
             let mut sum = sum.unwrap_or_default();
             sum.at = sum.at.max(act.at);

@@ -1,14 +1,14 @@
-//! The order stream in the Snapshot: one window of it, its group and who reads it, as far as somebody looks at it.
+//! The order stream in the Snapshot: one window, its group and consumers, read only while displayed.
 
 use std::sync::Arc;
 
 use seckill_model::{EntryId, Millis, OrderId, Said, UserId, VoucherId};
 use seckill_redis::{entries::Holding, nodes::NodeState};
 
-/// Which part of the order stream somebody looks at.
+/// The displayed part of the order stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamView {
-    /// Only this partition; `None` for all of them, in the order of time.
+    /// Only this partition; `None` for all, merged by time.
     pub partition: Option<u16>,
     /// Only entries before this one; `None` for the newest.
     pub before: Option<EntryId>,
@@ -17,15 +17,15 @@ pub struct StreamView {
 /// One window of the order stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamPage {
-    /// What it shows.
+    /// Partition and position.
     pub view: StreamView,
-    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
-    /// Older ones stand before it.
+    /// Whether there are older ones.
     pub older: bool,
     /// The entries, oldest first.
     pub lines: Arc<Vec<EntryLine>>,
-    /// Every partition, also those that are not shown.
+    /// Every partition, including those not displayed.
     pub partitions: Vec<PartitionLine>,
     /// Consumers of every partition, by name.
     pub consumers: Vec<GroupConsumer>,
@@ -36,45 +36,44 @@ pub struct StreamPage {
 pub struct EntryLine {
     /// Its id.
     pub entry: EntryId,
-    /// The order that it asks to write; `None` where the fields are not good.
+    /// The requested order; `None` if the fields are invalid.
     pub order: Option<OrderId>,
-    /// Who bought.
+    /// The buyer.
     pub user: Option<UserId>,
-    /// What was bought.
+    /// The voucher.
     pub voucher: Option<VoucherId>,
-    /// What is wrong with its fields.
+    /// The fault of its fields.
     pub fault: Option<Said>,
-    /// In whose hands it is.
+    /// Its consumer.
     pub holding: Holding,
-    /// The node of who holds it; `None` where nobody does, or where nobody knows it yet.
+    /// The node of its consumer; `None` if there is none or it is not known yet.
     pub holder: Option<NodeState>,
-    /// It lies among the dead letters: it was acknowledged, and its order was not written. `None` where not all
-    /// letters were looked at.
+    /// It is a dead letter: acknowledged without writing its order. `None` if not all letters were read.
     pub dead: Option<bool>,
 }
 
 /// The stream of one partition, and its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionLine {
-    /// Which one.
+    /// The partition.
     pub partition: u16,
-    /// Entries that are kept.
+    /// Retained entries.
     pub length: u64,
     /// Entries ever added.
     pub added: u64,
-    /// The oldest one that is kept.
+    /// The oldest retained entry.
     pub first: Option<EntryId>,
-    /// The newest one that is kept.
+    /// The newest retained entry.
     pub last: Option<EntryId>,
-    /// Memory that the stream takes; `None` where it is not shown, or where Redis does not tell.
+    /// Memory used by the stream; `None` if it is not displayed or Redis does not report it.
     pub bytes: Option<u64>,
     /// The group exists.
     pub group: bool,
-    /// Up to where it was delivered.
+    /// Last delivered ID.
     pub delivered: Option<EntryId>,
-    /// Entries that it has read; `None` where Redis can't tell.
+    /// Entries it has read; `None` if Redis cannot determine it.
     pub read: Option<u64>,
-    /// Entries never delivered; `None` where nobody can tell.
+    /// Entries never delivered; `None` if indeterminate.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
@@ -82,25 +81,25 @@ pub struct PartitionLine {
     pub oldest_pending: Option<EntryId>,
 }
 
-/// One consumer of the group, also a dead one that holds nothing.
+/// One consumer of the group, including dead ones without entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConsumer {
-    /// The partition in whose group it is.
+    /// The partition of its group.
     pub partition: u16,
     /// Its name: node and number.
     pub name: String,
     /// Its node.
     pub state: NodeState,
-    /// Entries may be given to it: it works, and not for one replay only.
+    /// Whether it can receive entries: it is active, and not only for one replay.
     pub takes: bool,
-    /// Entries in its hands.
+    /// Entries it holds.
     pub pending: u64,
-    /// Milliseconds since it last asked for entries.
+    /// Milliseconds since its last read.
     pub idle_ms: u64,
 }
 
 impl GroupConsumer {
-    /// Where it stands in a list: who works, then who left entries behind, then who is gone for good.
+    /// Sort key in a list: active consumers, then those that left entries behind, then those gone for good.
     pub fn standing(&self) -> u8 {
         match (self.state, self.pending) {
             (NodeState::Alive, _) => 0,

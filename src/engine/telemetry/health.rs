@@ -1,4 +1,4 @@
-//! A server's health over time: since when it is away, and for a while that it came back.
+//! A server's health over time: start of an outage, and a temporary notice of recovery.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{
     snapshot::{Back, Health},
 };
 
-/// So long it is told that a server has come back.
+/// How long a recovery is shown.
 const TOLD_FOR_MS: u64 = 60_000;
 
 impl Health {
-    /// Takes the result of a look that has ended at `now` after `took`.
+    /// Records the result of a read that ended at `now` after `took`.
     pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), Unread>) {
         self.up = result.is_ok();
         self.latency_us = took.as_micros() as u64;
@@ -25,7 +25,7 @@ impl Health {
                 self.back = Some(Back { at: now, after_ms: now.since(since) });
             }
         } else {
-            // Of a server that is away nothing more is known.
+            // Nothing else is known about an unreachable server.
             self.unwritable = None;
             let began = now.plus(-(took.as_millis() as i64));
             self.away_since.get_or_insert(began);
@@ -33,7 +33,7 @@ impl Health {
         }
     }
 
-    /// Takes the answer to whether it takes writes; a server that is away answers nothing.
+    /// Records the result of a write probe, if the server is reachable.
     pub(super) fn note_writes(&mut self, answer: Result<(), Unread>) {
         self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Said::of);
     }

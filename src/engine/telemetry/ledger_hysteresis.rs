@@ -1,25 +1,25 @@
-//! Books that were found off stay off until something proves them right again.
+//! Keeps a ledger finding until it is proved to be resolved.
 //!
-//! It hears what the figures of each picture say. It must not know servers, nor where figures come from.
+//! It sees only the result of each snapshot, and knows neither servers nor the source of the figures.
 
 use seckill_model::ledger::{Balance, SaleFinding};
 
-/// What a picture can prove; the later ones prove more.
+/// What a snapshot can prove, in ascending order of strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
-    /// Nothing: a server is away, or the figures speak against it.
+    /// Nothing: a server is unreachable, or the figures are off.
     Nothing,
-    /// Each sale agrees with itself, whatever is in flight.
+    /// Each sale is consistent, whatever is in flight.
     Sales,
-    /// With what is in flight, all totals agree to the last order.
+    /// All totals are consistent, including the orders in flight.
     Flying,
-    /// Nothing is in flight, and all totals agree.
+    /// All totals are consistent, and nothing is in flight.
     Rest,
-    /// Order ids were compared, too.
+    /// Order IDs were compared, too.
     Ids,
 }
 
-/// What was found wrong last and was not proved right since.
+/// The last finding that is not proved to be resolved.
 #[derive(Debug, Default)]
 pub(super) struct Standing(Option<Wrong>);
 
@@ -30,8 +30,8 @@ struct Wrong {
 }
 
 impl Standing {
-    /// The word for this picture, where totals that are off need that proof. Orders in flight explain nothing that was
-    /// found at rest.
+    /// Returns the balance to report, where totals that are off need the proof `totals_need`. Orders in flight do not
+    /// explain a finding made at rest.
     pub(super) fn settle(&mut self, now: Balance, proof: Proof, totals_need: Proof) -> Balance {
         if let Balance::Off { findings } = &now {
             let audited = totals_need == Proof::Ids;
@@ -51,7 +51,7 @@ impl Standing {
         }
     }
 
-    /// Only an audit of order ids proves that all is right again.
+    /// Returns whether only an audit by order ID can resolve the finding.
     pub(super) fn needs_audit(&self) -> bool {
         self.0.as_ref().is_some_and(|wrong| wrong.needed == Proof::Ids)
     }

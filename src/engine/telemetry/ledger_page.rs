@@ -7,7 +7,7 @@ use seckill_model::{Millis, Said, ledger::SaleAudit};
 /// The last audit by order ID, and why there is no newer one.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerPage {
-    /// When it began, by the clock of Redis; `None` until one was completed.
+    /// When it began, by the clock of Redis; `None` before the first one.
     pub taken: Option<Millis>,
     /// Why the screen has no newer one.
     pub limit: Option<AuditLimit>,
@@ -26,17 +26,17 @@ pub struct PartitionFinding {
     pub fault: Said,
 }
 
-/// A bound that keeps an audit for the screen from loading the servers.
+/// A limit that keeps an on-screen audit from loading the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditLimit {
-    /// More orders were admitted than the screen audits.
+    /// More orders were admitted than an on-screen audit covers.
     Orders(u64),
-    /// The audit was stopped after so many seconds.
+    /// The audit was stopped after this many seconds.
     Seconds(u64),
 }
 
 impl LedgerPage {
-    /// What an audit that began at `taken` found.
+    /// Returns the results of an audit that began at `taken`.
     pub fn of(taken: Millis, mut lines: Vec<SaleAudit>, partitions: Vec<PartitionFinding>) -> Self {
         lines.sort_by_key(|line| (line.findings.is_empty(), line.in_flight() == 0));
         Self {

@@ -1,4 +1,4 @@
-//! The ledger's word by figures alone, cheap enough for every picture.
+//! The ledger by totals alone, cheap enough for every snapshot.
 
 use seckill_model::{
     VoucherId,
@@ -7,7 +7,7 @@ use seckill_model::{
 
 use super::ledger_hysteresis::Proof;
 
-/// The figures by which two pictures are told to show the same books.
+/// Figures that identify the state of the ledger in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub(super) admitted: u64,
@@ -20,17 +20,17 @@ pub struct Figures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaleFigures {
     pub(super) voucher: VoucherId,
-    /// Initial and stock by Redis; `None` where the sale is not loaded.
+    /// Initial and current stock in Redis; `None` if the sale is not loaded.
     pub(super) redis: Option<(u64, i64)>,
-    /// The key of the sale that does not agree with the others.
+    /// The inconsistent key of the sale.
     pub(super) damaged: Option<SaleKey>,
     pub(super) buyers: u64,
     pub(super) sql_initial: u64,
 }
 
 impl Figures {
-    /// The ledger by figures, sharpened by what an audit of just these found. SQL was read before Redis, so a
-    /// difference counts only when two pictures in a row show the very same one, `settled`.
+    /// Returns the balance by totals, refined by the findings of an audit of the same figures. SQL is read before
+    /// Redis, so a difference counts only when two consecutive snapshots show the same one (`settled`).
     pub(super) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
         let mut findings = self.of_sales();
         findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, what }));
@@ -44,13 +44,13 @@ impl Figures {
         }
     }
 
-    /// Buyers whose orders an audit follows.
+    /// Returns the number of buyers whose orders an audit follows.
     pub fn admitted(&self) -> u64 {
         self.admitted
     }
 
-    /// What is wrong with all sales together. More can be in flight than was admitted, since an entry that is pending may
-    /// be written already; less can't.
+    /// Checks the totals of all sales. More orders can be in flight than were admitted, since a pending entry may be
+    /// written already; fewer cannot.
     fn of_totals(&self) -> Option<Finding> {
         let outstanding = self.outstanding?;
         let known = self.persisted + self.dead + outstanding;
@@ -65,13 +65,14 @@ impl Figures {
         }
     }
 
-    /// Each order is in one place: none is pending and written, or a dead letter of nobody, in the place of one that is lost.
+    /// Returns whether each order is in one place: none is both pending and written, and no dead letter without a buyer
+    /// masks a lost order.
     fn is_even(&self) -> bool {
         let known = self.outstanding.map(|flying| self.persisted + self.dead + flying);
         known == Some(self.admitted)
     }
 
-    /// What the same figures prove of books that were off before.
+    /// Returns what these figures prove about an earlier finding.
     pub(super) fn proof(&self, now: &Balance, settled: bool) -> Proof {
         match now {
             Balance::Balanced { by_id: true } if settled => Proof::Ids,
@@ -83,12 +84,12 @@ impl Figures {
         }
     }
 
-    /// What proves totals right that these figures show to be off: while orders are in flight, they may explain it later.
+    /// Returns the proof that resolves a finding in these totals: orders in flight may explain it later.
     pub(super) fn totals_need(&self) -> Proof {
         if self.outstanding == Some(0) { Proof::Rest } else { Proof::Flying }
     }
 
-    /// What is wrong with single sales, whatever is in flight.
+    /// Checks each sale by itself, whatever is in flight.
     fn of_sales(&self) -> Vec<SaleFinding> {
         let mut findings = Vec::new();
         for &SaleFigures { voucher, redis, damaged, buyers, sql_initial } in &self.sales {

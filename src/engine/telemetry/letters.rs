@@ -1,4 +1,4 @@
-//! Dead letters in the Snapshot: one page of them, as far as somebody looks at it.
+//! Dead letters in the Snapshot: one page, read only while displayed.
 
 use std::sync::Arc;
 
@@ -11,49 +11,49 @@ use seckill_model::{
 /// One page of the dead letters.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LetterPage {
-    /// Where the page starts: letters with this id or later.
+    /// Start of the page: letters with this ID or later.
     pub from: EntryId,
-    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
-    /// Others stand behind it.
+    /// Whether there are more.
     pub more: bool,
     /// The letters, oldest first.
     pub lines: Arc<Vec<LetterLine>>,
 }
 
-/// One dead letter. Texts of unknown origin are bounded, and without what steers a terminal.
+/// One dead letter. Texts of unknown origin are truncated and free of control characters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LetterLine {
     /// Its own id.
     pub letter: EntryId,
-    /// The entry that it was; `None` for a promise that never was one.
+    /// The ID of its entry; `None` for a promise that was never enqueued.
     pub entry: Option<EntryId>,
-    /// When it was given up.
+    /// When it became a dead letter.
     pub at: Millis,
-    /// Milliseconds since then, when the page was read.
+    /// Its age in milliseconds when the page was read.
     pub age_ms: u64,
-    /// Why it was given up.
+    /// The cause.
     pub reason: Said,
-    /// From whose hands; empty where nobody held it.
+    /// Its last consumer; empty if there was none.
     pub consumer: String,
-    /// How often it had been delivered since it was last put into the stream.
+    /// Deliveries since it was last enqueued.
     pub deliveries: u64,
-    /// How often it was replayed before.
+    /// Number of replays.
     pub replays: u64,
-    /// The order that it asks for; `None` where the fields are not good.
+    /// The requested order; `None` if the fields are invalid.
     pub order: Option<OrderId>,
-    /// Who bought.
+    /// The buyer.
     pub user: Option<UserId>,
-    /// What was bought.
+    /// The voucher.
     pub voucher: Option<VoucherId>,
-    /// Why it asks for no order.
+    /// The fault of its fields.
     pub fault: Option<Said>,
-    /// What is true of it.
+    /// Its verdict.
     pub verdict: LetterVerdict,
-    /// Every time that it was given up, oldest first.
+    /// All its failures, oldest first.
     pub history: Vec<Burial>,
-    /// Its own fields, the first of them.
+    /// Its first fields.
     pub payload: Vec<(String, String)>,
-    /// Fields that are left out.
+    /// Number of fields omitted.
     pub fields_more: usize,
 }

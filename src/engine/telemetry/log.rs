@@ -1,4 +1,4 @@
-//! The log in the Snapshot: one page of it as far as somebody looks at it, and how much each line weighs.
+//! The log in the Snapshot: one page, read only while displayed, and the severity of its lines.
 
 use std::sync::Arc;
 
@@ -9,52 +9,52 @@ use super::data_loss::HEALED;
 
 /// Names of events in the audit log.
 pub mod events {
-    /// Redis gives no answer.
+    /// Redis is unreachable.
     pub const REDIS_AWAY: &str = "redis away";
-    /// It answers again.
+    /// Redis is reachable again.
     pub const REDIS_BACK: &str = "redis back";
-    /// The database gives no answer.
+    /// The database is unreachable.
     pub const DATABASE_AWAY: &str = "database away";
-    /// It answers again.
+    /// The database is reachable again.
     pub const DATABASE_BACK: &str = "database back";
-    /// Something asks for a person.
+    /// An alarm was raised.
     pub const ALARM_RAISED: &str = "alarm raised";
-    /// It does so no more.
+    /// An alarm ended.
     pub const ALARM_CLEARED: &str = "alarm cleared";
     /// A node has repaired a partition.
     pub const PARTITION_REPAIRED: &str = "partition repaired";
     /// The database refuses a batch for a reason that is not about one of its orders.
     pub const ORDERS_WAIT: &str = "orders wait";
-    /// The batch was written.
+    /// The batch was written after all.
     pub const ORDERS_WRITTEN: &str = "orders written";
-    /// A node gives no sign of life.
+    /// A node's heartbeat is missing.
     pub const NODE_DEAD: &str = "node dead";
 }
 
-/// Which page of the log somebody looks at.
+/// The displayed page of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogLook {
     /// Only lines of this kind.
     pub which: Option<Which>,
-    /// Lines before this place; `None` for the newest ones.
+    /// Lines before this position; `None` for the newest ones.
     pub before: Option<Place>,
 }
 
 /// One page of the log.
 #[derive(Clone, Debug, Default)]
 pub struct LogPage {
-    /// What was asked for.
+    /// The filter and position.
     pub look: LogLook,
-    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
-    /// There are lines before the first.
+    /// Whether there are earlier lines.
     pub older: bool,
     /// The lines, oldest first.
     pub lines: Arc<Vec<Recorded>>,
 }
 
 impl LogPage {
-    /// A page from what the log gave, newest first and one more than `most` where there are older ones.
+    /// Makes a page from log lines, newest first, with one more than `most` if there are older ones.
     pub fn of(look: LogLook, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
         let older = lines.len() > most;
         lines.truncate(most);
@@ -63,23 +63,23 @@ impl LogPage {
     }
 }
 
-/// What a line of the log means to somebody who looks at a whole screen of them.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// It happened, and that is all.
+    /// Information.
     Notice,
-    /// Something is as it should be again.
+    /// Recovery.
     Relief,
-    /// An operator did something.
+    /// Command of an operator.
     Act,
-    /// An operator's act failed.
+    /// Failed command of an operator.
     Failed,
-    /// Something went wrong.
+    /// Failure.
     Trouble,
 }
 
 impl Weight {
-    /// What a line weighs.
+    /// Returns the severity of a line.
     pub fn of(act: &Act) -> Self {
         if !act.is_event() {
             return if act.failed() { Self::Failed } else { Self::Act };
@@ -99,7 +99,7 @@ impl Weight {
         }
     }
 
-    /// It is about something that went wrong, or is mended.
+    /// Returns whether it reports a failure or its end.
     pub fn is_alarm(self) -> bool {
         matches!(self, Self::Trouble | Self::Relief)
     }

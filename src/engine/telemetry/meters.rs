@@ -1,4 +1,4 @@
-//! What one process measures of itself while it works: latencies, refusals, rushes under way.
+//! Measurements of one process: latencies, refusals, active load tests.
 
 use std::{
     collections::VecDeque,
@@ -13,9 +13,9 @@ use hdrhistogram::Histogram;
 
 use super::snapshot::{Latency, RecoveryLine, RushLine};
 
-/// Latencies are shown over this many seconds.
+/// Time window of the displayed latencies, in seconds.
 const WINDOW: usize = 5;
-/// Longest latency told apart, in microseconds: a minute.
+/// Maximum latency recorded, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
 
 /// Counters of one process; cheap to share.
@@ -34,17 +34,17 @@ struct Window {
 }
 
 impl Meters {
-    /// One request was turned away because the queue was full.
+    /// Records a request refused because the queue was full.
     pub fn note_busy(&self) {
         self.busy.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests turned away so far.
+    /// Returns the number of refused requests.
     pub fn busy(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Records how long a batch of requests waited for their answers.
+    /// Records how long a batch of requests waited for its replies.
     pub fn note_latencies(&self, latencies: impl Iterator<Item = Duration>) {
         let now = Instant::now();
         let mut window = lock(&self.latencies);
@@ -63,33 +63,33 @@ impl Meters {
         }
     }
 
-    /// Latencies of the last seconds; `None` when there were no requests.
+    /// Returns recent latencies; `None` without requests.
     pub fn latency(&self) -> Option<Latency> {
         let now = Instant::now();
         let window = lock(&self.latencies);
         let mut sum = histogram();
         for (since, second) in &window.seconds {
             if now.duration_since(*since) < Duration::from_secs(WINDOW as u64 + 1) {
-                // Both have the same bounds, so nothing can fail to fit.
+                // Both have the same bounds, so every value fits.
                 let _ = sum.add(second);
             }
         }
         (!sum.is_empty()).then(|| latency_of(&sum))
     }
 
-    /// An act of recovery begins; it is over when what is returned is dropped.
+    /// Registers a recovery command; dropping the returned value ends it.
     pub fn recovery_begins(&self, line: RecoveryLine) -> RecoveryShown<'_> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         lock(&self.recoveries).push((number, line));
         RecoveryShown { meters: self, number }
     }
 
-    /// Acts of recovery under way.
+    /// Returns the active recovery commands.
     pub fn recoveries(&self) -> Vec<RecoveryLine> {
         lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// A rush begins; it is over when what is returned is dropped.
+    /// Registers a load test; dropping the returned value ends it.
     pub fn rush_begins(&self, line: RushLine) -> RushShown<'_> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let sent = Arc::new(AtomicU64::new(line.sent));
@@ -97,7 +97,7 @@ impl Meters {
         RushShown { meters: self, number, sent }
     }
 
-    /// Rushes under way.
+    /// Returns the active load tests.
     pub fn rushes(&self) -> Vec<RushLine> {
         let of = |(_, line, sent): &(u64, RushLine, Arc<AtomicU64>)| RushLine {
             sent: sent.load(Ordering::Relaxed),
@@ -107,7 +107,7 @@ impl Meters {
     }
 }
 
-/// A rush that is shown.
+/// A displayed load test.
 #[derive(Debug)]
 pub struct RushShown<'a> {
     meters: &'a Meters,
@@ -116,7 +116,7 @@ pub struct RushShown<'a> {
 }
 
 impl RushShown<'_> {
-    /// It has sent that many requests; cheap enough to be told of each.
+    /// Records the number of requests sent; cheap enough to call for each one.
     pub fn progress(&self, sent: u64) {
         self.sent.store(sent, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ impl Drop for RushShown<'_> {
     }
 }
 
-/// An act of recovery that is shown.
+/// A displayed recovery command.
 #[derive(Debug)]
 pub struct RecoveryShown<'a> {
     meters: &'a Meters,
@@ -136,7 +136,7 @@ pub struct RecoveryShown<'a> {
 }
 
 impl RecoveryShown<'_> {
-    /// That many entries were looked at.
+    /// Records the number of entries processed.
     pub fn progress(&self, done: u64) {
         let mut lines = lock(&self.meters.recoveries);
         if let Some((_, line)) = lines.iter_mut().find(|(number, _)| *number == self.number) {
@@ -151,7 +151,7 @@ impl Drop for RecoveryShown<'_> {
     }
 }
 
-/// A histogram of microseconds, up to a minute, with two significant digits.
+/// Returns a histogram of microseconds, up to a minute, with two significant digits.
 #[expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
@@ -161,7 +161,7 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, 2).expect("bounds within the crate's range")
 }
 
-/// The figures that are shown of a histogram.
+/// Returns the displayed figures of a histogram.
 pub fn latency_of(histogram: &Histogram<u64>) -> Latency {
     Latency {
         p50: histogram.value_at_quantile(0.5),
@@ -171,7 +171,7 @@ pub fn latency_of(histogram: &Histogram<u64>) -> Latency {
     }
 }
 
-/// A panic elsewhere must not silence the figures; they are plain numbers.
+/// The data are plain numbers, so a poisoned lock is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,6 @@
-//! What is seen of a running engine: counters, latencies, and the [`Snapshot`] that screens read.
+//! Telemetry of a running engine: counters, latencies, and the [`Snapshot`] for the screens.
 //!
-//! This room reads Redis and SQL and changes nothing in them. It must not know the engine's
-//! inner workings, a terminal or a command line.
+//! It only reads Redis and SQL, and knows neither the engine's internals, a terminal nor a command line.
 
 pub mod alarms;
 mod attention;

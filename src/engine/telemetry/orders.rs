@@ -1,43 +1,42 @@
-//! Orders in the Snapshot: one page of them, as far as somebody looks at it.
+//! Orders in the Snapshot: one page, read only while it is displayed.
 
 use std::sync::Arc;
 
 use seckill_model::{Millis, Order, OrderCounts, OrderId, OrderQuery, UserId, VoucherId};
 
-/// Which orders somebody looks at.
+/// The displayed orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrdersView {
-    /// What was asked for.
+    /// The filter.
     pub query: OrderQuery,
-    /// Only those with a smaller id; `None` for the newest.
+    /// Only orders with a smaller ID; `None` for the newest.
     pub before: Option<OrderId>,
 }
 
 /// One page of orders.
 #[derive(Clone, Debug, Default)]
 pub struct OrdersPage {
-    /// What it shows.
+    /// Filter and position.
     pub view: OrdersView,
-    /// When it was read; `None` while nobody looks, or until it could be read.
+    /// When it was read; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
-    /// Older ones stand behind it.
+    /// Whether there are older ones.
     pub more: bool,
-    /// What SQL could not find in time; the page stays that of before.
+    /// The query that timed out in SQL; the page keeps its previous contents.
     pub late: Option<OrdersView>,
     /// The orders, newest first.
     pub lines: Arc<Vec<Order>>,
 }
 
-/// What became of the orders of the one sale that somebody looks at.
+/// Order statistics of the displayed sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleOrders {
-    /// Which sale.
+    /// The sale.
     pub voucher: VoucherId,
-    /// When they were counted: seldomer than pictures are taken.
+    /// When they were counted, less often than snapshots are taken.
     pub taken: Millis,
-    /// How many of each status; `None` where SQL did not count them in time.
+    /// Orders by status; `None` if SQL timed out.
     pub counts: Option<OrderCounts>,
-    /// Buyers with more than one order, each with their number, those with the most first; `None` where SQL did not
-    /// tell them in time.
+    /// Buyers with more than one order and their number of orders, most first; `None` if SQL timed out.
     pub repeat_buyers: Option<Vec<(UserId, u64)>>,
 }

@@ -14,11 +14,11 @@ use seckill_store::StoreError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unread {
-    /// Redis there gave no answer within so many milliseconds.
+    /// Redis did not reply within this many milliseconds.
     RedisSilent(String, u64),
     /// Redis failed.
     Redis(BrokerError),
-    /// The database of that name gave no answer within so many milliseconds.
+    /// The database of that name did not reply within this many milliseconds.
     SqlSilent(String, u64),
     /// The database failed.
     Sql(StoreError),

@@ -1,7 +1,7 @@
-//! Rates over time, with gaps where nothing could be read.
+//! Rates over time, with gaps during outages.
 //!
-//! Memory is bounded: the newest ticks stand as they came, five minutes of them at four a second, and what is older
-//! in slots of two seconds, half an hour of them.
+//! Memory is bounded: the newest five minutes are kept at full resolution (four ticks a second), older data in slots of
+//! two seconds, for half an hour.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use serde::Serialize;
 
 use seckill_model::Millis;
 
-/// Figures over one tick; rates are in orders a second. `None` is an outage: a gap, never a zero.
+/// Figures of one tick; rates are in orders per second. `None` is an outage: a gap, never a zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Point {
     /// End of the tick.
     pub at: Millis,
-    /// Buyers admitted a second.
+    /// Buyers admitted per second.
     pub admitted: Option<f64>,
-    /// Orders written a second.
+    /// Orders written per second.
     pub persisted: Option<f64>,
     /// Entries never delivered.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: Option<u64>,
-    /// 99th percentile of admission latency, in microseconds; `None` also where nobody asked.
+    /// 99th percentile of admission latency, in microseconds; `None` also without requests.
     pub p99_us: Option<u64>,
-    /// The database took no writes: what gathered then tells nothing of who works.
+    /// The database accepted no writes: the backlog says nothing about the consumers.
     pub held: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Series {
     new: VecDeque<Point>,
 }
 
-/// Several ticks in one: means of rates, and the worst of the others.
+/// Several ticks in one: means of rates, maxima of the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slot {
     point: Point,
@@ -44,14 +44,14 @@ struct Slot {
 }
 
 impl Series {
-    /// Ticks kept as they came.
+    /// Ticks kept at full resolution.
     pub const TICKS: usize = 1_200;
-    /// Slots kept of what is older.
+    /// Slots kept of older data.
     pub const SLOTS: usize = 900;
-    /// Milliseconds of a slot.
+    /// Milliseconds per slot.
     pub const SLOT_MS: i64 = 2_000;
 
-    /// Adds the newest point; the oldest ones grow coarse, and are forgotten at last.
+    /// Adds the newest point; older points are merged into slots, the oldest are dropped.
     pub fn push(&mut self, point: Point) {
         self.new.push_back(point);
         if self.new.len() > Self::TICKS
@@ -72,12 +72,12 @@ impl Series {
         }
     }
 
-    /// All points, oldest first.
+    /// Returns all points, oldest first.
     pub fn points(&self) -> impl DoubleEndedIterator<Item = &Point> {
         self.old.iter().map(|slot| &slot.point).chain(&self.new)
     }
 
-    /// All that lies from `from` to before `to` in one point; `None` where no tick fell in there.
+    /// Merges the points from `from` to before `to`; `None` if there are none.
     pub fn between(&self, from: Millis, to: Millis) -> Option<Point> {
         let within = self.points().filter(|point| (from..to).contains(&point.at));
         let slot = within.fold(None, |slot: Option<Slot>, point| match slot {
@@ -90,7 +90,7 @@ impl Series {
         slot.map(|slot| slot.point)
     }
 
-    /// The newest point.
+    /// Returns the newest point.
     pub fn last(&self) -> Option<&Point> {
         self.new.back()
     }

@@ -1,4 +1,4 @@
-//! The Snapshot: everything a screen or `seckill status` shows, frozen at one moment.
+//! The Snapshot: everything a screen or `seckill status` shows, at one moment.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -23,99 +23,97 @@ pub use super::{
 };
 use super::{census::Census, ledger_page::LedgerPage, log::LogPage, series::Series, stock::Stocks};
 
-/// One immutable picture of the engine and its servers.
+/// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
-    /// Rises with each picture; 0 is the empty one before the first.
+    /// Sequence number; 0 is the empty one before the first.
     pub seq: u64,
     /// When it was taken, by the clock of Redis.
     pub taken: Millis,
-    /// How far that clock is ahead of this node's, in ms; 0 where they agree as far as an answer tells.
+    /// How far that clock is ahead of this node's in ms, or 0 within the precision of a reply.
     pub clock_ahead_ms: i64,
-    /// This node's name; empty where no engine runs.
+    /// This node's name; empty without an engine.
     pub node: String,
-    /// Acts are refused by the engine.
+    /// The engine refuses commands.
     pub read_only: bool,
-    /// Milliseconds after its last delivery at which this node takes an entry over from another consumer; `None` where no
-    /// engine runs.
+    /// Idle time in milliseconds after which this node claims an entry from another consumer; `None` without an engine.
     pub claim_idle_ms: Option<u64>,
-    /// Redis: health, and the age of all that was read from it.
+    /// Health of Redis, and the age of its data.
     pub redis: Health,
-    /// The database: health, and the age of all that was read from it.
+    /// Health of the database, and the age of its data.
     pub sql: Health,
-    /// All sales that are not archived: those that run first, then those of which an alarm tells, then by
-    /// phase; the newest first among equals.
+    /// All sales that are not archived: active ones first, then those with an alarm, then by phase, newest first.
     pub sales: Vec<SaleLine>,
-    /// Sales with a change that is committed in SQL and that Redis has not confirmed.
+    /// Sales with a change committed in SQL and not confirmed by Redis.
     pub undelivered: Vec<VoucherId>,
-    /// Admission's answers, summed over all sales.
+    /// Admission replies, summed over all sales.
     pub funnel: Funnel,
     /// Live orders in SQL, of all sales.
     pub written: Count,
-    /// The order stream and its group; `None` until it was read once.
+    /// The order stream and its group; `None` before the first read.
     pub stream: Option<StreamLine>,
-    /// One page of the pending list, the page that the focus asks for.
+    /// The displayed page of the pending list.
     pub pending: PendingPage,
-    /// All pending entries by age and deliveries; counted only while somebody looks, so it is in no document.
+    /// All pending entries by age and deliveries; counted only while displayed, so not part of documents.
     #[serde(skip)]
     pub census: Option<Census>,
-    /// One page of the dead letters; read only while somebody looks at them, so it is in no document.
+    /// One page of the dead letters; read only while displayed, so not part of documents.
     #[serde(skip)]
     pub letters: LetterPage,
-    /// One window of the order stream; read only while somebody looks at it.
+    /// One window of the order stream; read only while displayed.
     #[serde(skip)]
     pub entries: StreamPage,
-    /// Orders of the sale whose detail is open; `None` while none is, or until they were counted.
+    /// Orders of the sale whose detail is open; `None` if none is, or not counted yet.
     #[serde(skip)]
     pub sale_orders: Option<SaleOrders>,
-    /// One page of the orders in SQL; read only while somebody looks at them.
+    /// One page of the orders in SQL; read only while displayed.
     #[serde(skip)]
     pub orders: OrdersPage,
-    /// The ledger's word.
+    /// Balance of the ledger.
     pub books: Balance,
-    /// The last audit by order ID; made again and again only while it is on the screen.
+    /// The last audit by order ID; repeated only while displayed.
     #[serde(skip)]
     pub ledger: LedgerPage,
-    /// Admission latency seen by this node in the last seconds.
+    /// Recent admission latency of this node.
     pub latency: Option<Latency>,
     /// Rates over time.
     #[serde(skip)]
     pub series: Arc<Series>,
-    /// What was left of each sale over its time.
+    /// Remaining stock of each sale over time.
     #[serde(skip)]
     pub stocks: Stocks,
-    /// What needs a person, the most urgent first.
+    /// Open alarms, most urgent first.
     pub alarms: Vec<Alarm>,
-    /// Simulated rushes of this node that are under way.
+    /// Active load tests of this node.
     pub rushes: Vec<RushLine>,
-    /// Plans and acts of recovery of this node that are under way.
+    /// Recovery plans and commands in progress on this node.
     pub recoveries: Vec<RecoveryLine>,
-    /// Locks that are held.
+    /// Held locks.
     pub locks: Holders,
-    /// Keys of the program that another program has written.
+    /// Keys overwritten by other programs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
-    /// Keys of sales and streams that do not agree with the others, and are not reconciled yet.
+    /// Inconsistent keys of sales and streams, not reconciled yet.
     pub damaged: Vec<String>,
-    /// Scheduled jobs, as this node knows them.
+    /// Scheduled jobs, as known to this node.
     pub jobs: Vec<JobLine>,
-    /// Nodes that gave a sign of life within a day.
+    /// Nodes with a heartbeat within a day.
     pub nodes: Vec<NodeLine>,
-    /// The newest lines of the log, newest first; empty where no engine runs.
+    /// The newest log lines, newest first; empty without an engine.
     pub activity: Arc<Vec<Recorded>>,
-    /// One page of it; read only while somebody looks at it, so it is in no document.
+    /// One page of the log; read only while displayed, so not part of documents.
     #[serde(skip)]
     pub log: LogPage,
 }
 
 impl Snapshot {
-    /// The sale of that number.
+    /// Returns the sale with this number.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
         self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
     }
 
-    /// The sale to speak of where none sells and nobody chose one: the newest that runs, then one that will run or has
-    /// run.
+    /// Returns the default sale if none is selling or selected: the newest active one, then one that is planned or
+    /// over.
     pub fn foremost(&self) -> Option<&SaleLine> {
         let first = |phase: Phase| self.sales.iter().find(|sale| sale.phase == phase);
         first(Phase::Running)
@@ -125,7 +123,7 @@ impl Snapshot {
             .or_else(|| first(Phase::Ended))
     }
 
-    /// Puts the sales that an operator watches before those that wait or are over.
+    /// Sorts sales that need attention before those that are planned or over.
     pub fn order_sales(&mut self) {
         let findings = match &self.books {
             Balance::Off { findings } => findings.as_slice(),
@@ -142,7 +140,7 @@ impl Snapshot {
         });
     }
 
-    /// The sales that this node's simulated buyers are sent to, each once, by number.
+    /// Returns the target sales of this node's load tests, each once, by number.
     pub fn rushed(&self) -> Vec<VoucherId> {
         let mut sales: Vec<_> = self.rushes.iter().map(|rush| rush.voucher_id).collect();
         sales.sort_unstable();
@@ -154,37 +152,37 @@ impl Snapshot {
 /// One server's health.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Health {
-    /// What it is, for example `redis 7.0.15` or `sqlite`.
+    /// Its product, for example `redis 7.0.15` or `sqlite`.
     pub name: String,
-    /// Whether the last attempt to read it went well.
+    /// Whether the last read succeeded.
     pub up: bool,
-    /// How long that attempt took, in microseconds.
+    /// Duration of that read, in microseconds.
     pub latency_us: u64,
-    /// When it last answered: the age of everything read from it.
+    /// When it last replied: the age of everything read from it.
     pub last_ok: Option<Millis>,
-    /// What the last attempt said, if it failed; holds no password.
+    /// Error of the last read, if it failed; contains no password.
     pub error: Option<Said>,
-    /// Since when it does not answer: when the first attempt that failed began.
+    /// Start of the outage: when the first failed read began.
     pub away_since: Option<Millis>,
-    /// It has come back within the last minute.
+    /// It recovered within the last minute.
     pub back: Option<Back>,
-    /// Why it takes no writes though it is read; only of a server that answers.
+    /// Why it accepts no writes though it is readable; only of a reachable server.
     pub unwritable: Option<Said>,
 }
 
 impl Health {
-    /// Whether it answers, and nothing is known to stand in the way of a write.
+    /// Returns whether it is reachable and not known to refuse writes.
     pub fn takes_writes(&self) -> bool {
         self.up && self.unwritable.is_none()
     }
 }
 
-/// A server that has come back.
+/// A server that has recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Back {
-    /// When it answered again.
+    /// When it replied again.
     pub at: Millis,
-    /// Milliseconds that it was away.
+    /// Length of the outage in milliseconds.
     pub after_ms: u64,
 }
 
@@ -193,19 +191,19 @@ pub struct Back {
 pub struct SaleLine {
     /// The voucher.
     pub voucher_id: VoucherId,
-    /// What buyers read; may hold wide characters.
+    /// Its title for buyers; may hold wide characters.
     pub title: String,
-    /// Where it stands, by the clock of Redis.
+    /// Its phase, by the clock of Redis.
     pub phase: Phase,
-    /// What the operator decided.
+    /// The operator's setting.
     pub state: SaleState,
-    /// Orders that one user may hold.
+    /// Maximum number of orders per user.
     pub limit: u8,
     /// When it was last changed in SQL, by an operator or by an order.
     pub changed: Millis,
     /// Pieces ever put on sale.
     pub initial: u64,
-    /// Pieces left in Redis; `None` where Redis does not hold the sale, or was not asked yet.
+    /// Pieces left in Redis; `None` if Redis does not hold the sale, or was not read yet.
     pub stock: Option<i64>,
     /// Pieces left in SQL.
     pub db_stock: u64,
@@ -213,16 +211,16 @@ pub struct SaleLine {
     pub begin: Option<Millis>,
     /// End of the window.
     pub end: Option<Millis>,
-    /// Buyers admitted; `None` until Redis was read once.
+    /// Buyers admitted; `None` before the first read of Redis.
     pub admitted: Option<u64>,
     /// Live orders in SQL.
     pub persisted: u64,
-    /// Admission's answers for this sale.
+    /// Admission replies of this sale.
     pub funnel: Funnel,
 }
 
 impl SaleLine {
-    /// A sale as SQL tells it at `now`, with what Redis holds of it; rates are unknown.
+    /// Makes the line of a sale as SQL has it at `now`, with its facts in Redis; rates are unknown.
     pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleFacts>) -> Self {
         let stock = facts.and_then(|facts| facts.initial.and(facts.stock));
         let left = stock.and_then(|stock| u64::try_from(stock).ok());
@@ -245,25 +243,25 @@ impl SaleLine {
     }
 }
 
-/// How buyers were answered, with the rates of the last seconds.
+/// Admission replies, with recent rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Funnel {
-    /// All requests that were answered.
+    /// All requests answered.
     pub attempts: Count,
-    /// Took a piece.
+    /// Admitted.
     pub admitted: Count,
-    /// Found nothing left.
+    /// Sold out.
     pub sold_out: Count,
-    /// Held an order already.
+    /// Already holding an order.
     pub duplicate: Count,
     /// Too early, too late, paused or not loaded.
     pub rejected: Count,
-    /// Turned away because this node's queue was full.
+    /// Refused because this node's queue was full.
     pub busy: Count,
 }
 
 impl Funnel {
-    /// What Redis counted of one sale; `rate` tells how fast a counter rises.
+    /// Makes them from the counters of one sale in Redis; `rate` returns the rate of a counter.
     pub(super) fn of(facts: &SaleFacts, rate: impl Fn(fn(&SaleFacts) -> u64) -> f64) -> Self {
         let count =
             |pick: fn(&SaleFacts) -> u64| Count { total: pick(facts), per_second: rate(pick) };
@@ -278,23 +276,23 @@ impl Funnel {
     }
 }
 
-/// A counter and how fast it rises.
+/// A counter and its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Count {
-    /// Since the sale was created; of what this node turned away, since it was started.
+    /// Since the sale was created; refusals of this node since it was started.
     pub total: u64,
-    /// A second, over the last seconds; 0 where unknown.
+    /// Per second, over the last seconds; 0 if unknown.
     pub per_second: f64,
 }
 
 /// The order stream and its group.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StreamLine {
-    /// Entries in the stream, acknowledged ones included: so many could be replayed.
+    /// Entries in the stream, including acknowledged ones: how many could be replayed.
     pub length: u64,
-    /// Milliseconds since the oldest of them was added: so far back they could be.
+    /// Milliseconds since the oldest of them was added: how far back a replay can start.
     pub oldest_ms: Option<u64>,
-    /// Entries never delivered; `None` when Redis cannot tell.
+    /// Entries never delivered; `None` if Redis cannot determine it.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
@@ -304,7 +302,7 @@ pub struct StreamLine {
     pub dead: u64,
     /// The group exists.
     pub group: bool,
-    /// Consumers, those that need somebody first, then by name.
+    /// Consumers, those that need attention first, then by name.
     pub consumers: Vec<ConsumerLine>,
 }
 
@@ -313,31 +311,31 @@ pub struct StreamLine {
 pub struct ConsumerLine {
     /// Its name: node and number.
     pub name: String,
-    /// Whether its node gave a sign of life in the last seconds.
+    /// Whether its node has a recent heartbeat.
     pub alive: bool,
-    /// Whether it is of a node that is listed, or an operator's; one that is not is no node, or has stopped.
+    /// Whether it belongs to a listed node or an operator; otherwise it never was a node, or has stopped.
     pub known: bool,
-    /// Entries in its hands.
+    /// Entries it holds.
     pub pending: u64,
-    /// Milliseconds since it last asked for entries.
+    /// Milliseconds since its last read.
     pub idle_ms: u64,
 }
 
 /// One page of the pending list.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PendingPage {
-    /// Where the page starts: entries with this id or later.
+    /// Start of the page: entries with this ID or later.
     pub from: EntryId,
-    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
-    /// Others stand behind it.
+    /// Whether there are more.
     pub more: bool,
     /// The entries, oldest first.
     pub lines: Vec<PendingLine>,
 }
 
 impl PendingPage {
-    /// It was read, and nothing that is pending stands outside it.
+    /// Returns whether it was read and contains all pending entries.
     pub fn is_whole(&self) -> bool {
         self.taken.is_some() && self.from == EntryId::MIN && !self.more
     }
@@ -348,31 +346,31 @@ impl PendingPage {
 pub struct PendingLine {
     /// Its id.
     pub entry: EntryId,
-    /// Who holds it.
+    /// Its consumer.
     pub consumer: String,
     /// Whether its holder's node is alive.
     pub holder_alive: bool,
-    /// Whether its holder is of a node that is listed, or an operator's.
+    /// Whether its consumer belongs to a listed node or an operator.
     pub holder_known: bool,
     /// Milliseconds since the entry was added.
     pub age_ms: u64,
     /// Milliseconds since it was last delivered.
     pub idle_ms: u64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
-    /// The order that it asks to write; `None` where the fields are not good.
+    /// The requested order; `None` if the fields are invalid.
     pub order: Option<OrderId>,
-    /// Who bought.
+    /// The buyer.
     pub user: Option<UserId>,
-    /// What was bought.
+    /// The voucher.
     pub voucher: Option<VoucherId>,
-    /// What is wrong with its fields, or that its body is gone.
+    /// The fault of its fields, or that its body is gone.
     pub fault: Option<Said>,
-    /// What is true of it; `None` until it was judged, or where SQL does not answer.
+    /// Its verdict; `None` if it was not judged yet, or SQL is unreachable.
     pub verdict: Option<Verdict>,
 }
 
-/// Admission latency, from asking to the answer, in microseconds.
+/// Admission latency from request to reply, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Median.
@@ -390,14 +388,14 @@ pub struct Latency {
 pub struct NodeLine {
     /// Its name.
     pub name: String,
-    /// Whether it gave a sign of life in the last seconds.
+    /// Whether it has a recent heartbeat.
     pub alive: bool,
-    /// When it last did, by the clock of Redis.
+    /// Time of its last heartbeat, by the clock of Redis.
     pub seen: Millis,
 }
 
 impl NodeLine {
-    /// Every node that is known.
+    /// Returns every known node.
     pub fn all(nodes: &Nodes, dead_ms: u64) -> Vec<Self> {
         let line = |(name, seen): &(String, Millis)| Self {
             name: name.clone(),
@@ -413,35 +411,35 @@ impl NodeLine {
 pub struct JobLine {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub about: String,
-    /// When it is due, in words.
+    /// Its schedule, as text.
     pub schedule: String,
-    /// An operator paused it.
+    /// Whether an operator paused it.
     pub paused: bool,
-    /// When it is due next; `None` while it is paused, or where nobody can tell.
+    /// Its next due time; `None` if it is paused or unknown.
     pub next: Option<Millis>,
-    /// Its newest runs, newest first.
+    /// Its latest runs, newest first.
     pub runs: Vec<JobRun>,
 }
 
-/// A plan that is being made, or an act of recovery under way.
+/// A plan being made, or a recovery command in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecoveryLine {
-    /// Which act.
+    /// The command.
     pub act: String,
-    /// Entries looked at so far.
+    /// Entries processed so far.
     pub done: u64,
-    /// Entries in all.
+    /// Total number of entries.
     pub planned: u64,
-    /// It changes something, and can be broken off.
+    /// Whether it makes changes and can be cancelled.
     pub changes: bool,
 }
 
-/// A simulated rush under way.
+/// An active load test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RushLine {
-    /// What is bought.
+    /// The voucher bought.
     pub voucher_id: VoucherId,
     /// Requests sent so far.
     pub sent: u64,

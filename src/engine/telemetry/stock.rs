@@ -1,7 +1,7 @@
-//! What was left of each sale over its time, in a curve of few points.
+//! Remaining stock of each sale over time, as a curve of few points.
 //!
-//! A curve holds only moments at which the stock changed. One that grows too long keeps every other of them, so it
-//! tells of a sale of a second and of one of a month in the same memory.
+//! A curve holds only changes of the stock. One that becomes too long drops every other point, so it covers a sale of a
+//! second or of a month in the same memory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,12 +11,12 @@ use std::{
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::stream_stats::SaleFacts;
 
-/// Points of a curve at most.
+/// Maximum number of points of a curve.
 const MOST: usize = 512;
-/// Milliseconds between two points at first.
+/// Initial distance between two points in milliseconds.
 const STEP_MS: u64 = 1_000;
 
-/// Pieces left of one sale over time.
+/// Remaining stock of one sale over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StockCurve {
     step: u64,
@@ -30,12 +30,12 @@ impl Default for StockCurve {
 }
 
 impl StockCurve {
-    /// Since when so many were left, oldest first; each holds until the next. `None` is an outage.
+    /// Times with the remaining stock, oldest first; each holds until the next. `None` is an outage.
     pub fn points(&self) -> &[(Millis, Option<i64>)] {
         &self.points
     }
 
-    /// Takes what is left at `at`, where that tells something new.
+    /// Records the stock at `at` if it changed.
     pub fn note(&mut self, at: Millis, left: Option<i64>) {
         if !self.wants(at, left) {
             return;
@@ -58,26 +58,26 @@ impl StockCurve {
     }
 }
 
-/// The curves of all sales; a copy of it costs a pointer a sale.
+/// The curves of all sales; cloning costs a pointer per sale.
 #[derive(Clone, Debug, Default)]
 pub struct Stocks(HashMap<VoucherId, Arc<StockCurve>>);
 
 impl Stocks {
-    /// The curve of a sale, from when this node saw it first.
+    /// Returns the curve of a sale since this node first saw it.
     pub fn of(&self, voucher: VoucherId) -> Option<&StockCurve> {
         self.0.get(&voucher).map(Arc::as_ref)
     }
 
-    /// One more point of a sale.
+    /// Adds a point to a sale.
     pub fn note(&mut self, voucher: VoucherId, at: Millis, left: Option<i64>) {
         let curve = self.0.entry(voucher).or_default();
-        // Pictures hold the old one: it is copied only where there is something new.
+        // Snapshots share the old curve, so it is copied only when it changes.
         if curve.wants(at, left) {
             Arc::make_mut(curve).note(at, left);
         }
     }
 
-    /// One look at all sales that there are; `up` tells whether Redis answered it.
+    /// Records all existing sales; `up` is whether Redis replied.
     pub(super) fn look(
         &mut self,
         sales: &[Sale],
@@ -89,7 +89,7 @@ impl Stocks {
             let left = facts.get(&sale.voucher_id).filter(|_| up).and_then(|it| it.stock);
             self.note(sale.voucher_id, at, left);
         }
-        // Each sale has its curve by now; the others are of sales that are gone.
+        // All current sales have a curve now; the other curves are of removed sales.
         if self.0.len() > sales.len() {
             let listed: HashSet<_> = sales.iter().map(|sale| sale.voucher_id).collect();
             self.0.retain(|voucher, _| listed.contains(voucher));

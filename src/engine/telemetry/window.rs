@@ -1,14 +1,14 @@
-//! What was counted in the last seconds, and how fast it rises: one rate for each figure, wherever it is shown.
+//! Counts of the last seconds and their rate: one rate per figure, wherever it is displayed.
 //!
-//! Counters that rise in batches stand still between two of them, so a rate over one tick says little. It must not
-//! know what is counted.
+//! Counters that rise in batches pause between them, so a rate over one tick is meaningless. The module does not know
+//! what is counted.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// Rates are taken over about so long.
+/// Approximate time window of rates.
 const SPAN: Duration = Duration::from_secs(3);
 
 /// The counts of the last seconds, oldest first.
@@ -26,7 +26,7 @@ impl<T> Window<T> {
         self.0.push_back((at, counted));
     }
 
-    /// Forgets what is older than the window; two counts always stay.
+    /// Drops counts older than the window; at least two stay.
     pub(super) fn trim(&mut self, now: Instant) {
         let old = |(at, _): &(Instant, T)| now.saturating_duration_since(*at) > SPAN;
         while self.0.len() > 2 && self.0.front().is_some_and(old) {
@@ -42,13 +42,12 @@ impl<T> Window<T> {
         self.0.iter().rev().nth(1).map(|(_, counted)| counted)
     }
 
-    /// How fast a counter rose since the last count; `None` before the first one.
+    /// Returns the rate since the last count; `None` before the first one.
     pub(super) fn tick(&self, now: Instant, count: u64, pick: impl Fn(&T) -> u64) -> Option<f64> {
         self.0.back().map(|(at, counted)| rate(now, count, *at, pick(counted)))
     }
 
-    /// How fast a counter rose over the window, or since it was first counted in it. `pick` tells nothing where it was
-    /// not counted then.
+    /// Returns the rate over the window, or since the counter was first present in it: `pick` returns `None` before.
     pub(super) fn rate(
         &self,
         now: Instant,
@@ -59,13 +58,13 @@ impl<T> Window<T> {
         Some(rate(now, count, at, before))
     }
 
-    /// The first count in the window that `pick` finds, and when it was taken.
+    /// Returns the first count in the window for which `pick` returns a value, and its time.
     pub(super) fn first<C>(&self, pick: impl Fn(&T) -> Option<C>) -> Option<(Instant, C)> {
         self.0.iter().find_map(|(at, counted)| Some((*at, pick(counted)?)))
     }
 }
 
-/// How fast a counter rose between two moments, a second.
+/// Returns the rate of a counter between two moments, per second.
 pub(super) fn rate(now: Instant, count: u64, since: Instant, before: u64) -> f64 {
     let seconds = now.saturating_duration_since(since).as_secs_f64().max(1e-3);
     count.saturating_sub(before) as f64 / seconds
@@ -75,7 +74,7 @@ pub(super) fn rate(now: Instant, count: u64, since: Instant, before: u64) -> f64
 mod tests {
     use super::*;
 
-    /// 15,000 a second, written in batches that come with every second tick.
+    /// 15,000 per second, written in batches every second tick.
     #[test]
     fn batches_that_come_every_second_tick_have_a_steady_rate() {
         let start = Instant::now();
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(window.rate(now, 90, |it| Some(*it)), Some(4.0));
     }
 
-    /// A sale that began a moment ago is not still.
+    /// A sale that has just begun has a rate.
     #[test]
     fn what_was_not_counted_at_first_has_a_rate_from_its_first_count_on() {
         let start = Instant::now();

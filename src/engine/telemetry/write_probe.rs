@@ -1,6 +1,6 @@
-//! Whether the database takes writes, which reading it does not tell: asked beside the pictures, none of which waits.
+//! Whether the database accepts writes, which reads do not show. Probed concurrently, without delaying a snapshot.
 //!
-//! It must not know what is read or written.
+//! It does not know what is read or written.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::read_error::Unread;
 
-/// Bound on one look; the database itself waits for a lock for a second.
+/// Time limit of one probe; the database itself waits one second for a lock.
 const PATIENCE_MS: u64 = 3_000;
-/// A disk that stalls holds up one commit and not the next, so that one look in vain is no lock yet.
+/// A disk that stalls delays one commit and not the next, so a single failed probe is not reported.
 const LOOKS: u32 = 2;
 
-/// Asks whether the database takes writes; what stands in the way counts from the second look in a row.
+/// Probes whether the database accepts writes; only a second failure in a row counts.
 ///
 /// # Errors
-/// What stood in the way of each look.
+/// The cause, if every probe failed.
 pub async fn takes_writes(store: &SharedStore) -> Result<(), Unread> {
     let mut told = Ok(());
     for _ in 0..LOOKS {
@@ -33,12 +33,12 @@ pub async fn takes_writes(store: &SharedStore) -> Result<(), Unread> {
     told
 }
 
-/// The question that is under way, one at a time; it ends with this.
+/// The pending probe, one at a time; it is cancelled on drop.
 #[derive(Debug, Default)]
 pub(super) struct Writes(JoinSet<Result<(), Unread>>);
 
 impl Writes {
-    /// The answer to a question that has ended, and asks the next one. Waits for nothing.
+    /// Returns the result of a finished probe and starts the next one, without waiting.
     pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<(), Unread>> {
         let ended = self.0.try_join_next();
         if self.0.is_empty() {
@@ -48,7 +48,7 @@ impl Writes {
         told(ended?)
     }
 
-    /// Waits for the answer to the question that is under way, if there is one.
+    /// Waits for the result of the pending probe, if there is one.
     pub(super) async fn answer(&mut self) -> Option<Result<(), Unread>> {
         told(self.0.join_next().await?)
     }

@@ -1,4 +1,4 @@
-//! Counts the pending list by age and deliveries, in pages without bodies and with a bound.
+//! Counts the pending list by age and deliveries, in pages without bodies and up to a limit.
 
 use seckill_model::{EntryId, Millis};
 use seckill_redis::{
@@ -9,13 +9,13 @@ use seckill_redis::{
 use super::{Collector, PATIENCE};
 use crate::telemetry::census::Census;
 
-/// Entries in one round trip: some 0.3 ms of Redis.
+/// Entries per round trip: some 0.3 ms of Redis.
 const PAGE: usize = 1_000;
-/// Entries that are counted at most.
+/// Maximum number of entries counted.
 const MOST: usize = 10_000;
 
 impl Collector {
-    /// Counts all that is pending, or the oldest of it; `None` where it can't be counted now.
+    /// Counts all pending entries, or the oldest; `None` if that fails.
     pub async fn census(&mut self) -> Option<Census> {
         if !self.redis.up {
             return None;
@@ -42,7 +42,7 @@ impl Collector {
         self.read_in_time("the count of all that is pending", counted)
     }
 
-    /// Counts a list that was read as a whole, so that both tell the same.
+    /// Counts a list that was read completely, so that both views agree.
     pub fn census_of(rows: &[Pending], taken: Millis) -> Census {
         let read = rows.iter().map(|row| (row.delivered.entry, row.deliveries)).collect();
         Census::of(taken, &[(read, true)])

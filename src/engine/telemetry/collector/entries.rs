@@ -1,4 +1,4 @@
-//! Reads the part of the order stream that somebody looks at; its group is in the survey already.
+//! Reads the displayed part of the order stream; its group is part of the survey.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,21 +18,21 @@ use crate::telemetry::{
     snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
 };
 
-/// Entries in one picture.
+/// Entries per snapshot.
 const PAGE: usize = 200;
-/// Dead letters that are looked at for them, the first ones from the time of the window on.
+/// Dead letters read for them, the first ones since the start of the window.
 const LETTERS: usize = 200;
 
-/// Entries that are known to be dead letters.
+/// Entries known to be dead letters.
 #[derive(Debug, Default)]
 struct Dead {
     known: HashSet<EntryId>,
-    /// Partitions that have more letters than were looked at.
+    /// Partitions with more letters than were read.
     cut: HashSet<u16>,
 }
 
 impl Dead {
-    /// Whether that entry is one; `None` where nobody looked far enough.
+    /// Returns whether this entry is one; `None` if too few letters were read.
     fn has(&self, entry: EntryId) -> Option<bool> {
         let known = self.known.contains(&entry);
         (known || !self.cut.contains(&entry.partition)).then_some(known)
@@ -40,7 +40,7 @@ impl Dead {
 }
 
 impl Collector {
-    /// Reads that part, one round trip for each partition that is shown; `None` where it can't be read now.
+    /// Reads that part, with one round trip per displayed partition; `None` if that fails.
     pub async fn stream_page(&mut self, view: StreamView) -> Option<StreamPage> {
         if !self.redis.up {
             return None;
@@ -59,7 +59,7 @@ impl Collector {
                 bytes.push((of.number(), window.bytes));
                 let first = window.entries.first().map(|it| it.delivered.entry);
                 if let Some(first) = first.filter(|_| with_dead.contains(&of.number())) {
-                    // An entry is given up after it was added, and a letter's id tells when.
+                    // A letter is added after its entry, and its ID holds the time.
                     let first = EntryId { number: 0, ..first };
                     let letters = dead_letters::read(link, &of, first, LETTERS).await?;
                     if letters.len() == LETTERS {
@@ -109,18 +109,18 @@ impl Collector {
             user: order.map(|it| it.user),
             voucher: order.map(|it| it.voucher),
             fault,
-            // One that is in the stream again is another entry.
+            // An entry that was replayed is another entry.
             dead: if seen.holding == Holding::Acknowledged { dead.has(entry) } else { Some(false) },
             holding: seen.holding,
             holder,
         }
     }
 
-    /// What became of the node of a consumer of that partition's group, as far as it is known.
+    /// State of a consumer's node, as far as known.
     pub(super) fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
         let survey = self.survey.as_ref()?;
         let mut known = survey.consumers.iter();
-        // One that came after the survey is not there.
+        // Consumers created after the survey are missing there.
         let it = known.find(|it| it.partition == partition && it.name == consumer)?;
         Some(survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
     }
@@ -158,7 +158,7 @@ impl Collector {
                 idle_ms: it.idle_ms,
             })
             .collect();
-        // Within a standing by name: rows that change places with each batch are read by nobody.
+        // By name within the same state: rows that move with each batch are unreadable.
         all.sort_by(|a, b| {
             let name = || a.name.cmp(&b.name).then(a.partition.cmp(&b.partition));
             a.standing().cmp(&b.standing()).then_with(name)

@@ -1,4 +1,4 @@
-//! Reads the page of the pending list that somebody looks at; what is true of its entries is judged elsewhere.
+//! Reads the displayed page of the pending list; verdicts are added elsewhere.
 
 use seckill_model::{EntryId, Millis, OrderFault, Said};
 use seckill_redis::{
@@ -12,11 +12,11 @@ use crate::telemetry::{
     snapshot::{PendingLine, PendingPage},
 };
 
-/// Entries of one page.
+/// Entries per page.
 const PAGE: usize = 500;
 
 impl Collector {
-    /// The entries from `from` on, a round trip for each partition; `None` where they can't be read now.
+    /// Reads the entries from `from` on, with a round trip per partition; `None` if that fails.
     pub async fn pending(&mut self, from: EntryId) -> Option<Vec<Pending>> {
         if !self.redis.up {
             return None;
@@ -26,7 +26,7 @@ impl Collector {
         self.read_in_time("the pending list", read)
     }
 
-    /// These entries as the page of `picture`, not judged yet.
+    /// Returns these entries as the page of `picture`, without verdicts.
     pub fn pending_page(&self, from: EntryId, rows: &[Pending], picture: &Snapshot) -> PendingPage {
         let now = picture.taken;
         let lines = rows.iter().map(|row| self.pending_line(now, row)).collect();

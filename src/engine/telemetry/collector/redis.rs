@@ -1,4 +1,4 @@
-//! The look at Redis: what it holds, which keys another program has written, and whether it takes writes.
+//! Reads Redis: its contents, keys overwritten by other programs, and whether it accepts writes.
 
 use std::{
     collections::HashSet,
@@ -16,9 +16,9 @@ use seckill_redis::{
 use super::{Collector, PATIENCE, PATIENCE_MS};
 use crate::telemetry::{data_loss::damaged_keys, read_error::Unread};
 
-/// Between two questions whether Redis takes writes.
+/// Interval between write probes of Redis.
 const WRITES_EVERY: Duration = Duration::from_secs(1);
-/// Locks in one picture.
+/// Locks per snapshot.
 const LOCKS: usize = 200;
 
 impl Collector {
@@ -52,7 +52,7 @@ impl Collector {
             }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => {
-                // It may be half open; the next look makes a new one.
+                // The connection may be half open; the next read makes a new one.
                 self.link.forget();
                 Err(Unread::RedisSilent(self.link.place().to_owned(), PATIENCE_MS))
             }
@@ -66,7 +66,7 @@ impl Collector {
             self.asked_redis = Some(start);
             self.redis.note_writes(match writes {
                 Err(error @ BrokerError::Unwilling(_)) => Err(error.into()),
-                // A server that went away meanwhile is noticed by the next look.
+                // The next read detects a server that went away meanwhile.
                 _ => Ok(()),
             });
         }
@@ -77,7 +77,7 @@ impl Collector {
         survey.chain(&self.locks.foreign).cloned().collect()
     }
 
-    /// Keys that the last survey found not to agree with the others.
+    /// Inconsistent keys of the last survey.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lost = self.survey.as_ref().map_or(&[][..], |survey| &survey.lost);
         let sales = self.sales.iter().map(|sale| sale.voucher_id);

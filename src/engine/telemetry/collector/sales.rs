@@ -1,5 +1,5 @@
-//! Sales in a Snapshot: which of them a look reads from Redis, since all of them would hold it up where thousands wait
-//! for their time, and what is shown of each.
+//! Sales in a Snapshot: the ones to read from Redis, since reading thousands of planned sales each time would take too
+//! long, and their displayed figures.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -12,14 +12,14 @@ use crate::telemetry::{
     window::rate,
 };
 
-/// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
+/// Idle sales read per snapshot: four keys each, about a millisecond of Redis.
 const RESTING: usize = 200;
 /// A planned sale counts as open this long before its window opens.
 const OPENS_SOON_MS: i64 = 5_000;
 
 impl Collector {
-    /// The sales that this look reads: each one that may have changed, and in turn some of those at rest. Redis serves
-    /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
+    /// Selects the sales to read: each one that may have changed, and some idle ones in turn. Redis serves no other
+    /// client while it reads them, so thousands of planned sales must not be read each time.
     pub(super) fn due(&mut self) -> Vec<VoucherId> {
         let now = self.now();
         let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
@@ -43,7 +43,7 @@ impl Collector {
         due
     }
 
-    /// Nobody can buy it, and what was last read of it is what SQL says.
+    /// Returns whether the sale is not for sale and the last facts match SQL.
     fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
         let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
         let left = facts.stock.and_then(|left| u64::try_from(left).ok());
