@@ -764,6 +764,7 @@ error-name-taken = a node named '{ $name }' is already alive; give this one anot
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis does not hold sale #{ $sale } completely, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis takes writes, until then Redis keeps the old version
+error-operator-just-finished = a command that has just finished
 error-other-operator = another operator is running a command ({ $who }); wait until it ends, or release the lock of a dead one: seckill locks release operator
 error-other-sale = Redis and SQL hold different sales under number { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the orders in excess

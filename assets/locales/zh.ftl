@@ -725,6 +725,7 @@ error-name-taken = 名为“{ $name }”的节点已在线，请在设置中用 
 error-no-job = 没有任务“{ $job }”，'seckill jobs list' 可查看
 error-not-held = Redis 中没有 #{ $sale } 的完整数据，无法得知未售数量；运行中的节点会在一秒内对账：seckill work
 error-not-loaded = #{ $sale } 的更改已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点送达，在此之前 Redis 仍按旧版本售卖
+error-operator-just-finished = 刚刚完成的操作
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 seckill locks release operator 收回
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 seckill audit --repair 从 SQL 载入
 error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；seckill audit 列出多出的订单

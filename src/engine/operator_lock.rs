@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seckill_model::message::Label;
 use seckill_redis::{Layout, Link, lock_holders};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +32,7 @@ pub async fn take(
         Err(LockError::Busy(_)) => {
             let holder = lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(
-                || "somebody who has just finished".to_owned(),
+                || Label("error-operator-just-finished").to_owned(),
                 |lock| format!("{} on {}", lock.task, lock.node),
             )))
         }

@@ -55,7 +55,7 @@ pub async fn of(
 ) -> Result<Preview, EngineError> {
     let mut link = operator.redis.link();
     let (store, keys, dead_ms) = (&operator.store, &operator.keys, operator.settings.node_dead_ms);
-    let looking = async {
+    let reading = async {
         match act {
             GroupAct::Rewind { to, partition } => {
                 let plan = rewind::preview(store, &mut link, keys, to, *partition).await?;
@@ -74,6 +74,6 @@ pub async fn of(
     // A long stream takes time, and a shutdown does not wait for it.
     tokio::select! {
         () = stop.cancelled() => Err(EngineError::Stopping),
-        preview = looking => preview,
+        preview = reading => preview,
     }
 }

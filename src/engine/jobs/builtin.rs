@@ -138,8 +138,8 @@ impl Work for TrimStream {
         let forgotten = store.forget_runs(run.due.plus(keep)).await?;
         let rows = all.entries + all.letters + forgotten;
         let Trimmed { entries, letters, consumers, held } = all;
-        let said = JobResult::Trimmed { entries, runs: forgotten, letters, consumers, held };
-        Ok(Done { rows, detail: Some(said) })
+        let result = JobResult::Trimmed { entries, runs: forgotten, letters, consumers, held };
+        Ok(Done { rows, detail: Some(result) })
     }
 }
 

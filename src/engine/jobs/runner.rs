@@ -125,7 +125,7 @@ impl Runner {
     /// Who runs it, for display.
     async fn busy(&self, name: &LockName) -> EngineError {
         let (mut link, dead_ms) = (self.redis.link(), self.settings.node_dead_ms);
-        let looking = async {
+        let finding = async {
             let nodes = Nodes::read(&mut link, &self.keys.home()).await?;
             let alive = |node: &str| nodes.life(node, dead_ms);
             let names = [name.to_string()];
@@ -134,7 +134,7 @@ impl Runner {
             }
             holder_of(&mut link, &self.keys, name.as_str(), alive).await
         };
-        match looking.await {
+        match finding.await {
             Ok(Some(holder)) if holder.orphan => RunFault::Orphan {
                 node: holder.node,
                 lock: name.to_string(),
@@ -229,7 +229,7 @@ impl Runner {
         let begun = Instant::now();
         let (outcome, detail, rows) = match self.work(job, due, guard, stop).await {
             Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
-            Ended::Failed(said) => (JobOutcome::Failed, Some(said), 0),
+            Ended::Failed(result) => (JobOutcome::Failed, Some(result), 0),
             Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(JobResult::Cancelled(why)), 0),
             Ended::Endless(why) => {
                 guard.abandon();
@@ -303,9 +303,9 @@ impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
             Ok(Err(error)) => Self::Failed(JobResult::Failed(error)),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => {
-                    let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-                    let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-                    Self::Failed(JobResult::Panicked(said.unwrap_or_default()))
+                    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                    Self::Failed(JobResult::Panicked(text.unwrap_or_default()))
                 }
                 Err(_) => Self::Cancelled(Cancelled::Task),
             },

@@ -13,7 +13,7 @@ use seckill_redis::{BrokerError, Link, Reason, Redis};
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SharedConnection {
     /// The connection, and when the last attempt failed.
     link: Mutex<(Link, Option<Instant>)>,
     place: String,
@@ -21,7 +21,7 @@ pub(super) struct Line {
     key: String,
 }
 
-impl Line {
+impl SharedConnection {
     pub(super) fn new(redis: &Redis, key: String) -> Self {
         Self { link: Mutex::new((redis.link(), None)), place: redis.place().to_owned(), key }
     }
@@ -50,7 +50,7 @@ impl Line {
     }
 
     /// Drops the connection only if the failed call used the current one.
-    async fn broke(&self, error: &RedisError, generation: u64) -> BrokerError {
+    async fn drop_failed(&self, error: &RedisError, generation: u64) -> BrokerError {
         let (link, _) = &mut *self.link.lock().await;
         link.broke_then(&self.key, generation, error)
     }
@@ -62,7 +62,7 @@ impl Line {
         let (mut connection, generation) = self.connection().await?;
         match call.invoke_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.broke(&error, generation).await),
+            Err(error) => Err(self.drop_failed(&error, generation).await),
         }
     }
 
@@ -73,7 +73,7 @@ impl Line {
         let (mut connection, generation) = self.connection().await?;
         match pipe.query_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.broke(&error, generation).await),
+            Err(error) => Err(self.drop_failed(&error, generation).await),
         }
     }
 }

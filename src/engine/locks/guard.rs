@@ -171,7 +171,7 @@ impl Guard {
     /// [`LockError::Lost`], or Redis is unreachable.
     pub async fn again(&self) -> Result<Self, LockError> {
         match &self.locks {
-            Some(locks) => locks.deepen(&self.held).await,
+            Some(locks) => locks.reenter(&self.held).await,
             None => Err(LockError::Lost(self.held.name.clone())),
         }
     }
@@ -192,7 +192,7 @@ impl Guard {
     pub async fn release_after(mut self, at_least: Duration) -> Result<(), LockError> {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
         self.at_least = at_least;
-        let released = locks.step_down(&self.held, at_least).await;
+        let released = locks.release_one(&self.held, at_least).await;
         // If cancelled or dropped meanwhile, the release continues in the background.
         if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
             self.locks = None;
@@ -213,7 +213,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            locks.give_back_later(Arc::clone(&self.held), self.at_least);
+            locks.release_later(Arc::clone(&self.held), self.at_least);
         }
     }
 }

@@ -122,7 +122,7 @@ impl MultiLock {
                     BrokerError::Away { place: place(), detail }.into()
                 }
             };
-            give_back(guards).await;
+            release_all(guards).await;
             return Err(LockError::Member {
                 name: name.clone(),
                 place: place(),
@@ -134,7 +134,7 @@ impl MultiLock {
             None => Ok(MultiGuard { guards }),
             Some(lost) => {
                 let error = LockError::Lost(lost.name().clone());
-                give_back(guards).await;
+                release_all(guards).await;
                 Err(error)
             }
         }
@@ -142,7 +142,7 @@ impl MultiLock {
 }
 
 /// Runs all of them and returns the first failure.
-async fn give_back(guards: Vec<Guard>) -> Option<LockError> {
+async fn release_all(guards: Vec<Guard>) -> Option<LockError> {
     let name = guards.first().map(|guard| guard.name().clone());
     let releases = guards.into_iter().map(|guard| tokio::time::timeout(MEMBER, guard.release()));
     join_all(releases).await.into_iter().find_map(|released| match released {
@@ -182,6 +182,6 @@ impl MultiGuard {
     /// # Errors
     /// The first failure.
     pub async fn release(self) -> Result<(), LockError> {
-        give_back(self.guards).await.map_or(Ok(()), Err)
+        release_all(self.guards).await.map_or(Ok(()), Err)
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     use seckill_redis::lock_holders::node_and_task;
 
     #[test]
-    fn names_that_nobody_could_read_are_refused() {
+    fn unprintable_names_are_refused() {
         assert!(LockName::new("order:7").is_ok());
         assert!(LockName::new("订单").is_ok());
         for bad in ["", "a\nb", "\u{1b}[2J", &"x".repeat(10_000)] {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_says_who_it_is() {
+    fn an_owner_names_its_node_and_task() {
         let owner = Owner::new("node-1", "close/overdue#1");
         assert_eq!(node_and_task(owner.as_str()), ("node-1", "close/overdue1"));
         assert_ne!(owner, Owner::new("node-1", "close/overdue#1"));

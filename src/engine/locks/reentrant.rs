@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Guard, Keeper, LockError, LockName, Owner,
-    connection::Line,
+    connection::SharedConnection,
     guard::{Held, sure_until},
     wakeup::Bells,
 };
@@ -21,7 +21,7 @@ use super::{
 const LEASES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_hours(24);
 /// Polling interval of waiters while the subscription is down.
-const DEAF_POLL: Duration = Duration::from_millis(50);
+const UNSUBSCRIBED_POLL: Duration = Duration::from_millis(50);
 /// The sweep removes only leases that expired this long ago, so a lock acquired just now stays in the index.
 const SWEEP_AFTER_MS: i64 = 60_000;
 /// A waiter is counted for this many polls after its last one.
@@ -30,7 +30,7 @@ const WAITING_POLLS: u32 = 3;
 const RELEASE_TRIES: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
 /// Limit for one reply, beyond the caller's own time limit.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Lease duration and polling interval of a node's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,37 +55,37 @@ pub struct Locks {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) line: Line,
+    pub(super) connection: SharedConnection,
     pub(super) keys: Layout,
     node: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
     /// Held locks by owner, renewed or checked by the watchdog.
     watched: Mutex<HashMap<Owner, Arc<Held>>>,
-    later: mpsc::UnboundedSender<Later>,
+    later: mpsc::UnboundedSender<Cleanup>,
 }
 
 /// Work left to the background task.
 #[derive(Debug)]
-pub(super) enum Later {
+pub(super) enum Cleanup {
     /// A guard was dropped; the lock stays taken for this long from its start.
     Dropped(Arc<Held>, Duration),
     /// An acquisition was cancelled; Redis may have granted it.
-    BrokenOff(LockName, Owner, Instant),
+    Cancelled(LockName, Owner, Instant),
 }
 
-impl Later {
+impl Cleanup {
     /// Returns whether the lease has expired.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Dropped(held, _) => held.is_over(),
-            Self::BrokenOff(_, _, until) => Instant::now() > *until,
+            Self::Cancelled(_, _, until) => Instant::now() > *until,
         }
     }
 }
 
 /// Reply of Redis to an acquisition.
-enum Answer {
+enum Reply {
     Held { token: i64, since: Millis },
     Busy { left: Option<Duration> },
     Lost,
@@ -95,9 +95,9 @@ impl Locks {
     /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
     /// Without that task leases expire and waiters poll.
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
-        let (later, give_back) = mpsc::unbounded_channel();
+        let (later, cleanups) = mpsc::unbounded_channel();
         let shared = Shared {
-            line: Line::new(redis, keys.locks()),
+            connection: SharedConnection::new(redis, keys.locks()),
             keys,
             node: node.to_owned(),
             timing,
@@ -106,7 +106,7 @@ impl Locks {
             later,
         };
         let locks = Self { shared: Arc::new(shared) };
-        (locks.clone(), Keeper::new(locks, redis.clone(), give_back))
+        (locks.clone(), Keeper::new(locks, redis.clone(), cleanups))
     }
 
     /// Acquires the lock if it is free. Without a `lease` the watchdog renews it until it is released; with one it
@@ -200,7 +200,7 @@ impl Locks {
     fn pause(&self, left: Option<Duration>) -> Duration {
         let poll = self.shared.timing.poll;
         if !self.shared.bells.is_listening() {
-            return DEAF_POLL;
+            return UNSUBSCRIBED_POLL;
         }
         let jittered = poll.mul_f64(rand::random_range(0.75..1.0));
         left.map_or(jittered, |left| jittered.min(left + Duration::from_millis(1)))
@@ -216,13 +216,13 @@ impl Locks {
         attempt.open = true;
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
-        let Ok(answer) = tokio::time::timeout(ANSWER_WITHIN, asked).await else {
+        let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
             let (place, detail) = (self.place().to_owned(), Reason::TimedOut);
             return Err(BrokerError::Away { place, detail }.into());
         };
         let answer = answer?;
         match answer {
-            Answer::Held { token, since } => {
+            Reply::Held { token, since } => {
                 let until = sure_until(sent, wanted);
                 if Instant::now() >= until {
                     // The attempt is still open, so dropping it releases the lock.
@@ -237,27 +237,27 @@ impl Locks {
                 self.watched().insert(held.owner.clone(), held);
                 Ok(guard)
             }
-            Answer::Busy { left } => {
+            Reply::Busy { left } => {
                 // A refused attempt that does not wait leaves nothing to clean up.
                 attempt.open = !counts.is_zero();
                 attempt.left = left;
                 Err(LockError::Busy(attempt.name.clone()))
             }
-            Answer::Lost => Err(LockError::Lost(attempt.name.clone())),
+            Reply::Lost => Err(LockError::Lost(attempt.name.clone())),
         }
     }
 
     /// Enters the lock once more.
-    pub(super) async fn deepen(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
+    pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
         let mut depth = held.depth.lock().await;
         let sent = Instant::now();
         match self.ask(&held.name, &held.owner, held.lease, *depth + 1, Duration::ZERO).await? {
-            Answer::Held { .. } => {
+            Reply::Held { .. } => {
                 *depth += 1;
                 held.renewed_at(sent);
                 Ok(Guard::new(Arc::clone(held), self.clone()))
             }
-            Answer::Busy { .. } | Answer::Lost => {
+            Reply::Busy { .. } | Reply::Lost => {
                 held.mark_lost();
                 Err(LockError::Lost(held.name.clone()))
             }
@@ -266,7 +266,11 @@ impl Locks {
 
     /// Reduces the depth by one. The watchdog drops the lock first; a renewal in flight finds it released or retained
     /// on purpose.
-    pub(super) async fn step_down(&self, held: &Held, at_least: Duration) -> Result<(), LockError> {
+    pub(super) async fn release_one(
+        &self,
+        held: &Held,
+        at_least: Duration,
+    ) -> Result<(), LockError> {
         let mut depth = held.depth.lock().await;
         if *depth == 0 || held.is_abandoned() {
             return Ok(());
@@ -276,7 +280,7 @@ impl Locks {
         }
         let mut asked_before = false;
         for attempt in 1.. {
-            let answer = self.give_back(&held.name, &held.owner, *depth, at_least, held.since);
+            let answer = self.send_release(&held.name, &held.owner, *depth, at_least, held.since);
             match answer.await {
                 // An earlier call may have released it and lost its reply.
                 Ok(0) if !asked_before => {
@@ -296,7 +300,7 @@ impl Locks {
         Ok(())
     }
 
-    async fn give_back(
+    async fn send_release(
         &self,
         name: &LockName,
         owner: &Owner,
@@ -313,7 +317,7 @@ impl Locks {
         call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner.as_str()).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
         call.arg(keep.as_millis() as u64).arg("");
-        self.shared.line.invoke(&call).await
+        self.shared.connection.invoke(&call).await
     }
 
     async fn ask(
@@ -323,22 +327,22 @@ impl Locks {
         lease: Duration,
         depth: u32,
         counts: Duration,
-    ) -> Result<Answer, LockError> {
+    ) -> Result<Reply, LockError> {
         let mut call = scripts::LOCK_ACQUIRE.prepare_invoke();
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks());
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner.as_str()).arg(lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
-        let answer: Vec<Value> = self.shared.line.invoke(&call).await?;
+        let answer: Vec<Value> = self.shared.connection.invoke(&call).await?;
         let number = |value: &Value| i64::from_redis_value_ref(value).ok();
         let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
         match numbers.as_deref() {
-            Some([1, token, since]) => Ok(Answer::Held { token: *token, since: Millis(*since) }),
+            Some([1, token, since]) => Ok(Reply::Held { token: *token, since: Millis(*since) }),
             Some([0, left]) => {
-                Ok(Answer::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
+                Ok(Reply::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
             }
-            Some([-1, _]) => Ok(Answer::Lost),
+            Some([-1, _]) => Ok(Reply::Lost),
             _ => Err(BrokerError::reply("lock_acquire.lua").into()),
         }
     }
@@ -354,7 +358,7 @@ impl Locks {
             call.arg(held.owner.as_str()).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let known: Vec<u8> = self.shared.line.invoke(&call).await?;
+        let known: Vec<u8> = self.shared.connection.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
             if known == 0 {
                 if self.watched().remove(&held.owner).is_some() {
@@ -368,11 +372,11 @@ impl Locks {
     }
 
     /// Runs deferred work; returns it while Redis is unreachable.
-    pub(super) async fn clean_up(&self, later: Later) -> Option<Later> {
+    pub(super) async fn clean_up(&self, later: Cleanup) -> Option<Cleanup> {
         let result = match &later {
-            Later::Dropped(held, at_least) => self.step_down(held, *at_least).await,
-            Later::BrokenOff(name, owner, _) => {
-                let result = self.give_back(name, owner, 0, Duration::ZERO, Millis::default());
+            Cleanup::Dropped(held, at_least) => self.release_one(held, *at_least).await,
+            Cleanup::Cancelled(name, owner, _) => {
+                let result = self.send_release(name, owner, 0, Duration::ZERO, Millis::default());
                 result.await.map(drop).map_err(LockError::from)
             }
         };
@@ -386,21 +390,21 @@ impl Locks {
         }
     }
 
-    pub(super) fn give_back_later(&self, held: Arc<Held>, at_least: Duration) {
+    pub(super) fn release_later(&self, held: Arc<Held>, at_least: Duration) {
         // Without the background task the lease expires.
-        let _ = self.shared.later.send(Later::Dropped(held, at_least));
+        let _ = self.shared.later.send(Cleanup::Dropped(held, at_least));
     }
 
     /// Removes long-expired locks from the index.
     pub(super) async fn sweep(&self) -> Result<(), BrokerError> {
         let mut now = redis::pipe();
         now.cmd("TIME");
-        let ((seconds, _),): ((i64, i64),) = self.shared.line.pipe(&now).await?;
+        let ((seconds, _),): ((i64, i64),) = self.shared.connection.pipe(&now).await?;
         let mut sweep = redis::pipe();
         let keys = &self.shared.keys;
         sweep.cmd("ZREMRANGEBYSCORE").arg(keys.locks()).arg("-inf");
         sweep.arg(seconds * 1_000 - SWEEP_AFTER_MS).ignore();
-        self.shared.line.pipe(&sweep).await
+        self.shared.connection.pipe(&sweep).await
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Held>>> {
@@ -413,7 +417,7 @@ impl Locks {
 
     /// Address of its Redis.
     pub fn place(&self) -> &str {
-        self.shared.line.place()
+        self.shared.connection.place()
     }
 
     /// The node that holds these locks.
@@ -438,7 +442,7 @@ impl Drop for Attempt<'_> {
         if self.open {
             // The last requested lease is at most this long.
             let until = Instant::now() + self.lease;
-            let later = Later::BrokenOff(self.name.clone(), self.owner.clone(), until);
+            let later = Cleanup::Cancelled(self.name.clone(), self.owner.clone(), until);
             let _ = self.locks.shared.later.send(later);
         }
     }

@@ -59,7 +59,7 @@ impl Locks {
         // Adds the lock to the index; an existing entry keeps its later expiry.
         let end = Millis::now().plus(millis as i64).0;
         set.cmd("ZADD").arg(keys.locks()).arg("GT").arg(end).arg(name.as_str()).ignore();
-        let (set,): (Option<String>,) = self.shared().line.pipe(&set).await?;
+        let (set,): (Option<String>,) = self.shared().connection.pipe(&set).await?;
         match set {
             Some(_) => {
                 Ok(SimpleLock { locks: self.clone(), name: name.clone(), owner, release, until })
@@ -86,18 +86,18 @@ impl SimpleLock {
         let mut delete = pipe();
         delete.del(&key).cmd("ZREM").arg(keys.locks()).arg(name.as_str()).ignore();
         let given_back = match release {
-            Release::Blind => locks.shared().line.pipe::<(u8,)>(&delete).await?.0 == 1,
+            Release::Blind => locks.shared().connection.pipe::<(u8,)>(&delete).await?.0 == 1,
             Release::Checked => {
                 let mut get = pipe();
                 get.get(&key);
-                let (holder,): (Option<String>,) = locks.shared().line.pipe(&get).await?;
+                let (holder,): (Option<String>,) = locks.shared().connection.pipe(&get).await?;
                 holder.as_deref() == Some(owner.as_str())
-                    && locks.shared().line.pipe::<(u8,)>(&delete).await?.0 == 1
+                    && locks.shared().connection.pipe::<(u8,)>(&delete).await?.0 == 1
             }
             Release::Atomic => {
                 let mut call = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
                 call.key(key).key(keys.locks()).arg(owner.as_str()).arg(name.as_str());
-                locks.shared().line.invoke::<u8>(&call).await? == 1
+                locks.shared().connection.invoke::<u8>(&call).await? == 1
             }
         };
         if given_back { Ok(()) } else { Err(LockError::Lost(name)) }

@@ -10,43 +10,43 @@ use seckill_redis::Redis;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{LockName, Locks, guard::Held, reentrant::Later};
+use super::{LockName, Locks, guard::Held, reentrant::Cleanup};
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;
 /// How often locks with a fixed lease are checked.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay after a failed renewal, and between attempts to subscribe.
 const RETRY: Duration = Duration::from_millis(500);
 /// Delay before the first subscription; until then waiters poll.
 const LISTEN_AFTER: Duration = Duration::from_millis(100);
 /// Time limit for pending releases at shutdown.
-const LAST: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One task per node and Redis; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Keeper {
     locks: Locks,
     redis: Redis,
-    give_back: mpsc::UnboundedReceiver<Later>,
+    cleanups: mpsc::UnboundedReceiver<Cleanup>,
 }
 
 impl Keeper {
     pub(super) fn new(
         locks: Locks,
         redis: Redis,
-        give_back: mpsc::UnboundedReceiver<Later>,
+        cleanups: mpsc::UnboundedReceiver<Cleanup>,
     ) -> Self {
-        Self { locks, redis, give_back }
+        Self { locks, redis, cleanups }
     }
 
     /// Runs until `stop`. Locks still held then end with their lease.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { locks, redis, mut give_back } = self;
+        let Self { locks, redis, mut cleanups } = self;
         tokio::join!(
             renew(&locks, &stop),
             listen(&locks, &redis, &stop),
-            clean_up(&locks, &mut give_back, &stop),
+            clean_up(&locks, &mut cleanups, &stop),
         );
     }
 }
@@ -57,7 +57,7 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK.min(every)) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL.min(every)) => {}
         }
         let renew_now = Instant::now() >= renew_at;
         if renew_now {
@@ -95,10 +95,10 @@ async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
         tokio::time::sleep(LISTEN_AFTER).await;
         loop {
             match redis.subscribe(&shared.keys.lock_channel()).await {
-                Ok(mut said) => {
+                Ok(mut messages) => {
                     shared.bells.set_listening(true);
-                    while let Some(message) = said.next().await {
-                        hear(locks, &message);
+                    while let Some(message) = messages.next().await {
+                        on_message(locks, &message);
                     }
                     shared.bells.set_listening(false);
                 }
@@ -114,7 +114,7 @@ async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
     shared.bells.set_listening(false);
 }
 
-fn hear(locks: &Locks, message: &str) {
+fn on_message(locks: &Locks, message: &str) {
     if let Some(name) = message.strip_prefix('+') {
         // A name that is invalid here belongs to another deployment.
         if let Ok(name) = LockName::new(name) {
@@ -131,7 +131,7 @@ fn hear(locks: &Locks, message: &str) {
 
 async fn clean_up(
     locks: &Locks,
-    give_back: &mut mpsc::UnboundedReceiver<Later>,
+    cleanups: &mut mpsc::UnboundedReceiver<Cleanup>,
     stop: &CancellationToken,
 ) {
     let mut page = Vec::new();
@@ -141,24 +141,24 @@ async fn clean_up(
             () = stop.cancelled() => break,
             // Releases that failed are retried.
             () = tokio::time::sleep(RETRY), if !page.is_empty() => {}
-            _ = give_back.recv_many(&mut page, PAGE), if page.is_empty() => {}
+            _ = cleanups.recv_many(&mut page, PAGE), if page.is_empty() => {}
         }
         page = retry(locks, page).await;
     }
     let last = async {
-        while let Ok(later) = give_back.try_recv() {
+        while let Ok(later) = cleanups.try_recv() {
             page.push(later);
         }
         retry(locks, page).await
     };
-    match tokio::time::timeout(LAST, last).await {
+    match tokio::time::timeout(SHUTDOWN_TIMEOUT, last).await {
         Ok(left) if left.is_empty() => {}
         _ => tracing::warn!("locks that were dropped last end with their lease"),
     }
 }
 
 /// Returns those to retry; an expired lease needs no release.
-async fn retry(locks: &Locks, page: Vec<Later>) -> Vec<Later> {
+async fn retry(locks: &Locks, page: Vec<Cleanup>) -> Vec<Cleanup> {
     let left = join_all(page.into_iter().map(|later| locks.clean_up(later))).await;
     left.into_iter().flatten().filter(|later| !later.is_over()).collect()
 }

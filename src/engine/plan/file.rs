@@ -101,7 +101,7 @@ impl Plan {
         let tail = last.strip_prefix(LAST).map(|tail| format!("{{{tail}"));
         let tail: Option<Tail> = tail.and_then(|tail| serde_json::from_str(&tail).ok());
         let tail = tail.ok_or(PlanFault::Edited)?;
-        sum.update(told(&tail.totals)?);
+        sum.update(totals_bytes(&tail.totals)?);
         let digest = hex(&sum.finalize());
         if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
             return Err(PlanFault::Edited);
@@ -203,7 +203,7 @@ impl Writer {
         if self.open {
             self.put(b"\n")?;
         }
-        self.sum.update(told(&totals)?);
+        self.sum.update(totals_bytes(&totals)?);
         let digest = hex(&self.sum.clone().finalize());
         let tail = serde_json::to_string(&Tail { totals: totals.clone(), sha256: digest.clone() })?;
         let tail = tail.strip_prefix('{').unwrap_or(&tail);
@@ -215,7 +215,7 @@ impl Writer {
     }
 }
 
-fn told(totals: &Totals) -> io::Result<Vec<u8>> {
+fn totals_bytes(totals: &Totals) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(totals)?)
 }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_in_pages() {
+    fn a_written_plan_is_read_in_pages() {
         for count in [0, 1, 2_500] {
             let made = plan(count);
             let json: serde_json::Value = serde_json::from_slice(&bytes(&made)).unwrap();
@@ -311,11 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_changed_or_cut_is_refused() {
+    fn a_changed_or_truncated_plan_is_refused() {
         let whole = bytes(&plan(3));
         for cut in 1..whole.len() {
-            let told = read(&whole[..cut]).unwrap_err();
-            assert!(matches!(told, PlanFault::Truncated | PlanFault::NotOne), "{cut}: {told}");
+            let error = read(&whole[..cut]).unwrap_err();
+            assert!(matches!(error, PlanFault::Truncated | PlanFault::NotOne), "{cut}: {error}");
         }
         let text = String::from_utf8(whole.clone()).unwrap();
         for (from, to) in [
@@ -325,8 +325,8 @@ mod tests {
             ("verdict=stuck", "verdict=other"),
         ] {
             assert!(text.contains(from), "{from}");
-            let told = read(text.replacen(from, to, 1).as_bytes()).unwrap_err();
-            assert!(matches!(told, PlanFault::Edited), "{told}");
+            let error = read(text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(matches!(error, PlanFault::Edited), "{error}");
         }
         let pretty: serde_json::Value = serde_json::from_str(&text).unwrap();
         let pretty = serde_json::to_string_pretty(&pretty).unwrap();

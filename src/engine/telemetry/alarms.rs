@@ -71,7 +71,7 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
                 (holder.name.clone(), holder.pending, holder.idle_ms);
             add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
         }
-        if let Some(kind) = standing_lag(snapshot) {
+        if let Some(kind) = persistent_lag(snapshot) {
             add(Urgency::Warning, kind);
         }
         if stream.dead > 0 {
@@ -81,9 +81,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     // A paused job was paused on purpose.
     for job in snapshot.jobs.iter().filter(|job| !job.paused) {
         // An interrupted run resolves nothing.
-        let said = |run: &&JobRun| matches!(run.outcome, JobOutcome::Done | JobOutcome::Failed);
-        let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !tells_of_books(run);
-        if let Some(run) = job.runs.iter().find(said).filter(failed) {
+        let ended = |run: &&JobRun| matches!(run.outcome, JobOutcome::Done | JobOutcome::Failed);
+        let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !is_audit_failure(run);
+        if let Some(run) = job.runs.iter().find(ended).filter(failed) {
             let (job, ago_ms) = (job.name.clone(), snapshot.taken.since(run.started));
             add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
         }
@@ -129,14 +129,14 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
 }
 
 /// A failed audit has an alarm of its own, which ends with the finding and not with the next run.
-fn tells_of_books(run: &JobRun) -> bool {
+fn is_audit_failure(run: &JobRun) -> bool {
     let finding = |said: &Said| said.part::<SaleFinding>("/failed/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 
 /// Detects a lag that stayed large and grows, stagnates, or falls too slowly. A gap restarts the measurement: after an
 /// outage or a lock the backlog is processed first.
-fn standing_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
+fn persistent_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
     let now = snapshot.series.last()?;
     let lag = now.lag?;
     for point in snapshot.series.points().rev() {
@@ -165,7 +165,7 @@ mod tests {
     };
     use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding};
 
-    fn calm() -> Snapshot {
+    fn healthy() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
         let stream = StreamLine { group: true, lag: Some(0), ..StreamLine::default() };
         Snapshot { redis: up.clone(), sql: up, stream: Some(stream), ..Snapshot::default() }
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_calm_picture_has_none() {
-        assert_eq!(alarms(&calm(), None), []);
+    fn a_healthy_snapshot_has_no_alarms() {
+        assert_eq!(alarms(&healthy(), None), []);
         assert_eq!(alarms(&Snapshot::default(), None), []);
     }
 
     #[test]
-    fn a_server_that_is_away_comes_first() {
-        let mut snapshot = calm();
+    fn an_unreachable_server_comes_first() {
+        let mut snapshot = healthy();
         snapshot.sql = Health { error: Some("gone".into()), ..Health::default() };
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
         let kinds: Vec<_> = alarms(&snapshot, None).into_iter().map(|alarm| alarm.kind).collect();
@@ -192,27 +192,27 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_takes_no_writes_is_told_with_who_waits() {
-        let mut snapshot = calm();
+    fn a_database_that_accepts_no_writes_is_reported_with_the_lag() {
+        let mut snapshot = healthy();
         let stream = StreamLine { group: true, lag: Some(3), pending: 4, ..StreamLine::default() };
         snapshot.stream = Some(stream);
-        let told = |snapshot: &Snapshot| {
-            let mut told = alarms(snapshot, None).into_iter();
-            told.next().map(|it| (it.urgency, it.kind)).filter(|_| told.next().is_none())
+        let raised = |snapshot: &Snapshot| {
+            let mut raised = alarms(snapshot, None).into_iter();
+            raised.next().map(|it| (it.urgency, it.kind)).filter(|_| raised.next().is_none())
         };
         snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
         let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
-        assert_eq!(told(&snapshot), locked(Some(7)));
+        assert_eq!(raised(&snapshot), locked(Some(7)));
         snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });
-        assert_eq!(told(&snapshot), locked(None), "a lag that is not known");
+        assert_eq!(raised(&snapshot), locked(None), "a lag that is not known");
         snapshot.sql.unwritable = Some("read-only".into());
         let other = AlarmKind::SqlReadOnly { error: "read-only".into() };
-        assert_eq!(told(&snapshot), Some((Urgency::Critical, other)));
+        assert_eq!(raised(&snapshot), Some((Urgency::Critical, other)));
     }
 
     #[test]
-    fn a_redis_that_takes_no_writes_has_an_alarm_while_it_is_read() {
-        let mut snapshot = calm();
+    fn a_redis_that_accepts_no_writes_raises_an_alarm() {
+        let mut snapshot = healthy();
         snapshot.redis.unwritable = Some("OOM".into());
         let kinds = |snapshot: &Snapshot| {
             alarms(snapshot, None).into_iter().map(|it| (it.urgency, it.kind)).collect::<Vec<_>>()
@@ -225,17 +225,17 @@ mod tests {
     }
 
     #[test]
-    fn each_key_of_another_program_has_an_alarm_up_to_a_few() {
+    fn foreign_keys_have_their_own_alarms_up_to_a_limit() {
         let key = |number| ForeignKey { key: format!("k{number}"), holds: "list".to_owned() };
-        let snapshot = Snapshot { foreign_keys: (0..9).map(key).collect(), ..calm() };
+        let snapshot = Snapshot { foreign_keys: (0..9).map(key).collect(), ..healthy() };
         let found = alarms(&snapshot, None);
         assert_eq!(found.len(), FOREIGN_KEYS);
         assert_eq!(found.first().map(|it| &it.kind), Some(&AlarmKind::ForeignKey(key(0))));
     }
 
     #[test]
-    fn a_server_that_came_back_is_told_last() {
-        let mut snapshot = calm();
+    fn a_recovered_server_comes_last() {
+        let mut snapshot = healthy();
         let back = Back { at: Millis(1), after_ms: 7 };
         snapshot.redis = Health { name: "redis".into(), back: Some(back), ..snapshot.redis };
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_dead_holder_with_entries_is_told() {
-        let mut snapshot = calm();
+    fn only_a_dead_consumer_with_entries_raises_an_alarm() {
+        let mut snapshot = healthy();
         let consumers = vec![holder(true, 5), holder(false, 0), holder(false, 128)];
         snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
         let [Alarm { kind: AlarmKind::DeadConsumer { pending: 128, .. }, .. }] =
@@ -257,15 +257,15 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_is_no_node_is_told_apart() {
+    fn a_consumer_of_no_node_is_marked() {
         for known in [true, false] {
-            let mut snapshot = calm();
+            let mut snapshot = healthy();
             let consumers = vec![ConsumerLine { known, ..holder(false, 5) }];
             snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
-            let told = alarms(&snapshot, None);
-            let told = told.first().map(|it| &it.kind);
+            let raised = alarms(&snapshot, None);
+            let raised = raised.first().map(|it| &it.kind);
             assert!(
-                matches!(told, Some(AlarmKind::DeadConsumer { known: it, .. }) if *it == known)
+                matches!(raised, Some(AlarmKind::DeadConsumer { known: it, .. }) if *it == known)
             );
         }
     }
@@ -277,28 +277,28 @@ mod tests {
             let at = Millis(second as i64 * 1_000);
             series.push(Point { at, lag, persisted: lag.map(|_| 1.0), ..Point::default() });
         }
-        let told = alarms(&Snapshot { series: Arc::new(series), ..calm() }, None);
-        told.into_iter().next().map(|it| it.kind)
+        let raised = alarms(&Snapshot { series: Arc::new(series), ..healthy() }, None);
+        raised.into_iter().next().map(|it| it.kind)
     }
 
     #[test]
-    fn a_large_lag_is_told_once_it_lasts() {
-        let stands = |lag, drains_ms| Some(AlarmKind::LagStands { lag, drains_ms });
+    fn a_persistent_large_lag_raises_an_alarm() {
+        let persists = |lag, drains_ms| Some(AlarmKind::LagStands { lag, drains_ms });
         let still = |seconds| std::iter::repeat_n(Some(20_000), seconds);
-        assert_eq!(of_lag(still(31)), stands(20_000, None));
+        assert_eq!(of_lag(still(31)), persists(20_000, None));
         assert_eq!(of_lag(still(30)), None, "not long enough");
-        assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), stands(11_500, None));
+        assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), persists(11_500, None));
         assert_eq!(of_lag((0..31).map(|it| Some(9_999 + it))), None, "it was small");
         // 60 s count as a burst, 10 minutes do not.
         assert_eq!(of_lag((0..31).map(|it| Some(90_000 - it * 1_000))), None);
         assert_eq!(
             of_lag((0..31).map(|it| Some(63_000 - it * 100))),
-            stands(60_000, Some(600_000))
+            persists(60_000, Some(600_000))
         );
     }
 
     #[test]
-    fn a_rush_of_seconds_and_an_outage_are_no_standing_lag() {
+    fn a_short_burst_and_an_outage_are_no_persistent_lag() {
         let rush = (0..20).map(|it| it * 5_000).chain((0..20).map(|it| 95_000 - it * 4_000));
         assert_eq!(of_lag(rush.map(Some)), None);
         let gap = (0..40).map(|second| (second != 20).then_some(500_000));
@@ -308,16 +308,16 @@ mod tests {
             let point = Point { lag: Some(500_000), persisted: Some(0.0), ..Point::default() };
             series.push(Point { at: Millis(second * 1_000), held: second < 20, ..point });
         }
-        let locked = Snapshot { series: Arc::new(series), ..calm() };
+        let locked = Snapshot { series: Arc::new(series), ..healthy() };
         assert_eq!(alarms(&locked, None), [], "a lock held them up");
         assert_eq!(of_lag([None, Some(500_000)]), None);
     }
 
     #[test]
-    fn a_job_whose_last_run_failed_is_told() {
+    fn a_job_whose_last_run_failed_raises_an_alarm() {
         use JobOutcome::{Cancelled, Done, Failed, Lost, Running};
 
-        let told = |outcomes: &[JobOutcome], paused| {
+        let raised = |outcomes: &[JobOutcome], paused| {
             let run = |outcome: &JobOutcome| JobRun {
                 id: 1,
                 job: "close-overdue".into(),
@@ -338,21 +338,22 @@ mod tests {
                 next: None,
                 runs: outcomes.iter().map(run).collect(),
             };
-            let found = alarms(&Snapshot { jobs: vec![job], taken: Millis(9_000), ..calm() }, None);
+            let found =
+                alarms(&Snapshot { jobs: vec![job], taken: Millis(9_000), ..healthy() }, None);
             found.into_iter().next().map(|it| it.kind)
         };
         let failed = Some(AlarmKind::JobFailed { job: "close-overdue".into(), ago_ms: 7_000 });
-        assert_eq!(told(&[Failed, Done], false), failed);
-        assert_eq!(told(&[Running, Failed], false), failed, "it has not ended yet");
-        assert_eq!(told(&[Done, Failed], false), None);
-        assert_eq!((told(&[Failed], true), told(&[], false)), (None, None));
-        assert_eq!(told(&[Lost, Cancelled, Failed], false), failed, "nothing mended it");
+        assert_eq!(raised(&[Failed, Done], false), failed);
+        assert_eq!(raised(&[Running, Failed], false), failed, "it has not ended yet");
+        assert_eq!(raised(&[Done, Failed], false), None);
+        assert_eq!((raised(&[Failed], true), raised(&[], false)), (None, None));
+        assert_eq!(raised(&[Lost, Cancelled, Failed], false), failed, "no run has succeeded since");
     }
 
     #[test]
-    fn a_live_holder_is_told_once_it_asks_for_nothing() {
+    fn a_silent_live_consumer_raises_an_alarm() {
         let silent = |idle_ms, pending, writes: bool| {
-            let mut snapshot = calm();
+            let mut snapshot = healthy();
             snapshot.sql.unwritable = (!writes).then(|| "locked".into());
             let consumers = vec![ConsumerLine { idle_ms, ..holder(true, pending) }];
             snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
@@ -365,8 +366,8 @@ mod tests {
     }
 
     #[test]
-    fn redis_that_is_away_tells_nothing_else_of_the_stream() {
-        let mut snapshot = calm();
+    fn an_unreachable_redis_hides_stream_alarms() {
+        let mut snapshot = healthy();
         snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
         snapshot.stream = Some(StreamLine { dead: 2, length: 9, ..StreamLine::default() });
         let found = alarms(&snapshot, None);
@@ -380,17 +381,17 @@ mod tests {
 
     #[test]
     fn a_stream_without_its_group_is_critical_once_it_holds_something() {
-        let told = |length| {
+        let raised = |length| {
             let stream = StreamLine { length, ..StreamLine::default() };
-            let found = alarms(&Snapshot { stream: Some(stream), ..calm() }, None);
+            let found = alarms(&Snapshot { stream: Some(stream), ..healthy() }, None);
             found.first().map(|alarm| (alarm.urgency, alarm.kind.clone()))
         };
-        assert_eq!(told(1), Some((Urgency::Critical, AlarmKind::NoGroup)));
-        assert_eq!(told(0), None);
+        assert_eq!(raised(1), Some((Urgency::Critical, AlarmKind::NoGroup)));
+        assert_eq!(raised(0), None);
     }
 
     #[test]
-    fn what_redis_had_forgotten_is_told_for_a_while() {
+    fn data_loss_is_reported_for_a_while() {
         let forgot =
             |refused| RecentLosses { at: Millis(7), buyers: 3, refused, ..RecentLosses::default() };
         let urgency = |refused, pending| {
@@ -403,8 +404,8 @@ mod tests {
             };
             let consumers = vec![dead];
             let stream = StreamLine { pending, group: true, consumers, ..StreamLine::default() };
-            let picture = Snapshot { stream: Some(stream), ..calm() };
-            alarms(&picture, Some(forgot(refused))).first().map(|alarm| alarm.urgency)
+            let snapshot = Snapshot { stream: Some(stream), ..healthy() };
+            alarms(&snapshot, Some(forgot(refused))).first().map(|alarm| alarm.urgency)
         };
         assert_eq!(urgency(0, 0), Some(Urgency::Notice), "nothing is left to do");
         assert_eq!(urgency(0, 5), Some(Urgency::Warning));
@@ -412,8 +413,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_comes_before_what_merely_waits() {
-        let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..calm() };
+    fn losses_come_before_backlogs() {
+        let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..healthy() };
         snapshot.redis.unwritable = Some("OOM".into());
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
         let kinds: Vec<_> = alarms(&snapshot, Some(RecentLosses::default()))
@@ -432,12 +433,12 @@ mod tests {
     }
 
     #[test]
-    fn books_that_are_off_are_critical() {
+    fn a_failed_audit_is_critical() {
         for (what, repaired) in [(Finding::Lost(2), true), (Finding::Stranded(2), false)] {
             let findings = vec![SaleFinding { sale: None, what }];
             let books = Balance::Off { findings };
             let [Alarm { urgency, kind: AlarmKind::BooksOff { repairable, .. } }] =
-                alarms(&Snapshot { books, ..calm() }, None)[..]
+                alarms(&Snapshot { books, ..healthy() }, None)[..]
             else {
                 panic!("no alarm of its own");
             };

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_stands_in_one_class_of_each_kind() {
+    fn each_entry_is_in_one_class_of_each_kind() {
         let read = [(600_000, 9), (599_999, 5), (60_000, 4), (59_000, 2), (10_000, 1), (999, 1)];
         let read = read.map(|(ago, times)| (entry(ago), times)).to_vec();
         let census = Census::of(Millis(10_000_000), &[(read, true), (Vec::new(), true)]);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_part_only_what_is_older_than_all_the_rest_counts() {
+    fn a_partial_list_counts_only_entries_older_than_the_rest() {
         let read = |ages: &[u64]| ages.iter().map(|ago| (entry(*ago), 1)).collect::<Vec<_>>();
         let parts = [(read(&[900_000, 5_000]), true), (read(&[700_000, 20_000]), false)];
         let census = Census::of(Millis(10_000_000), &parts);

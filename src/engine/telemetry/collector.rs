@@ -29,7 +29,7 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     data_loss::published,
-    ledger_hysteresis::{Proof, Standing},
+    ledger_hysteresis::{Hysteresis, Proof},
     ledger_page::LedgerPage,
     ledger_totals::{Figures, SaleFigures},
     log::LogPage,
@@ -40,14 +40,14 @@ use super::{
     },
     stock::Stocks,
     window::Window,
-    write_probe::Writes,
+    write_probe::WriteProbe,
 };
 
 /// A server that needs longer for one read counts as unreachable.
-const PATIENCE_MS: u64 = 1_500;
-const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
+const READ_TIMEOUT_MS: u64 = 1_500;
+const READ_TIMEOUT: Duration = Duration::from_millis(READ_TIMEOUT_MS);
 /// Older data is read again for the same snapshot.
-const OLD_US: u64 = 500_000;
+const STALE_US: u64 = 500_000;
 
 /// Takes snapshots, and keeps the state that rates and outages need.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub struct Collector {
     asked_redis: Option<Instant>,
     redis: Health,
     sql: Health,
-    writes: Writes,
+    writes: WriteProbe,
     /// Samples taken while Redis was reachable; its counters advance while SQL is away.
     past: Window<Sample>,
     /// Orders in SQL, which advance while Redis is away.
@@ -88,7 +88,7 @@ pub struct Collector {
     series: Series,
     stocks: Stocks,
     audit: Option<Audited>,
-    standing: Standing,
+    hysteresis: Hysteresis,
 }
 
 /// Findings of an audit by order ID for these figures.
@@ -149,13 +149,13 @@ impl Collector {
             asked_redis: None,
             redis,
             sql,
-            writes: Writes::default(),
+            writes: WriteProbe::default(),
             past: Window::default(),
             written: Window::default(),
             series: Series::default(),
             stocks: Stocks::default(),
             audit: None,
-            standing: Standing::default(),
+            hysteresis: Hysteresis::default(),
         }
     }
 
@@ -171,12 +171,12 @@ impl Collector {
         self.read_sql().await;
         self.read_redis().await;
         // Redis timed out, and the data of SQL has become stale meanwhile.
-        if !self.redis.up && self.sql.up && self.redis.latency_us > OLD_US {
+        if !self.redis.up && self.sql.up && self.redis.latency_us > STALE_US {
             self.read_sql().await;
         }
         self.seq += 1;
         let sample = self.sample();
-        let books = self.books(&sample.figures);
+        let books = self.balance(&sample.figures);
         self.note_rates(&sample);
         self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.persisted);
@@ -258,7 +258,7 @@ impl Collector {
             return Vec::new();
         }
         let home = self.keys.home();
-        let read = tokio::time::timeout(PATIENCE, published(&mut self.link, &home)).await;
+        let read = tokio::time::timeout(READ_TIMEOUT, published(&mut self.link, &home)).await;
         self.read_in_time("the losses that nodes have published", read).unwrap_or_default()
     }
 
@@ -286,7 +286,7 @@ impl Collector {
 
     /// Returns whether a finding by order ID is open, which only another audit resolves.
     pub fn needs_audit(&self) -> bool {
-        self.standing.needs_audit()
+        self.hysteresis.needs_audit()
     }
 
     /// Records the findings of an audit by order ID for these figures; the next one is due at `again`.
@@ -319,7 +319,7 @@ impl Collector {
             Ok((self.store.sales().await?, self.store.returning().await?))
         };
         let answer: Result<Result<_, StoreError>, _> =
-            tokio::time::timeout(PATIENCE, reading).await;
+            tokio::time::timeout(READ_TIMEOUT, reading).await;
         let result = match answer {
             Ok(Ok((sales, returning))) => {
                 self.sales = sales;
@@ -327,13 +327,13 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Unread::SqlSilent(self.store.describe(), PATIENCE_MS)),
+            Err(_) => Err(Unread::SqlSilent(self.store.describe(), READ_TIMEOUT_MS)),
         };
         let now = self.now();
         self.sql.note(now, start.elapsed(), result);
         if !self.sql.up {
             // A probe started before an outage is obsolete after it.
-            self.writes = Writes::default();
+            self.writes = WriteProbe::default();
         } else if let Some(answer) = self.writes.ask(&self.store) {
             self.sql.note_writes(answer);
         }
@@ -418,9 +418,9 @@ impl Collector {
     }
 
     /// Returns the balance of the ledger for this sample.
-    fn books(&mut self, figures: &Figures) -> Balance {
+    fn balance(&mut self, figures: &Figures) -> Balance {
         if !self.redis.up || !self.sql.up {
-            return self.standing.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
+            return self.hysteresis.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
         }
         let audit = self.found(figures);
         let settled = self.is_settled(figures);
@@ -428,7 +428,7 @@ impl Collector {
         let proof = figures.proof(&now, settled);
         let audited = audit.is_some_and(|found| !found.is_empty());
         let needed = if audited { Proof::Ids } else { figures.totals_need() };
-        self.standing.settle(now, proof, needed)
+        self.hysteresis.settle(now, proof, needed)
     }
 
     /// Returns the rate of a counter over the last seconds; 0 if unknown.

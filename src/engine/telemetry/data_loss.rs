@@ -53,12 +53,12 @@ pub fn loses_letters(keys: &[String]) -> bool {
 
 /// Returns the keys to list, each once, with the type found if it was wrong, and the number of keys omitted.
 pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
-    let told = keys.iter().map(|key| match key.split_once(' ') {
+    let split = keys.iter().map(|key| match key.split_once(' ') {
         Some((key, held)) => (key, Some(held)),
         None => (key.as_str(), None),
     });
     let twice = |key: &str| keys.iter().filter_map(|it| it.split_once(' ')).any(|it| it.0 == key);
-    let mut named: Vec<_> = told.filter(|(key, held)| held.is_some() || !twice(key)).collect();
+    let mut named: Vec<_> = split.filter(|(key, held)| held.is_some() || !twice(key)).collect();
     let more = named.len().saturating_sub(NAMED);
     named.truncate(NAMED);
     (named, more)
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_named_once_and_four_at_most() {
+    fn at_most_four_distinct_keys_are_named() {
         let keys = |keys: &[&str]| {
             named_in_words(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_tells_of_the_last_minutes_is_summed_up() {
+    fn recent_losses_in_the_log_are_summed_up() {
         let line = |id, at, buyers, refused| Recorded {
             id,
             act: Act {

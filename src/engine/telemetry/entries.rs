@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_works_stands_first_and_who_stopped_with_nothing_last() {
+    fn active_consumers_come_first_and_stopped_ones_without_entries_last() {
         let standing = |state, pending| {
             let consumer = GroupConsumer {
                 partition: 0,

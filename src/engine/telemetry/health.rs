@@ -50,13 +50,13 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_has_a_begin_and_an_end() {
+    fn an_outage_has_a_start_and_an_end() {
         let mut health = Health::default();
         note(&mut health, 1_000, 1, true);
         assert_eq!((health.away_since, health.back), (None, None));
         note(&mut health, 4_000, 2_000, false);
         note(&mut health, 7_000, 2_000, false);
-        assert_eq!(health.away_since, Some(Millis(2_000)), "when the first look began");
+        assert_eq!(health.away_since, Some(Millis(2_000)), "start of the first failed read");
         assert_eq!(health.last_ok, Some(Millis(1_000)));
         note(&mut health, 9_000, 1, true);
         let back = Back { at: Millis(9_000), after_ms: 7_000 };
@@ -64,11 +64,11 @@ mod tests {
         note(&mut health, 68_999, 1, true);
         assert_eq!(health.back, Some(back));
         note(&mut health, 69_000, 1, true);
-        assert_eq!(health.back, None, "a minute later nobody needs it");
+        assert_eq!(health.back, None, "expired after a minute");
     }
 
     #[test]
-    fn one_that_takes_no_writes_answers_all_the_while() {
+    fn a_server_that_accepts_no_writes_is_reachable() {
         let mut health = Health::default();
         note(&mut health, 1_000, 1, true);
         health.note_writes(Err(Unread::Sql(StoreError::Locked)));
@@ -84,11 +84,11 @@ mod tests {
         health.note_writes(Err(Unread::Sql(StoreError::Locked)));
         note(&mut health, 4_000, 1, false);
         health.note_writes(Err(Unread::Sql(StoreError::Locked)));
-        assert_eq!(health.unwritable, None, "it does not even answer");
+        assert_eq!(health.unwritable, None, "unknown while unreachable");
     }
 
     #[test]
-    fn the_next_outage_ends_the_notice() {
+    fn the_next_outage_clears_the_recovery_notice() {
         let mut health = Health::default();
         note(&mut health, 1_000, 0, false);
         note(&mut health, 2_000, 0, true);

@@ -67,8 +67,8 @@ impl Figures {
 
     /// Returns whether each order is in one place: none is both pending and written, and no dead letter without a buyer
     /// masks a lost order.
-    fn is_even(&self) -> bool {
-        let known = self.outstanding.map(|flying| self.persisted + self.dead + flying);
+    fn is_consistent(&self) -> bool {
+        let known = self.outstanding.map(|in_flight| self.persisted + self.dead + in_flight);
         known == Some(self.admitted)
     }
 
@@ -78,7 +78,7 @@ impl Figures {
             Balance::Balanced { by_id: true } if settled => Proof::Ids,
             Balance::Balanced { .. } if settled => Proof::Rest,
             Balance::Unknown | Balance::Off { .. } => Proof::Nothing,
-            Balance::InFlight { .. } if settled && self.is_even() => Proof::Flying,
+            Balance::InFlight { .. } if settled && self.is_consistent() => Proof::InFlight,
             _ if self.of_sales().is_empty() => Proof::Sales,
             _ => Proof::Nothing,
         }
@@ -86,7 +86,7 @@ impl Figures {
 
     /// Returns the proof that resolves a finding in these totals: orders in flight may explain it later.
     pub(super) fn totals_need(&self) -> Proof {
-        if self.outstanding == Some(0) { Proof::Rest } else { Proof::Flying }
+        if self.outstanding == Some(0) { Proof::Rest } else { Proof::InFlight }
     }
 
     /// Checks each sale by itself, whatever is in flight.
@@ -122,31 +122,31 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_is_nowhere_is_lost_whatever_is_in_flight() {
+    fn a_missing_order_is_lost_even_with_others_in_flight() {
         let lost = figures(1_000, 490, Some(509));
         let findings = vec![SaleFinding { sale: None, what: Finding::Lost(1) }];
         assert_eq!(lost.balance(None, true), Balance::Off { findings });
-        assert_eq!(lost.totals_need(), Proof::Flying);
+        assert_eq!(lost.totals_need(), Proof::InFlight);
         let moving = lost.balance(None, false);
         assert_eq!(moving, Balance::InFlight { orders: 509 }, "SQL was read before Redis");
         assert_eq!(lost.proof(&moving, false), Proof::Sales);
     }
 
     #[test]
-    fn what_is_in_flight_may_be_written_already() {
+    fn orders_in_flight_may_be_written_already() {
         for (persisted, outstanding, proof) in
-            [(491, 509, Proof::Flying), (991, 509, Proof::Sales), (1_000, 1, Proof::Sales)]
+            [(491, 509, Proof::InFlight), (991, 509, Proof::Sales), (1_000, 1, Proof::Sales)]
         {
-            let books = figures(1_000, persisted, Some(outstanding));
-            let balance = books.balance(None, true);
+            let sample = figures(1_000, persisted, Some(outstanding));
+            let balance = sample.balance(None, true);
             assert_eq!(balance, Balance::InFlight { orders: outstanding });
-            assert_eq!(books.proof(&balance, true), proof);
+            assert_eq!(sample.proof(&balance, true), proof);
         }
         assert_eq!(figures(1_000, 490, None).balance(None, true), Balance::Unknown);
     }
 
     #[test]
-    fn at_rest_all_is_written() {
+    fn at_rest_all_orders_are_written() {
         let unknown = figures(10, 11, Some(0));
         let findings = vec![SaleFinding { sale: None, what: Finding::Unknown(1) }];
         assert_eq!(unknown.balance(None, true), Balance::Off { findings });

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_weighed_by_their_author_and_event() {
+    fn severity_follows_author_and_event() {
         assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Act);
         assert_eq!(line("kim", "sale end", "failed: Redis is away"), Weight::Failed);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_in_the_order_of_time_and_tells_of_older_ones() {
+    fn a_page_is_sorted_by_time_and_marks_older_lines() {
         let lines = |count: i64| (0..count).rev().map(|id| Recorded { id, act: Act::default() });
         let page = LogPage::of(LogLook::default(), Millis(1), lines(4).collect(), 3);
         assert!(page.older);

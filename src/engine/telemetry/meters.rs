@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_come_back_as_quantiles() {
+    fn latencies_are_returned_as_quantiles() {
         let meters = Meters::default();
         assert_eq!(meters.latency(), None);
         meters.note_latencies((1..=100).map(Duration::from_millis));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn rushes_come_and_go() {
+    fn load_tests_start_and_end() {
         let meters = Meters::default();
         let line = RushLine { voucher_id: seckill_model::VoucherId(1), sent: 0, planned: 5 };
         let shown = meters.rush_begins(line);

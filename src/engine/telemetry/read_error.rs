@@ -60,7 +60,7 @@ mod tests {
     use seckill_store::FileFault;
 
     #[test]
-    fn the_sentence_is_that_of_the_error_and_the_data_is_read_again() {
+    fn the_text_matches_the_error_and_the_data_is_parsed_back() {
         let away = || BrokerError::Away { place: "h:1".into(), detail: Reason::TimedOut };
         let full = || StoreError::Away(seckill_store::Reason::DiskFull);
         for (unread, sentence) in [

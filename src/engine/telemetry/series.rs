@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_hour_is_kept_and_no_more() {
+    fn at_most_half_an_hour_is_kept() {
         let mut series = Series::default();
         for tick in 0..20_000 {
             series.push(point(tick * 250, Some(1.0)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_holds_the_mean_of_what_was_read_and_an_outage_stays_one() {
+    fn a_slot_holds_the_mean_and_an_outage_stays_a_gap() {
         let mut series = Series::default();
         let rates = [Some(10.0), None, Some(20.0), Some(60.0)];
         for (tick, rate) in rates.into_iter().enumerate() {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_new_is_kept() {
+    fn only_changes_are_kept() {
         let mut curve = StockCurve::default();
         for at in 0..100 {
             curve.note(Millis(at * 1_000), Some(10));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sale_stays_within_its_bound_and_keeps_its_begin() {
+    fn a_long_sale_is_bounded_and_keeps_its_start() {
         let mut curve = StockCurve::default();
         for at in 0..1_000_000 {
             curve.note(Millis(at * 1_000), Some(1_000_000 - at));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_keeps_its_curve() {
+    fn a_snapshot_keeps_its_curve() {
         let mut stocks = Stocks::default();
         stocks.note(VoucherId(7), Millis(0), Some(10));
         let before = stocks.clone();

@@ -76,7 +76,7 @@ mod tests {
 
     /// 15,000 per second, written in batches every second tick.
     #[test]
-    fn batches_that_come_every_second_tick_have_a_steady_rate() {
+    fn batches_every_second_tick_have_a_steady_rate() {
         let start = Instant::now();
         let mut window = Window::default();
         let (mut of_ticks, mut rates) = (Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn two_counts_stay_however_old_they_are() {
+    fn two_counts_stay_at_any_age() {
         let start = Instant::now();
         let mut window = Window::default();
         for (second, count) in [(0, 0), (10, 50), (20, 90)] {
@@ -107,7 +107,7 @@ mod tests {
 
     /// A sale that has just begun has a rate.
     #[test]
-    fn what_was_not_counted_at_first_has_a_rate_from_its_first_count_on() {
+    fn a_late_counter_has_a_rate_from_its_first_count_on() {
         let start = Instant::now();
         let mut window: Window<Option<u64>> = Window::default();
         window.push(start, None);

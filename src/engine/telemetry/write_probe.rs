@@ -10,34 +10,35 @@ use tokio::task::{JoinError, JoinSet};
 use super::read_error::Unread;
 
 /// Time limit of one probe; the database itself waits one second for a lock.
-const PATIENCE_MS: u64 = 3_000;
+const PROBE_TIMEOUT_MS: u64 = 3_000;
 /// A disk that stalls delays one commit and not the next, so a single failed probe is not reported.
-const LOOKS: u32 = 2;
+const PROBES: u32 = 2;
 
 /// Probes whether the database accepts writes; only a second failure in a row counts.
 ///
 /// # Errors
 /// The cause, if every probe failed.
 pub async fn takes_writes(store: &SharedStore) -> Result<(), Unread> {
-    let mut told = Ok(());
-    for _ in 0..LOOKS {
-        let look = tokio::time::timeout(Duration::from_millis(PATIENCE_MS), store.takes_writes());
-        told = match look.await {
-            Ok(told) => told.map_err(Unread::from),
-            Err(_) => Err(Unread::SqlSilent(store.describe(), PATIENCE_MS)),
+    let mut result = Ok(());
+    for _ in 0..PROBES {
+        let probe =
+            tokio::time::timeout(Duration::from_millis(PROBE_TIMEOUT_MS), store.takes_writes());
+        result = match probe.await {
+            Ok(result) => result.map_err(Unread::from),
+            Err(_) => Err(Unread::SqlSilent(store.describe(), PROBE_TIMEOUT_MS)),
         };
-        if told.is_ok() {
+        if result.is_ok() {
             break;
         }
     }
-    told
+    result
 }
 
 /// The pending probe, one at a time; it is cancelled on drop.
 #[derive(Debug, Default)]
-pub(super) struct Writes(JoinSet<Result<(), Unread>>);
+pub(super) struct WriteProbe(JoinSet<Result<(), Unread>>);
 
-impl Writes {
+impl WriteProbe {
     /// Returns the result of a finished probe and starts the next one, without waiting.
     pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<(), Unread>> {
         let ended = self.0.try_join_next();
@@ -45,17 +46,17 @@ impl Writes {
             let store = SharedStore::clone(store);
             self.0.spawn(async move { takes_writes(&store).await });
         }
-        told(ended?)
+        probe_result(ended?)
     }
 
     /// Waits for the result of the pending probe, if there is one.
     pub(super) async fn answer(&mut self) -> Option<Result<(), Unread>> {
-        told(self.0.join_next().await?)
+        probe_result(self.0.join_next().await?)
     }
 }
 
-fn told(ended: Result<Result<(), Unread>, JoinError>) -> Option<Result<(), Unread>> {
-    ended.inspect_err(|error| tracing::error!(%error, "the look for a lock broke down")).ok()
+fn probe_result(ended: Result<Result<(), Unread>, JoinError>) -> Option<Result<(), Unread>> {
+    ended.inspect_err(|error| tracing::error!(%error, "the probe for a lock broke down")).ok()
 }
 
 #[cfg(test)]
@@ -75,36 +76,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_look_in_vain_is_no_lock() {
+    async fn a_single_failed_probe_is_no_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, illness) = faulty(open(&dir).await, 7);
-        illness.set(Ill::Away);
+        let (store, fault) = faulty(open(&dir).await, 7);
+        fault.set(Ill::Away);
         assert!(matches!(takes_writes(&store).await, Err(Unread::Sql(StoreError::Away(_)))));
-        assert_eq!(illness.failed(), u64::from(LOOKS), "it looked again");
+        assert_eq!(fault.failed(), u64::from(PROBES), "it was probed again");
 
-        illness.set(Ill::Hangs(Duration::from_millis(50)));
+        fault.set(Ill::Hangs(Duration::from_millis(50)));
         let asked = {
             let store = Arc::clone(&store);
             tokio::spawn(async move { takes_writes(&store).await })
         };
         tokio::task::yield_now().await;
-        illness.set(Ill::Not);
+        fault.set(Ill::Not);
         asked.await.unwrap().unwrap();
-        assert_eq!(illness.failed(), u64::from(LOOKS) + 1, "the first look was in vain");
+        assert_eq!(fault.failed(), u64::from(PROBES) + 1, "the first probe failed");
         store.close().await;
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_an_answer() {
+    async fn probing_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, illness) = faulty(open(&dir).await, 7);
-        illness.set(Ill::Hangs(Duration::from_millis(50)));
-        let mut writes = Writes::default();
+        let (store, fault) = faulty(open(&dir).await, 7);
+        fault.set(Ill::Hangs(Duration::from_millis(50)));
+        let mut writes = WriteProbe::default();
         assert_eq!(writes.ask(&store), None);
-        assert_eq!(writes.ask(&store), None, "the same question is under way");
+        assert_eq!(writes.ask(&store), None, "the same probe is pending");
         assert!(matches!(writes.answer().await, Some(Err(Unread::Sql(StoreError::Away(_))))));
-        assert_eq!(illness.failed(), u64::from(LOOKS), "it was asked once");
-        assert_eq!(writes.answer().await, None, "nothing is under way");
+        assert_eq!(fault.failed(), u64::from(PROBES), "it was probed once");
+        assert_eq!(writes.answer().await, None, "no probe is pending");
         store.close().await;
     }
 }

@@ -6,7 +6,7 @@ use seckill_redis::{
     stream::{Pending, deliveries},
 };
 
-use super::{Collector, PATIENCE};
+use super::{Collector, READ_TIMEOUT};
 use crate::telemetry::census::Census;
 
 /// Entries per round trip: some 0.3 ms of Redis.
@@ -38,7 +38,7 @@ impl Collector {
             }
             Ok::<_, BrokerError>(Census::of(now, &parts))
         };
-        let counted = tokio::time::timeout(PATIENCE, reading).await;
+        let counted = tokio::time::timeout(READ_TIMEOUT, reading).await;
         self.read_in_time("the count of all that is pending", counted)
     }
 

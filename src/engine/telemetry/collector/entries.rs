@@ -12,7 +12,7 @@ use seckill_redis::{
     stream_stats::{Marks, StreamFacts},
 };
 
-use super::{Collector, PATIENCE};
+use super::{Collector, READ_TIMEOUT};
 use crate::telemetry::{
     StreamView,
     snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
@@ -74,7 +74,7 @@ impl Collector {
             seen.drain(..beyond);
             Ok::<_, BrokerError>((seen, dead, older || beyond > 0, bytes))
         };
-        let read = tokio::time::timeout(PATIENCE, reading).await;
+        let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
         let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;
         let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
         let mut partitions = self.partition_lines();
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn behind_the_letters_that_were_looked_at_nobody_knows() {
+    fn entries_beyond_the_letters_read_are_unknown() {
         let entry = |number, partition| EntryId { millis: 5, number, partition };
         let known = HashSet::from([entry(1, 0), entry(1, 1)]);
         let dead = Dead { known, cut: HashSet::from([1]) };

@@ -6,7 +6,7 @@ use seckill_redis::{
     stream::{Body, Pending, pending_of_all},
 };
 
-use super::{Collector, PATIENCE};
+use super::{Collector, READ_TIMEOUT};
 use crate::telemetry::{
     Snapshot,
     snapshot::{PendingLine, PendingPage},
@@ -22,13 +22,18 @@ impl Collector {
             return None;
         }
         let reading = pending_of_all(&mut self.link, &self.keys, from, EntryId::MAX, PAGE);
-        let read = tokio::time::timeout(PATIENCE, reading).await;
+        let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
         self.read_in_time("the pending list", read)
     }
 
-    /// Returns these entries as the page of `picture`, without verdicts.
-    pub fn pending_page(&self, from: EntryId, rows: &[Pending], picture: &Snapshot) -> PendingPage {
-        let now = picture.taken;
+    /// Returns these entries as the page of `snapshot`, without verdicts.
+    pub fn pending_page(
+        &self,
+        from: EntryId,
+        rows: &[Pending],
+        snapshot: &Snapshot,
+    ) -> PendingPage {
+        let now = snapshot.taken;
         let lines = rows.iter().map(|row| self.pending_line(now, row)).collect();
         PendingPage { from, taken: Some(now), more: rows.len() == PAGE, lines }
     }

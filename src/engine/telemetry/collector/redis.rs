@@ -13,7 +13,7 @@ use seckill_redis::{
     stream_stats::{survey, takes_writes},
 };
 
-use super::{Collector, PATIENCE, PATIENCE_MS};
+use super::{Collector, READ_TIMEOUT, READ_TIMEOUT_MS};
 use crate::telemetry::{data_loss::damaged_keys, read_error::Unread};
 
 /// Interval between write probes of Redis.
@@ -27,7 +27,7 @@ impl Collector {
         let vouchers = self.due();
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
-        let looking = async {
+        let reading = async {
             let survey = survey(link, keys, &vouchers).await?;
             let alive = |node: &str| survey.nodes.life(node, dead_ms);
             let mut locks = holders(link, keys, LOCKS, alive).await?;
@@ -36,7 +36,7 @@ impl Collector {
             Ok::<_, BrokerError>((survey, locks, writes))
         };
         let mut writes = None;
-        let result = match tokio::time::timeout(PATIENCE, looking).await {
+        let result = match tokio::time::timeout(READ_TIMEOUT, reading).await {
             Ok(Ok((survey, locks, asked))) => {
                 writes = asked;
                 let facts = Arc::make_mut(&mut self.facts);
@@ -54,7 +54,7 @@ impl Collector {
             Err(_) => {
                 // The connection may be half open; the next read makes a new one.
                 self.link.forget();
-                Err(Unread::RedisSilent(self.link.place().to_owned(), PATIENCE_MS))
+                Err(Unread::RedisSilent(self.link.place().to_owned(), READ_TIMEOUT_MS))
             }
         };
         if let Some(server) = self.link.server(HOME) {

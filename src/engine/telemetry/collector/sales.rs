@@ -13,7 +13,7 @@ use crate::telemetry::{
 };
 
 /// Idle sales read per snapshot: four keys each, about a millisecond of Redis.
-const RESTING: usize = 200;
+const IDLE_BATCH: usize = 200;
 /// A planned sale counts as open this long before its window opens.
 const OPENS_SOON_MS: i64 = 5_000;
 
@@ -30,21 +30,21 @@ impl Collector {
             let mut names = of.iter().map(|name| name(keys, sale.voucher_id));
             !foreign.is_empty() && names.any(|name| foreign.contains(name.as_str()))
         };
-        let rests = |sale: &&Sale| self.is_at_rest(sale, now) && !is_foreign(sale);
-        let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
-            let (resting, due): (Vec<_>, Vec<_>) = self.sales.iter().partition(rests);
+        let is_idle_sale = |sale: &&Sale| self.is_idle(sale, now) && !is_foreign(sale);
+        let (idle, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
+            let (idle, due): (Vec<_>, Vec<_>) = self.sales.iter().partition(is_idle_sale);
             let id = |sale: &Sale| sale.voucher_id;
-            (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
+            (idle.into_iter().map(id).collect(), due.into_iter().map(id).collect())
         };
-        let turn = if self.turn < resting.len() { self.turn } else { 0 };
-        let again = resting.len().min(RESTING);
-        due.extend(resting.iter().cycle().skip(turn).take(again));
+        let turn = if self.turn < idle.len() { self.turn } else { 0 };
+        let again = idle.len().min(IDLE_BATCH);
+        due.extend(idle.iter().cycle().skip(turn).take(again));
         self.turn = turn + again;
         due
     }
 
     /// Returns whether the sale is not for sale and the last facts match SQL.
-    fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
+    fn is_idle(&self, sale: &Sale, now: Millis) -> bool {
         let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
         let left = facts.stock.and_then(|left| u64::try_from(left).ok());
         let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
