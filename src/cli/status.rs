@@ -39,21 +39,27 @@ const JOB_RUNS: u32 = 20;
 const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
+    let answer = |status: &Status| out.answer(status, || words(status));
     let status = match Context::open(config).await {
         Ok(mut context) => {
             let status = look(&mut context).await;
+            // Before closing, which waits for a database that another program keeps locked.
+            let answered = answer(&status);
             context.close().await;
+            answered?;
             status
         }
         Err(fault) if fault.code == fault::UNREACHABLE => {
             let alone = Alone::open(config, fault).await?;
             let snapshot = alone.look().await;
+            let status = Status { snapshot, partitions: Vec::new(), audit_error: None };
+            let answered = answer(&status);
             alone.close().await;
-            Status { snapshot, partitions: Vec::new(), audit_error: None }
+            answered?;
+            status
         }
         Err(fault) => return Err(fault),
     };
-    out.answer(&status, || words(&status))?;
     let Status { snapshot, partitions, audit_error } = &status;
     let wrong = matches!(snapshot.books, Balance::Off { .. })
         || !snapshot.undelivered.is_empty()
@@ -116,7 +122,9 @@ pub(super) async fn look(context: &mut Context) -> Status {
                 Err(error) => audit_error = Some(Fault::from(error).told()),
             }
         }
-        if audit_error.is_some() {
+        // The audit itself fails where a partition has findings.
+        let passed = matches!(snapshot.books, Balance::Balanced { .. });
+        if audit_error.is_some() || (passed && !broken.is_empty()) {
             snapshot.books = Balance::Unknown;
         }
     }

@@ -83,7 +83,7 @@ fn overview() {
     ]);
     terminal.wait_for(LONG, "most of them", |screen| {
         screen.lines().any(|line| {
-            let mut words = line.split_whitespace().skip_while(|word| *word != "attempts").skip(1);
+            let mut words = line.split_whitespace().skip_while(|word| *word != "requests").skip(1);
             let total = words.next().and_then(|it| it.replace(',', "").parse().ok());
             total.is_some_and(|total: u64| total > 55_000)
         })

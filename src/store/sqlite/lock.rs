@@ -16,7 +16,7 @@ use super::{
 };
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
-const WITHIN: Duration = Duration::from_secs(1);
+const WITHIN: Duration = Duration::from_millis(750);
 /// An impossible version, before the first read.
 const UNSEEN: i64 = i64::MIN;
 
