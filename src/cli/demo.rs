@@ -190,7 +190,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
         let buyers = number(args.buyers);
-        let text = text!("demo-buyers-wait-for-pieces-nobody-gets", buyers, pieces);
+        let text = text!("demo-before-the-start", buyers, pieces);
         let countdown = Some(left);
         let title = Label("demo-the-sale-opens-soon");
         pages.send_replace(Story { countdown, ..page(&title, &text, None) });

@@ -241,7 +241,7 @@ fn parse(written: &str) -> Result<Key, String> {
         },
     };
     if modifiers.contains(KeyModifiers::CONTROL) {
-        let same = |other: &str| text!("settings-cant-be-told-from-by-a", written, other);
+        let same = |other: &str| text!("settings-keys-look-alike", written, other);
         return match code {
             // A terminal sends the same byte for both.
             KeyCode::Char('i' | 'I') => Err(same("tab")),

@@ -11,7 +11,7 @@ use std::{
 };
 
 use seckill_model::{Millis, Said};
-use seckill_store::{Act, NOBODY, StoreError};
+use seckill_store::{Act, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
 use super::event::Event;
@@ -253,7 +253,7 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act
     let slot = at.0.div_euclid(NEAR_MS as i64);
     Act {
         at,
-        operator: NOBODY.to_owned(),
+        operator: NO_OPERATOR.to_owned(),
         node: node.to_owned(),
         act: act.to_owned(),
         subject: subject.into(),
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(log.observe(&calm(0)), []);
         let begun = log.observe(&redis_away(1_000, 900));
         assert_eq!(summary(&begun), [("redis away", "redis", 900)]);
-        assert_eq!(begun[0].operator, NOBODY);
+        assert_eq!(begun[0].operator, NO_OPERATOR);
         assert_eq!(log.observe(&redis_away(5_000, 900)), []);
         let mut back = calm(7_000);
         back.redis.back = Some(Back { at: T.plus(6_900), after_ms: 6_000 });

@@ -7,7 +7,7 @@ use serde::{Serialize, de::IgnoredAny};
 use seckill_model::{Millis, Said};
 
 /// Stands for the operator in a line about an event.
-pub const NOBODY: &str = "-";
+pub const NO_OPERATOR: &str = "-";
 /// Stands for the operator in lines that the engine writes about itself.
 pub const ENGINE: &str = "engine";
 
@@ -16,7 +16,7 @@ pub const ENGINE: &str = "engine";
 pub struct Act {
     /// When it happened; it may have been written later.
     pub at: Millis,
-    /// The operator's login name, or [`NOBODY`].
+    /// The operator's login name, or [`NO_OPERATOR`].
     pub operator: String,
     /// The node.
     pub node: String,
@@ -45,7 +45,7 @@ impl Act {
 
     /// Whether it is an event, not a command.
     pub fn is_event(&self) -> bool {
-        matches!(self.operator.as_str(), "" | NOBODY | ENGINE)
+        matches!(self.operator.as_str(), "" | NO_OPERATOR | ENGINE)
     }
 }
 

@@ -21,7 +21,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
-use seckill_store::{Act, ActivityFilter, NOBODY};
+use seckill_store::{Act, ActivityFilter, NO_OPERATOR};
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
 
@@ -155,7 +155,7 @@ async fn a_killed_redis_is_told_once_with_its_span() {
     world.stop_node().await;
     let (away, back) = (of(&world, "redis away").await, of(&world, "redis back").await);
     assert_eq!((away.len(), back.len()), (1, 1), "{:#?}", log(&world).await);
-    assert_eq!((away[0].operator.as_str(), &*away[0].subject), (NOBODY, "redis"));
+    assert_eq!((away[0].operator.as_str(), &*away[0].subject), (NO_OPERATOR, "redis"));
     assert!(back[0].at > away[0].at && away[0].at >= killed.plus(-5_000), "{away:?} {back:?}");
     assert!(back[0].result.starts_with("after "), "{back:?}");
     let mut stopped: Vec<String> =
@@ -298,7 +298,7 @@ async fn look(world: &World, look: Option<LogLook>) -> Arc<Snapshot> {
 async fn a_page_of_the_log_is_read_while_somebody_looks() {
     let world = World::start().await;
     for number in 0..250 {
-        let operator = if number % 2 == 0 { "kim" } else { NOBODY };
+        let operator = if number % 2 == 0 { "kim" } else { NO_OPERATOR };
         let act = Act {
             at: Millis(1_000 + number),
             operator: operator.to_owned(),

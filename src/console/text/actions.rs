@@ -192,7 +192,7 @@ fn action_text(action: Action) -> ActionText {
         ),
         Action::Discard => (
             Label("actions-discard"),
-            Label("actions-remove-those-nobody-waits-for"),
+            Label("actions-discard-without-buyer"),
             Some(Label("actions-discard")),
         ),
         Action::Compensate => (

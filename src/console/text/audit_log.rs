@@ -36,9 +36,9 @@ pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Said>) -> String {
 const SUBJECTS: &[(&str, Label)] = &[
     ("lag", Label("common-lag")),
     ("books", Label("common-books")),
-    ("database", Label("told-database")),
+    ("database", Label("events-database")),
     ("dead letters", Label("common-dead-letters")),
-    ("consumer group", Label("told-consumer-group")),
+    ("consumer group", Label("events-consumer-group")),
     ("activity", Label("common-activity")),
 ];
 

@@ -291,7 +291,7 @@ pub(crate) fn release(lock: &Holder) -> Question {
     let Holder { name, node, task, .. } = lock;
     let (count, wait) = (thousands(lock.waiting), counted(lock.waiting, "waits", "wait"));
     let waiting = match lock.waiting {
-        0 => text!("acts-nobody-waits-for-it"),
+        0 => text!("acts-no-waiters"),
         _ => text!("acts-for-it-one-of-them-takes", wait, count),
     };
     let holder = match (lock.orphan, lock.known) {

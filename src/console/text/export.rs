@@ -70,7 +70,7 @@ pub(crate) fn failed(why: &ExportError) -> String {
             let path = path.display();
             text!("export-and-the-names-after-it-are", path, DIR_FLAG)
         }
-        ExportError::Unmade(why) => text!("export-the-table-cant-be-told-as", why),
+        ExportError::Unmade(why) => text!("export-table-not-as-json", why),
         ExportError::BrokenOff => text!("export-the-export-broke-off-try-once"),
     }
 }

@@ -139,7 +139,7 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
         LetterVerdict::Awaited => Label("letters-buyer-waits"),
         LetterVerdict::CameBack => Label("letters-came-back"),
         LetterVerdict::Written => Label("common-in-sql"),
-        LetterVerdict::NobodyWaits => Label("letters-nobody-waits"),
+        LetterVerdict::NobodyWaits => Label("letters-no-buyer"),
         LetterVerdict::NoSale => Label("letters-no-such-sale"),
         LetterVerdict::NotLoaded => Label("letters-not-loaded"),
         LetterVerdict::IdTaken => Label("letters-id-taken"),
@@ -252,7 +252,7 @@ fn nothing_to_do(act: Settling, total: u64) -> String {
     let (count, none) = (thousands(total), counted(total, "dead letter", "dead letters"));
     let open = key_of(Action::Open);
     match act {
-        Settling::Replay => text!("letters-none-of-can-go-back-tells", none, open, count),
+        Settling::Replay => text!("letters-none-can-be-replayed", none, open, count),
         Settling::Discard => {
             text!("letters-buyers-may-wait-for-each-of", none, replay, give_back, count)
         }

@@ -37,7 +37,7 @@ pub(crate) const MORE_ENTRIES: Label = Label("orders-not-among-those-near-that-s
 pub(crate) const HELD: Label = Label("orders-its-buyer-holds-it-in-redis");
 pub(crate) const NOT_HELD: Label = Label("orders-its-buyer-does-not-hold-it");
 pub(crate) const ACKNOWLEDGED: Label = Label("orders-and-acknowledged-when-is-unknown");
-pub(crate) const UNDELIVERED: Label = Label("orders-nobody-was-given-it-yet");
+pub(crate) const UNDELIVERED: Label = Label("orders-not-delivered-yet");
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
 
@@ -190,7 +190,7 @@ pub(crate) fn standing(standing: &Standing) -> Option<String> {
     Some(match standing {
         Standing::Persisted { .. } => return None,
         Standing::Undelivered { .. } => {
-            text!("orders-in-the-stream-nobody-was-given")
+            text!("orders-in-the-stream-not-delivered")
         }
         Standing::Pending { .. } => {
             let key = key_of(Action::Pending);

@@ -5,7 +5,7 @@ use seckill_model::message::{Label, text};
 use super::figures::{thousands, tiny};
 use crate::widgets::right;
 
-pub(crate) const RECENT_EVENTS: Label = Label("overview-lately");
+pub(crate) const RECENT_EVENTS: Label = Label("overview-recent-events");
 pub(crate) const LOCKS: Label = Label("overview-locks");
 pub(crate) const CONSUMERS: Label = Label("overview-consumers");
 pub(crate) const NO_CONSUMER: Label = Label("common-none");

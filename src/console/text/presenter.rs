@@ -121,22 +121,22 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             let (leave, key) = keys(Action::Pending);
             let orders = if *pending == 1 { "order" } else { "orders" };
             let words = if *known {
-                text!("presenter-of-a-dead-node-then-tells", orders, leave, key)
+                text!("presenter-held-by-dead-node", orders, leave, key)
             } else {
-                text!("presenter-of-no-known-node-then-tells", orders, leave, key)
+                text!("presenter-held-by-unknown-node", orders, leave, key)
             };
             return Alarm::about(*pending, words);
         }
         AlarmKind::SilentConsumer { pending, .. } => {
             let (leave, key) = keys(Action::Pending);
             let orders = if *pending == 1 { "order" } else { "orders" };
-            let words = text!("presenter-of-a-silent-node-then-tells", orders, leave, key);
+            let words = text!("presenter-held-by-idle-consumer", orders, leave, key);
             return Alarm::about(*pending, words);
         }
         AlarmKind::DeadLetters { count } => {
             let (leave, key) = keys(Action::Letters);
             let letters = if *count == 1 { "dead letter" } else { "dead letters" };
-            let words = text!("presenter-then-tells-more", letters, leave, key);
+            let words = text!("presenter-open-dead-letters", letters, leave, key);
             return Alarm::about(*count, words);
         }
         AlarmKind::Undelivered { .. } => {

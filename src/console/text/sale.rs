@@ -18,7 +18,7 @@ pub(crate) const ORDERS: Label = Label("common-orders");
 pub(crate) const REPEAT_BUYERS: Label = Label("sale-buyers-with-several-orders");
 const NONE: Label = Label("common-none");
 pub(crate) const STOCK: Label = Label("sale-stock-over-time");
-pub(crate) const NO_CURVE: Label = Label("sale-redis-has-not-told-of-this");
+pub(crate) const NO_CURVE: Label = Label("sale-no-data-from-redis");
 
 /// `3.8%`; a small share is not shown as 0%, a nearly full one not as 100%.
 pub(crate) fn share(part: u64, whole: u64) -> String {

@@ -277,10 +277,10 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
         (sum(|it| it.missing), Label("stream-not-in-sql-written-if-a")),
         (sum(|it| it.unheld), Label("stream-of-those-no-buyer-holds-it")),
         (sum(|it| it.malformed), Label("stream-malformed-become-dead-letters")),
-        (sum(|it| it.pending), Label("stream-pending-now-whoever-is-first")),
+        (sum(|it| it.pending), Label("stream-pending-now-once")),
         (sum(|it| it.undelivered), Label("stream-after-them-delivered-anyway")),
         (sum(|it| it.trimmed), Label("stream-older-ones-are-trimmed-gone")),
-        (sum(|it| it.skipped), Label("stream-older-ones-are-given-to-nobody")),
+        (sum(|it| it.skipped), Label("stream-older-not-delivered")),
         (sum(|it| it.skipped_missing), Label("stream-of-those-not-in-sql-skipped")),
     ];
     let counts = parts.into_iter().filter(|(count, _)| *count > 0);

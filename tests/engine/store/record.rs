@@ -1,5 +1,5 @@
 use seckill_model::{Millis, OrderEntry, OrderId};
-use seckill_store::{Act, ActivityFilter, NOBODY, SharedStore, Which};
+use seckill_store::{Act, ActivityFilter, NO_OPERATOR, SharedStore, Which};
 
 use super::{NOW, entry, sale_of};
 
@@ -16,7 +16,7 @@ fn act(at: i64, subject: &str) -> Act {
 }
 
 fn event(at: i64, subject: &str) -> Act {
-    Act { operator: NOBODY.into(), act: "redis away".into(), ..act(at, subject) }
+    Act { operator: NO_OPERATOR.into(), act: "redis away".into(), ..act(at, subject) }
 }
 
 pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
