@@ -12,10 +12,10 @@ use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError,
     admission::Admission,
-    command::RushPlan,
+    command::LoadTest,
     consumer::{Consumer, Hold},
     ledger,
-    load_generator::Rush,
+    load_generator::LoadGenerator,
     locks::{Locks, Timing},
     order_writer::Writer,
     sale_versions::SaleVersions,
@@ -314,9 +314,9 @@ impl Bench<'_> {
             self.tasks.spawn(gated.track_future(gate.run(close.clone())));
         }
         let (store, link, keys) = (Arc::clone(store), redis.link(), keys.clone());
-        let rush = Rush { admission, store, link, keys, meters, halt: close.clone() };
-        let plan = RushPlan { repeat: 0.0, settle: false, ..RushPlan::new(voucher, orders) };
-        let report = rush.run(&plan, &close).await?;
+        let generator = LoadGenerator { admission, store, link, keys, meters, halt: close.clone() };
+        let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
+        let report = generator.run(&plan, &close).await?;
         // Stopped, so that the consumer is measured alone.
         close.cancel();
         gated.close();

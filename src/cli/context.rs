@@ -8,7 +8,7 @@ use seckill_engine::{
     command_handler::{Operator, login_name},
     deployment,
     heartbeat::take_name,
-    load_generator::Rushes,
+    load_generator::LoadTests,
     locks::{Locks, Timing},
     mend,
     node::{Node, NodeConfig},
@@ -265,7 +265,7 @@ impl Context {
             meters: Arc::new(Meters::default()),
             reason,
             under_way: UnderWay::default(),
-            rushes: Rushes::default(),
+            load_tests: LoadTests::default(),
             outbox: self.outbox.clone(),
         })
     }

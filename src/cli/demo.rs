@@ -8,7 +8,7 @@ use clap::Args;
 use seckill_console::{Options, Story};
 use seckill_engine::{
     EngineError,
-    command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
+    command::{Command, LoadReport, LoadTest, Pace, Reply, Scope},
     error::MAX_USERS,
     fault_injection,
     node::Node,
@@ -113,7 +113,7 @@ async fn headless(
 ) -> Result<Option<Played>, Fault> {
     let script = Script::new(node, context, args);
     let first = script.sandbox.create(&HOT_POT, script.first_stock(), None).await?;
-    let RushReport {
+    let LoadReport {
         attempts, admitted, duplicate, sold_out, rejected, errors, per_second, ..
     } = answered(script.stampede(first, None), STAMPEDE_TOLD).await?;
     let mut result = Played {
@@ -266,7 +266,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
 /// Consequences of the failure.
 struct Taken {
     stuck: u64,
-    report: RushReport,
+    report: LoadReport,
 }
 
 /// The steps of the script, the same with and without a terminal.
@@ -287,12 +287,12 @@ impl<'a> Script<'a> {
     }
 
     /// All buyers, some with duplicate requests.
-    fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> RushPlan {
-        RushPlan {
+    fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> LoadTest {
+        LoadTest {
             seed: self.args.seed,
             rate,
             settle: false,
-            ..RushPlan::new(voucher, self.args.buyers)
+            ..LoadTest::new(voucher, self.args.buyers)
         }
     }
 
@@ -301,7 +301,7 @@ impl<'a> Script<'a> {
         &self,
         voucher: VoucherId,
         rate: Option<f64>,
-    ) -> JoinHandle<Result<RushReport, EngineError>> {
+    ) -> JoinHandle<Result<LoadReport, EngineError>> {
         self.sandbox.rush(self.plan(voucher, rate))
     }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan, RushReport},
+    command::{Command, LoadReport, LoadTest, Reply},
 };
 use seckill_model::VoucherId;
 
@@ -43,7 +43,7 @@ pub(super) struct RushArgs {
 
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8, Fault> {
     let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed } = args;
-    let plan = RushPlan { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
+    let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
     plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
@@ -63,9 +63,9 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
 
 async fn go(
     context: &mut Context,
-    plan: RushPlan,
+    plan: LoadTest,
     end: &mut EndOfLife,
-) -> Result<RushReport, Fault> {
+) -> Result<LoadReport, Fault> {
     context.store.sale(plan.voucher).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
@@ -76,7 +76,7 @@ async fn go(
         ending.cancel();
     };
     let operator = node.operator().clone();
-    let rushing = operator.execute(Command::Rush(plan), &stop);
+    let rushing = operator.execute(Command::LoadTest(plan), &stop);
     tokio::pin!(rushing);
     let place = context.place();
     let reply = tokio::select! {
@@ -91,12 +91,12 @@ async fn go(
     };
     node.stop().await;
     match reply? {
-        Reply::RushDone(report) => Ok(report),
+        Reply::LoadTestDone(report) => Ok(report),
         _ => Err(Fault::no("unexpected reply from the engine to a load test")),
     }
 }
 
-fn render(report: &RushReport) -> String {
+fn render(report: &LoadReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let mut text = format!(

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use seckill_console::Story;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan, RushReport},
+    command::{Command, LoadReport, LoadTest, Reply},
     ledger,
     node::Node,
     telemetry::Snapshot,
@@ -96,9 +96,9 @@ pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
 
 /// Waits for the last reply of a load test.
 pub(super) async fn answered(
-    rush: JoinHandle<Result<RushReport, EngineError>>,
+    rush: JoinHandle<Result<LoadReport, EngineError>>,
     what: Label,
-) -> Result<RushReport, Fault> {
+) -> Result<LoadReport, Fault> {
     Ok(rush.await.map_err(|_| Fault::no(text!("demo-broke-off", what)))??)
 }
 
@@ -130,11 +130,11 @@ impl Sandbox<'_> {
     }
 
     /// Starts buyers. The task ends with the node at the latest.
-    pub(super) fn rush(&self, plan: RushPlan) -> JoinHandle<Result<RushReport, EngineError>> {
+    pub(super) fn rush(&self, plan: LoadTest) -> JoinHandle<Result<LoadReport, EngineError>> {
         let (operator, stop) = (self.node.operator().clone(), self.node.stopping().clone());
         tokio::spawn(async move {
-            match operator.execute(Command::Rush(plan), &stop).await? {
-                Reply::RushDone(report) => Ok(report),
+            match operator.execute(Command::LoadTest(plan), &stop).await? {
+                Reply::LoadTestDone(report) => Ok(report),
                 _ => Err(EngineError::Stopping),
             }
         })
@@ -146,10 +146,10 @@ impl Sandbox<'_> {
         stock: u64,
         users: u64,
         seed: u64,
-    ) -> Result<RushReport, Fault> {
+    ) -> Result<LoadReport, Fault> {
         let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
-        let plan = RushPlan { seed, settle: false, ..RushPlan::new(voucher, users) };
+        let plan = LoadTest { seed, settle: false, ..LoadTest::new(voucher, users) };
         answered(self.rush(plan), Label("demo-the-second-rush")).await
     }
 

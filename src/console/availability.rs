@@ -84,7 +84,7 @@ impl App {
             }
             Action::Fire => reason(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
             Action::Abort => reason(
-                self.director.launch.is_none() && self.newest.rushes.is_empty(),
+                self.director.launch.is_none() && self.newest.load_tests.is_empty(),
                 launch::NOTHING_TO_STOP.to_string(),
             ),
             Action::Filter => reason(self.view == View::Overview, commands::NO_FILTER.to_string()),

@@ -6,8 +6,8 @@
 use futures::future::FutureExt;
 use seckill_engine::{
     command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
-        ReplayReport, Reply, RushPlan, Scope,
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadTest, Pace,
+        ReplayReport, Reply, Scope,
     },
     plan::Plan,
     repair::SaleRepair,
@@ -145,14 +145,14 @@ impl App {
     }
 
     /// Asks for confirmation of a filled-in rush form.
-    pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
+    pub(super) fn confirm_rush(&mut self, plan: LoadTest) -> Option<Dialog> {
         let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
         let Some(sale) = sale else {
             self.note(commands::NO_SALE);
             return None;
         };
         let question = commands::rush(sale, &plan);
-        Some(Dialog::Confirm(Confirm::act(question, Command::Rush(plan))))
+        Some(Dialog::Confirm(Confirm::act(question, Command::LoadTest(plan))))
     }
 
     /// Requests a plan; the question follows when it arrives.
@@ -304,7 +304,7 @@ impl App {
             self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
             return;
         }
-        let rushes = &self.newest.rushes;
+        let rushes = &self.newest.load_tests;
         if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
             let question = commands::quit_act(&act.act, act.done, act.planned);
             self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
@@ -336,8 +336,8 @@ impl App {
                     | Command::ResumeSale(id)
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => commands::asked::change(*id),
-                    Command::Rush(plan) => commands::asked::rush(plan),
-                    Command::StopRush(id) => launch::stopping(*id),
+                    Command::LoadTest(plan) => commands::asked::rush(plan),
+                    Command::StopLoadTest(id) => launch::stopping(*id),
                     Command::Plan(_) => commands::asked::PLAN.to_string(),
                     Command::Apply(..) => commands::asked::APPLY.to_string(),
                     Command::CountLetters(_) => commands::asked::LETTERS.to_string(),
@@ -359,7 +359,7 @@ impl App {
                 };
                 let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
                 match &command {
-                    Command::Rush(plan) if sells(plan.voucher) => {
+                    Command::LoadTest(plan) if sells(plan.voucher) => {
                         self.status.note_rush(text, plan.voucher, self.now);
                     }
                     _ => self.note(text),

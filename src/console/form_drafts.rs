@@ -20,7 +20,7 @@ impl FormDrafts {
     /// The command was sent: the next form starts empty.
     pub(super) fn settle(&mut self, intent: &Intent) {
         match intent {
-            Intent::Send(command) if matches!(**command, Command::Rush(_)) => self.rush = None,
+            Intent::Send(command) if matches!(**command, Command::LoadTest(_)) => self.rush = None,
             Intent::Arm(_) => self.launch = None,
             _ => {}
         }

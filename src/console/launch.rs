@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use seckill_engine::command::{Command, Reply, RushPlan};
+use seckill_engine::command::{Command, LoadTest, Reply};
 use seckill_model::{Millis, NewSale, Phase, VoucherId};
 
 use super::{
@@ -47,11 +47,11 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    fn rush(&self, voucher: VoucherId) -> RushPlan {
-        let plan = RushPlan::new(voucher, self.buyers);
+    fn rush(&self, voucher: VoucherId) -> LoadTest {
+        let plan = LoadTest::new(voucher, self.buyers);
         let requests = plan.users + plan.twice();
         let rate = (self.within > 0).then(|| requests as f64 / self.within as f64);
-        RushPlan { rate, ..plan }
+        LoadTest { rate, ..plan }
     }
 
     /// How many of its buyers repeat their request.
@@ -271,13 +271,13 @@ impl App {
                 if withdrawn {
                     self.send_because(Command::PauseSale(opened), launch.reason);
                 } else if self
-                    .send_because(Command::Rush(launch.rush(opened)), launch.reason.clone())
+                    .send_because(Command::LoadTest(launch.rush(opened)), launch.reason.clone())
                 {
                     self.director.launch = Some((launch, LaunchState::Rushing(opened)));
                 }
                 true
             }
-            Some((_, LaunchState::Rushing(voucher))) if matches!(command, Command::Rush(plan) if plan.voucher == voucher) => {
+            Some((_, LaunchState::Rushing(voucher))) if matches!(command, Command::LoadTest(plan) if plan.voucher == voucher) => {
                 false
             }
             other => {
@@ -314,7 +314,7 @@ impl App {
                 return;
             }
             Some((_, LaunchState::Rushing(id))) => Some(*id),
-            None if self.newest.rushes.is_empty() => None,
+            None if self.newest.load_tests.is_empty() => None,
             None => match self.meant_rush() {
                 Some(id) => Some(id),
                 None => return self.choose_rush(),
@@ -324,7 +324,7 @@ impl App {
         let sale = self.newest.sale(voucher);
         let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
         let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
-        let of = self.newest.rushes.iter().filter(|rush| rush.voucher_id == voucher);
+        let of = self.newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
         let (sent, planned) =
             of.fold((0, 0), |sum, rush| (sum.0 + rush.sent, sum.1 + rush.planned));
         let question = words::ask_abort(&name, sent, planned, pauses);
@@ -349,7 +349,7 @@ impl App {
 
     /// Stops the rush, and pauses the sale for all other buyers.
     pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool, reason: Option<String>) {
-        self.send_because(Command::StopRush(voucher), reason.clone());
+        self.send_because(Command::StopLoadTest(voucher), reason.clone());
         let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);
         if pauses && sells {
             self.send_because(Command::PauseSale(voucher), reason);

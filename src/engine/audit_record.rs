@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
     EngineError, apply,
-    command::{Command, LetterScope, RushPlan},
+    command::{Command, LetterScope, LoadTest},
     error::{MAX_REASON, MAX_REASON_BYTES},
     event::Subject,
     group::{self, RemoveReport},
@@ -34,9 +34,9 @@ pub fn about(command: &Command) -> Option<VoucherId> {
         | Command::PauseSale(voucher)
         | Command::ResumeSale(voucher)
         | Command::EndSale(voucher)
-        | Command::StopRush(voucher)
+        | Command::StopLoadTest(voucher)
         | Command::Restock { voucher, .. } => Some(*voucher),
-        Command::Rush(plan) => Some(plan.voucher),
+        Command::LoadTest(plan) => Some(plan.voucher),
         _ => None,
     }
 }
@@ -62,10 +62,10 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         Command::Restock { voucher, by } => {
             (if *by < 0 { "sale cut" } else { "sale restock" }, on(Subject::Pieces(*voucher, *by)))
         }
-        Command::Rush(RushPlan { voucher, users, seed, .. }) => {
-            ("rush", on(Subject::Rush { voucher: *voucher, users: *users, seed: *seed }))
+        Command::LoadTest(LoadTest { voucher, users, seed, .. }) => {
+            ("rush", on(Subject::LoadTest { voucher: *voucher, users: *users, seed: *seed }))
         }
-        Command::StopRush(voucher) => ("rush stop", sale(voucher)),
+        Command::StopLoadTest(voucher) => ("rush stop", sale(voucher)),
         Command::Repair(plan) => {
             let books = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
             ("audit repair", on(Subject::Findings(plan.iter().map(books).collect())))

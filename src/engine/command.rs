@@ -45,9 +45,9 @@ pub enum Command {
         by: i64,
     },
     /// Run simulated buyers against a sale; the reply comes once every admitted order has settled.
-    Rush(RushPlan),
+    LoadTest(LoadTest),
     /// Stop the load tests of this process on a sale; orders that were admitted still settle.
-    StopRush(VoucherId),
+    StopLoadTest(VoucherId),
     /// Repair the findings of the audit by a plan that the operator was shown.
     Repair(Vec<SaleRepair>),
     /// Plan the recovery of pending entries. Changes nothing.
@@ -220,7 +220,7 @@ pub struct LettersDiscarded {
 
 /// Plan of a load test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RushPlan {
+pub struct LoadTest {
     /// The voucher they buy.
     pub voucher: VoucherId,
     /// Number of distinct buyers.
@@ -239,7 +239,7 @@ pub struct RushPlan {
     pub pay: f64,
 }
 
-impl RushPlan {
+impl LoadTest {
     /// A load test without a rate limit, in which one buyer in ten repeats the request.
     pub fn new(voucher: VoucherId, users: u64) -> Self {
         Self {
@@ -257,7 +257,7 @@ impl RushPlan {
 
 /// Outcome of a load test; the keys are a contract of `rush --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RushReport {
+pub struct LoadReport {
     /// Requests sent.
     pub attempts: u64,
     /// Admitted.
@@ -359,13 +359,13 @@ pub enum Reply {
         initial: u64,
     },
     /// The load test has finished, and its orders have settled.
-    RushDone(RushReport),
+    LoadTestDone(LoadReport),
     /// Load tests on a sale were stopped.
-    RushStopped {
+    LoadTestStopped {
         /// The sale.
         voucher: VoucherId,
         /// Number of load tests that were running.
-        rushes: u64,
+        tests: u64,
     },
     /// The repair plan was executed.
     Repaired(Repaired),

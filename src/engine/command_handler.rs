@@ -16,7 +16,7 @@ use super::{
     dead_letters::Letters,
     group,
     jobs::{Job, Runner, builtin, job_lock},
-    load_generator::Rush,
+    load_generator::LoadGenerator,
     locks::{LockName, revoke},
     mend, operator_lock,
     outcome::CommandOutcome,
@@ -58,7 +58,7 @@ impl Operator {
         audit_record::check_reason(self.reason.as_deref())?;
         // Before any read or write: stopping a load test does not wait for a server.
         let stopped = match command {
-            Command::StopRush(voucher) => Some((voucher, self.rushes.stop(voucher))),
+            Command::StopLoadTest(voucher) => Some((voucher, self.load_tests.stop(voucher))),
             _ => None,
         };
         let (act, subject) = audit_record::describe(&command);
@@ -80,7 +80,7 @@ impl Operator {
         };
         // Futures of commands are large, and each caller would hold one in its own task.
         let result = match stopped {
-            Some((voucher, rushes)) => Ok(Reply::RushStopped { voucher, rushes }),
+            Some((voucher, tests)) => Ok(Reply::LoadTestStopped { voucher, tests }),
             None => Box::pin(self.alone(&line, command, stop)).await,
         };
         line.result = Said::of(&match &result {
@@ -177,15 +177,15 @@ impl Operator {
                 let sale = vouchers::restock(store, &mut link, keys, voucher, by).await?;
                 Ok(Reply::Restocked { voucher, initial: sale.initial })
             }
-            Command::Rush(plan) => {
+            Command::LoadTest(plan) => {
                 plan.check()?;
                 store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let (store, keys) = (store.clone(), keys.clone());
-                let listed = self.rushes.begin(plan.voucher);
+                let listed = self.load_tests.begin(plan.voucher);
                 let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
-                let rush = Rush { admission, store, link, keys, meters, halt };
-                Ok(Reply::RushDone(rush.run(&plan, stop).await?))
+                let generator = LoadGenerator { admission, store, link, keys, meters, halt };
+                Ok(Reply::LoadTestDone(generator.run(&plan, stop).await?))
             }
             Command::Pay(order) => {
                 Ok(Reply::Paid { order, payment: payment::pay(store, &mut link, order).await? })
@@ -220,7 +220,7 @@ impl Operator {
             | Command::CountLetters(_)
             | Command::Preview(_)
             | Command::Trace(_)
-            | Command::StopRush(_)
+            | Command::StopLoadTest(_)
             | Command::Cancel => Err(EngineError::Stopping),
             Command::Apply(plan, pace) => {
                 Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))

@@ -110,7 +110,7 @@ pub enum Subject {
     /// Pieces added to a sale; negative if removed.
     Pieces(VoucherId, i64),
     /// Simulated buyers.
-    Rush {
+    LoadTest {
         /// The voucher they buy.
         voucher: VoucherId,
         /// Number of buyers.
@@ -203,7 +203,7 @@ impl fmt::Display for Subject {
                 text
             }
             Self::Pieces(sale, by) => text!("subject-pieces", sale, count = by.unsigned_abs()),
-            Self::Rush { voucher, users, seed } => {
+            Self::LoadTest { voucher, users, seed } => {
                 text!("subject-rush", sale = voucher, users, seed = seed.to_string())
             }
             Self::Findings(sales) => {
@@ -271,7 +271,7 @@ mod tests {
                 "1 line omitted within a minute; the log file has all of them",
             ),
             (
-                Subject::Rush { voucher: VoucherId(7), users: 1, seed: 3 }.to_string(),
+                Subject::LoadTest { voucher: VoucherId(7), users: 1, seed: 3 }.to_string(),
                 "#7, 1 buyer, seed 3",
             ),
         ] {

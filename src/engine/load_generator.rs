@@ -16,13 +16,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     EngineError,
     admission::{Admission, AdmissionReply, Ticket},
-    command::{RushPlan, RushReport},
+    command::{LoadReport, LoadTest},
     error::{MAX_CONCURRENCY, MAX_USERS, RushFault},
 };
 use crate::telemetry::{
     Meters,
-    meters::{RushShown, histogram, latency_of},
-    snapshot::RushLine,
+    meters::{LoadTestProgress, histogram, latency_of},
+    snapshot::LoadTestLine,
 };
 
 /// The wait for orders to settle ends if none has settled for this long.
@@ -34,7 +34,7 @@ const SETTLE_PAGE: usize = 5_000;
 /// Buyers who pay in one transaction.
 const PAY_PAGE: usize = 100;
 
-impl RushPlan {
+impl LoadTest {
     /// Selects the buyers who pay, by the seed and the admitted buyers.
     fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
         let count = (admitted.len() as f64 * self.pay).round() as usize;
@@ -90,9 +90,9 @@ type Halt = (VoucherId, CancellationToken);
 
 /// The running load tests of this process.
 #[derive(Clone, Debug, Default)]
-pub struct Rushes(Arc<Mutex<Vec<Halt>>>);
+pub struct LoadTests(Arc<Mutex<Vec<Halt>>>);
 
-impl Rushes {
+impl LoadTests {
     /// Registers a load test until the returned guard is dropped, which cancels it.
     pub(super) fn begin(&self, voucher: VoucherId) -> DropGuard {
         let halt = CancellationToken::new();
@@ -116,7 +116,7 @@ impl Rushes {
 
 /// Runs a load test and waits until every admitted order has settled.
 #[derive(Debug)]
-pub struct Rush {
+pub struct LoadGenerator {
     /// Where requests are sent.
     pub admission: Admission,
     /// Where orders settle.
@@ -131,22 +131,23 @@ pub struct Rush {
     pub halt: CancellationToken,
 }
 
-impl Rush {
+impl LoadGenerator {
     /// Sends the requests, at most `concurrency` at once, and waits for their orders.
     ///
     /// # Errors
     /// An invalid plan. Requests without a reply are counted, not an error.
     pub async fn run(
         mut self,
-        plan: &RushPlan,
+        plan: &LoadTest,
         stop: &CancellationToken,
-    ) -> Result<RushReport, EngineError> {
+    ) -> Result<LoadReport, EngineError> {
         plan.check()?;
         let arrivals = plan.arrivals();
-        let line = RushLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
+        let line =
+            LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
         let meters = Arc::clone(&self.meters);
-        let shown = meters.rush_begins(line);
-        let (mut report, admitted) = self.stampede(plan, &arrivals, &shown, stop).await;
+        let shown = meters.load_test_begins(line);
+        let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown, stop).await;
         report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
         if plan.settle {
@@ -160,13 +161,13 @@ impl Rush {
         Ok(report)
     }
 
-    async fn stampede(
+    async fn send_requests(
         &self,
-        plan: &RushPlan,
+        plan: &LoadTest,
         arrivals: &[u32],
-        shown: &RushShown<'_>,
+        shown: &LoadTestProgress<'_>,
         stop: &CancellationToken,
-    ) -> (RushReport, Vec<OrderId>) {
+    ) -> (LoadReport, Vec<OrderId>) {
         let mut tally = Tally::default();
         let start = Instant::now();
         let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
@@ -205,7 +206,7 @@ impl Rush {
         &mut self,
         of: &Partition,
         mut open: Vec<OrderId>,
-        report: &mut RushReport,
+        report: &mut LoadReport,
         stop: &CancellationToken,
     ) {
         let (mut progress, mut letters) = (Instant::now(), Letters::from_the_first());
@@ -231,7 +232,7 @@ impl Rush {
     }
 
     /// Pays orders in transactions of limited size.
-    async fn pay(&mut self, payers: &[OrderId], report: &mut RushReport, stop: &CancellationToken) {
+    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport, stop: &CancellationToken) {
         for page in payers.chunks(PAY_PAGE) {
             if stop.is_cancelled() || self.halt.is_cancelled() {
                 break;
@@ -310,14 +311,14 @@ impl Letters {
 
 /// Reply counters.
 struct Tally {
-    report: RushReport,
+    report: LoadReport,
     admitted: Vec<OrderId>,
     latencies: hdrhistogram::Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { report: RushReport::default(), admitted: Vec::new(), latencies: histogram() }
+        Self { report: LoadReport::default(), admitted: Vec::new(), latencies: histogram() }
     }
 }
 
@@ -344,7 +345,7 @@ impl Tally {
         }
     }
 
-    fn close(mut self, took: Duration) -> (RushReport, Vec<OrderId>) {
+    fn close(mut self, took: Duration) -> (LoadReport, Vec<OrderId>) {
         self.report.per_second = self.report.attempts as f64 / took.as_secs_f64().max(1e-6);
         self.report.latency_us = latency_of(&self.latencies);
         (self.report, self.admitted)
@@ -358,10 +359,10 @@ mod tests {
 
     #[test]
     fn a_seed_fixes_who_comes_when() {
-        let plan = RushPlan { seed: 7, ..RushPlan::new(VoucherId(1), 1_000) };
+        let plan = LoadTest { seed: 7, ..LoadTest::new(VoucherId(1), 1_000) };
         let arrivals = plan.arrivals();
         assert_eq!(arrivals, plan.arrivals());
-        assert_ne!(arrivals, RushPlan { seed: 8, ..plan }.arrivals());
+        assert_ne!(arrivals, LoadTest { seed: 8, ..plan }.arrivals());
         assert_eq!(arrivals.len(), 1_100);
         let mut users = arrivals;
         users.sort_unstable();
@@ -371,16 +372,16 @@ mod tests {
 
     #[test]
     fn invalid_plans_are_rejected() {
-        let fine = RushPlan::new(VoucherId(1), 10);
+        let fine = LoadTest::new(VoucherId(1), 10);
         assert!(fine.check().is_ok());
         for bad in [
-            RushPlan { users: 0, ..fine.clone() },
-            RushPlan { users: u64::MAX, ..fine.clone() },
-            RushPlan { repeat: -0.1, ..fine.clone() },
-            RushPlan { repeat: f64::NAN, ..fine.clone() },
-            RushPlan { concurrency: 0, ..fine.clone() },
-            RushPlan { rate: Some(0.0), ..fine.clone() },
-            RushPlan { rate: Some(1e-300), ..fine.clone() },
+            LoadTest { users: 0, ..fine.clone() },
+            LoadTest { users: u64::MAX, ..fine.clone() },
+            LoadTest { repeat: -0.1, ..fine.clone() },
+            LoadTest { repeat: f64::NAN, ..fine.clone() },
+            LoadTest { concurrency: 0, ..fine.clone() },
+            LoadTest { rate: Some(0.0), ..fine.clone() },
+            LoadTest { rate: Some(1e-300), ..fine.clone() },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

@@ -27,7 +27,7 @@ use super::{
     event_log,
     heartbeat::Beat,
     jobs::{Runner, Scheduler, builtin},
-    load_generator::Rushes,
+    load_generator::LoadTests,
     locks::{Locks, Timing},
     operator_lock::UnderWay,
     order_writer::Writer,
@@ -202,7 +202,7 @@ impl Node {
             meters,
             reason: None,
             under_way: UnderWay::default(),
-            rushes: Rushes::default(),
+            load_tests: LoadTests::default(),
             outbox,
         };
         // A read-only node writes no events.

@@ -6,7 +6,7 @@ use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 
 use super::{
-    EngineError, admission::Admission, deployment, error::PlanFault, load_generator::Rushes,
+    EngineError, admission::Admission, deployment, error::PlanFault, load_generator::LoadTests,
     locks::Locks, operator_lock::UnderWay, outbox::Outbox, plan::Plan, settings::Settings,
 };
 use crate::telemetry::Meters;
@@ -37,7 +37,7 @@ pub struct Operator {
     /// The recovery that this process runs, which can be stopped between two steps.
     pub under_way: UnderWay,
     /// The load tests that this process runs, which can be stopped.
-    pub rushes: Rushes,
+    pub load_tests: LoadTests,
     /// Lines of the audit log that are not written yet.
     pub outbox: Outbox,
 }

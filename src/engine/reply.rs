@@ -5,7 +5,7 @@ use std::fmt;
 use seckill_model::{JobOutcome, LetterCounts, Payment, SaleState, message::text};
 
 use super::{
-    command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
+    command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
     group::{ClaimReport, RewindReport},
     jobs::{JobResult, outcome_name},
     lists::ITEMS,
@@ -15,8 +15,8 @@ impl Reply {
     /// Whether the command did all that was asked for.
     pub fn is_success(&self) -> bool {
         match self {
-            Self::RushStopped { rushes, .. } => *rushes > 0,
-            Self::RushDone(report) => report.settled && report.errors == 0 && report.dead == 0,
+            Self::LoadTestStopped { tests, .. } => *tests > 0,
+            Self::LoadTestDone(report) => report.settled && report.errors == 0 && report.dead == 0,
             Self::Replayed(report) => {
                 report.dead + report.lost + report.changed == 0
                     && !report.is_overtaken()
@@ -54,9 +54,9 @@ impl fmt::Display for Reply {
                 SaleState::Archived => text!("reply-sale-archived", voucher),
             },
             Self::Restocked { voucher, initial } => text!("reply-restocked", voucher, initial),
-            Self::RushDone(report) => rush_done(report),
-            Self::RushStopped { voucher, rushes: 0 } => text!("reply-no-rush", voucher),
-            Self::RushStopped { voucher, .. } => text!("reply-rush-stopped", voucher),
+            Self::LoadTestDone(report) => load_test_done(report),
+            Self::LoadTestStopped { voucher, tests: 0 } => text!("reply-no-rush", voucher),
+            Self::LoadTestStopped { voucher, .. } => text!("reply-rush-stopped", voucher),
             Self::Repaired(done) => {
                 let (buyers, orders, pieces) = (done.put_back, done.enqueued, done.given_back);
                 text!("reply-repaired", buyers, orders, pieces)
@@ -109,8 +109,8 @@ fn interrupted(cut_short: bool) -> Option<String> {
     cut_short.then(|| text!("reply-interrupted"))
 }
 
-fn rush_done(report: &RushReport) -> String {
-    let RushReport { attempts, admitted, sold_out, duplicate, persisted, .. } = report;
+fn load_test_done(report: &LoadReport) -> String {
+    let LoadReport { attempts, admitted, sold_out, duplicate, persisted, .. } = report;
     let rate = report.per_second.round() as u64;
     let p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3);
     let mut text = text!("reply-rush-done", attempts, admitted, sold_out, duplicate, rate, p99);

@@ -606,7 +606,7 @@ async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage
 
 /// Whether the next snapshot will differ: buyers arrive, or orders are in flight.
 fn moving(snapshot: &Snapshot) -> bool {
-    let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.rushes.is_empty();
+    let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.load_tests.is_empty();
     let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
     busy || under_way || !snapshot.redis.up || !snapshot.sql.up
 }

@@ -10,7 +10,7 @@ use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
     EngineError,
-    command::{Command, RushPlan},
+    command::{Command, LoadTest},
     sale_copy, vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK};
@@ -85,7 +85,7 @@ async fn what_can_not_be_cut_or_added_changes_nothing() {
     assert!(matches!(told, EngineError::Store(StoreError::Rule(_))), "{told}");
     let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
     assert_eq!(now, before);
-    let report = world.rush(RushPlan::new(voucher, 30)).await;
+    let report = world.rush(LoadTest::new(voucher, 30)).await;
     assert_eq!((report.admitted, report.persisted), (10, 10));
     world.balanced().await;
 
@@ -201,10 +201,10 @@ async fn half_a_cut_is_healed_by_the_next_start_and_the_next_cut() {
 async fn cuts_and_restocks_in_a_rush_oversell_nothing() {
     let world = World::start().await;
     let voucher = world.create(sale(5_000)).await;
-    let rush = world.rush(RushPlan {
+    let rush = world.rush(LoadTest {
         rate: Some(10_000.0),
         repeat: 0.0,
-        ..RushPlan::new(voucher, 15_000)
+        ..LoadTest::new(voucher, 15_000)
     });
     let steering = async {
         let (mut cuts, mut by) = (0, 0_i64);

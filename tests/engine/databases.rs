@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Instant};
 
 use crate::world::{Database, World};
 use seckill_engine::{
-    command::{Focus, RushPlan},
+    command::{Focus, LoadTest},
     payment,
     telemetry::{
         OrdersView,
@@ -40,7 +40,7 @@ async fn rush(database: Database) {
     let world = World::on(database, 1, |_| {}).await;
     let voucher = world.create(sale(count)).await;
     let started = Instant::now();
-    let report = world.rush(RushPlan::new(voucher, count + count / 10)).await;
+    let report = world.rush(LoadTest::new(voucher, count + count / 10)).await;
     let took = started.elapsed().as_secs_f64();
     assert_eq!((report.admitted, report.persisted, report.errors), (count, count, 0));
     println!("{database:?}: {count} orders admitted and written in {took:.1} s");
@@ -60,7 +60,7 @@ async fn rush(database: Database) {
             .unwrap();
     assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
     world.balanced().await;
-    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) }).await;
+    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, count) }).await;
     assert_eq!(again.admitted, count - 100, "each piece that went back");
     assert!(again.duplicate <= 100 && again.errors == 0, "{again:?}");
     world.settled().await;
@@ -103,7 +103,7 @@ async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
     };
     world.admits().await;
     run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
-    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 200) }).await;
     // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
     // when its entries are that old.
     let (mut link, home) = (world.redis.link(), world.keys.home());
@@ -131,7 +131,7 @@ async fn a_lock_of_another_program_is_told_and_outlived() {
     world.until("the database is well", async || picture().sql.takes_writes()).await;
     world.admits().await;
     let lock = world.lock_database().await;
-    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 200) }).await;
     world
         .until("the lock is told, and who waits for it", async || {
             let seen = picture();

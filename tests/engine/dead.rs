@@ -17,7 +17,7 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply, RushPlan,
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadTest, Reply,
     },
     dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
     ledger,
@@ -84,7 +84,7 @@ fn stock(world: &World, voucher: VoucherId) -> i64 {
 /// Lets buyers in and puts their entries among the dead letters. The consumer stays held.
 async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
     world.hold().await;
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, buyers) };
     world.rush(plan).await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
     loop {
@@ -243,7 +243,7 @@ async fn compensation_happens_once(database: Database) {
     assert_eq!(order.status, OrderStatus::Cancelled);
     // Whoever was given back may buy again.
     world.node().hold_consumer(false).await;
-    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 300) }).await;
+    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 300) }).await;
     assert_eq!((again.admitted, again.persisted), (300, 300));
     world.settled().await;
     world.balanced().await;

@@ -13,7 +13,7 @@ use std::{
 use crate::support::{BINARY, Background, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
 use crate::world::World;
 use redis::cmd;
-use seckill_engine::{EngineError, command::RushPlan, fault_injection};
+use seckill_engine::{EngineError, command::LoadTest, fault_injection};
 use seckill_model::{
     Millis, NewSale, Outcome, VoucherId,
     faults::{KILL_AT, Point},
@@ -30,7 +30,7 @@ fn sale(stock: u64) -> NewSale {
 async fn poison_becomes_dead_letters_and_what_comes_twice_is_written_once() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 40) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
     assert_eq!(fault_injection::duplicate(&mut link, &of, 25).await.unwrap(), 25);
     let kinds =

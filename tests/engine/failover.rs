@@ -13,7 +13,7 @@ use crate::support::{PATIENCE, TestCluster, TestSentinels, wait_until};
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
-    command::{Command, Reply, RushPlan, RushReport},
+    command::{Command, LoadReport, LoadTest, Reply},
     ledger,
     node::{Node, NodeConfig},
     repair,
@@ -104,10 +104,10 @@ async fn act(node: &Node, command: Command) -> Reply {
     node.operator().execute(command, node.stopping()).await.unwrap()
 }
 
-async fn rush(node: &Node, voucher: VoucherId, users: u64) -> RushReport {
-    let plan = RushPlan { repeat: 0.1, ..RushPlan::new(voucher, users) };
-    match act(node, Command::Rush(plan)).await {
-        Reply::RushDone(report) => report,
+async fn rush(node: &Node, voucher: VoucherId, users: u64) -> LoadReport {
+    let plan = LoadTest { repeat: 0.1, ..LoadTest::new(voucher, users) };
+    match act(node, Command::LoadTest(plan)).await {
+        Reply::LoadTestDone(report) => report,
         other => panic!("{other:?}"),
     }
 }

@@ -10,7 +10,7 @@ use crate::world::World;
 use redis::Value;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan, RushReport},
+    command::{Command, LoadReport, LoadTest, Reply},
     ledger, repair,
     telemetry::snapshot::AlarmKind,
 };
@@ -23,14 +23,14 @@ fn sale(stock: u64) -> NewSale {
 
 type Rushing = JoinHandle<Result<Reply, EngineError>>;
 
-fn rushing(world: &World, plan: RushPlan) -> Rushing {
+fn rushing(world: &World, plan: LoadTest) -> Rushing {
     let (operator, stop) = (world.node().operator().clone(), world.node().stopping().clone());
-    tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await })
+    tokio::spawn(async move { operator.execute(Command::LoadTest(plan), &stop).await })
 }
 
-async fn report(rush: Rushing) -> RushReport {
+async fn report(rush: Rushing) -> LoadReport {
     match rush.await.unwrap().unwrap() {
-        Reply::RushDone(report) => report,
+        Reply::LoadTestDone(report) => report,
         other => panic!("{other:?}"),
     }
 }
@@ -83,9 +83,9 @@ async fn flushed(world: World) {
     let other = world.another_node("node-u");
     // Of another partition, where there is one: nobody asks for it when it is lost.
     let sold_out = world.create(sale(50)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(sold_out, 50) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(sold_out, 50) }).await;
     let voucher = world.create(sale(6_000)).await;
-    let rush = rushing(&world, RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 7_000) });
+    let rush = rushing(&world, LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 7_000) });
     for part in [1_000, 3_000] {
         world.until("the rush is under way", async || written(&world, voucher).await > part).await;
         let _: () = world.server.query(&["FLUSHALL"]);
@@ -112,7 +112,7 @@ async fn flushed(world: World) {
 async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     let world = World::start().await;
     let voucher = world.create(sale(4_000)).await;
-    let rush = rushing(&world, RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 4_000) });
+    let rush = rushing(&world, LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 4_000) });
     let (group, name) =
         (world.keys.home().group().to_owned(), world.keys.home().consumer(crate::world::NODE));
     for part in [500, 1_000, 1_500] {
@@ -124,7 +124,7 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     // Its reader is told so, and made anew by the next read.
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, &name]);
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 4_000) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 4_000) }).await;
     world.settled().await;
     world.balanced().await;
     assert_eq!(written(&world, voucher).await, 4_000);
@@ -158,8 +158,8 @@ async fn pending_and_undelivered_entries_are_trimmed() {
     assert_eq!(written(&world, voucher).await, 40);
     // 20 are pending with a dead node, 40 more are not delivered yet.
     world.hold().await;
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 100) };
-    world.execute(Command::Rush(plan)).await.unwrap();
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 100) };
+    world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
     world.node().hold_consumer(false).await;
     // Whoever finds bodies missing asks the buyers for all that is nowhere.
@@ -173,10 +173,10 @@ async fn pending_and_undelivered_entries_are_trimmed() {
 async fn undelivered_entries_are_trimmed() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 40) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
     world.hold().await;
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 100) };
-    world.execute(Command::Rush(plan)).await.unwrap();
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 100) };
+    world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
     world.node().hold_consumer(false).await;
     alarmed(&world, "the loss is told", |kind| matches!(kind, AlarmKind::BooksOff { .. })).await;

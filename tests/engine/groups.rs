@@ -9,7 +9,7 @@
 use crate::world::World;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan},
+    command::{Command, LoadTest, Reply},
     error::PartDone,
     group::{
         GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
@@ -30,7 +30,7 @@ fn sale(stock: u64) -> NewSale {
 /// A sale of which that many pieces are sold and written.
 async fn sold(world: &World, buyers: u64) -> VoucherId {
     let voucher = world.create(sale(buyers)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, buyers) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, buyers) }).await;
     world.settled().await;
     voucher
 }
@@ -169,7 +169,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     let world = World::start().await;
     let other = world.another_node("node-u");
     let voucher = world.create(sale(4_000)).await;
-    let plan = RushPlan { rate: Some(3_000.0), repeat: 0.0, ..RushPlan::new(voucher, 4_000) };
+    let plan = LoadTest { rate: Some(3_000.0), repeat: 0.0, ..LoadTest::new(voucher, 4_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for part in [500, 1_500, 2_500] {
             let written = async || world.store.books(voucher).await.unwrap().live;
@@ -315,13 +315,13 @@ async fn places_that_make_no_sense_are_refused() {
 async fn the_act_is_what_was_shown() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    let plan = RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 60) };
+    let plan = LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 60) };
     world.rush(plan.clone()).await;
     world.settled().await;
     let ids = entries(&world);
     let shown = preview(&world, &ids[30].in_stream(), None).await.unwrap();
     // It just went on.
-    world.rush(RushPlan { users: 80, ..plan }).await;
+    world.rush(LoadTest { users: 80, ..plan }).await;
     world.settled().await;
     world.hold().await;
     rewound(&world, shown.clone()).await.unwrap();
@@ -527,8 +527,8 @@ async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     let of = world.keys.home();
     world.hold().await;
     // The first ten hold an order already.
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
-    world.execute(Command::Rush(plan)).await.unwrap();
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 50) };
+    world.execute(Command::LoadTest(plan)).await.unwrap();
     world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
     repaired(&world, "moved back to").await;
     world.node().hold_consumer(false).await;

@@ -21,7 +21,7 @@ use crate::world::World;
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    command::{Command, RushPlan},
+    command::{Command, LoadTest},
     repair,
 };
 use seckill_model::{
@@ -124,7 +124,7 @@ async fn a_killed_postgres_that_commits_later_is_mended() {
 async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bool {
     let voucher = world.create(sale(500)).await;
     server.run(name, "CHECKPOINT").await;
-    let report = world.rush(RushPlan::new(voucher, 600)).await;
+    let report = world.rush(LoadTest::new(voucher, 600)).await;
     assert_eq!((report.admitted, report.persisted), (500, 500), "{report:?}");
     world.settled().await;
     let ids = async || -> Vec<OrderId> {

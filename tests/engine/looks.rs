@@ -12,7 +12,7 @@ use crate::support::TestRedis;
 use crate::world::World;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan},
+    command::{Command, LoadTest, Reply},
     fault_injection,
     group::{GroupAct, Preview, To},
     orders::{Standing, decode},
@@ -63,7 +63,7 @@ async fn a_window_of_the_stream_is_read_while_somebody_looks() {
     for partitions in [1, 3] {
         let world = World::spread(partitions, |_| {}).await;
         let voucher = world.create(sale(300)).await;
-        world.rush(RushPlan::new(voucher, 300)).await;
+        world.rush(LoadTest::new(voucher, 300)).await;
         let before =
             picture(&world, "all written", |it| it.sales.iter().any(|sale| sale.persisted == 300));
         assert!(before.await.entries.taken.is_none(), "nobody looks");
@@ -96,7 +96,7 @@ async fn a_window_of_the_stream_is_read_while_somebody_looks() {
 async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
     let world = World::start().await;
     let voucher = world.create(sale(300)).await;
-    world.rush(RushPlan::new(voucher, 250)).await;
+    world.rush(LoadTest::new(voucher, 250)).await;
     look_at(&world, None, Some(OrdersView::default()));
     let full = |it: &Snapshot| it.orders.lines.len() == 100 && it.orders.more;
     let seen = picture(&world, "the newest orders", full).await;
@@ -145,7 +145,7 @@ async fn a_name_that_is_no_text_hides_nothing() {
     let mut sign = redis::cmd("ZADD");
     sign.arg(of.nodes()).arg(1).arg(b"z\xff");
     assert_eq!(link.query::<u64>(&sign).await.unwrap(), 1);
-    world.rush(RushPlan::new(voucher, 5)).await;
+    world.rush(LoadTest::new(voucher, 5)).await;
     let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
     let seen = picture(&world, "all are sold", sold).await;
     assert!(seen.redis.up, "{seen:?}");
@@ -185,7 +185,7 @@ async fn what_a_claim_dropped_is_counted_until_it_is_rebuilt() {
 async fn an_entry_is_found_among_the_many_of_its_second() {
     let world = World::start().await;
     let voucher = world.create(sale(1)).await;
-    world.rush(RushPlan::new(voucher, 1)).await;
+    world.rush(LoadTest::new(voucher, 1)).await;
     let orders = world.store.orders(&OrderFilter::default(), None, 1).await.unwrap();
     let order = orders[0].id;
     // A stream of its own, which no consumer reads.
@@ -213,8 +213,8 @@ async fn what_is_under_way_is_told_with_its_holder() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.hold().await;
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 20) };
-    world.execute(Command::Rush(plan)).await.unwrap();
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 20) };
+    world.execute(Command::LoadTest(plan)).await.unwrap();
     look_at(&world, Some(StreamView::default()), None);
     let waits = |it: &Snapshot| {
         it.entries.lines.len() == 20
@@ -278,7 +278,7 @@ async fn what_is_under_way_is_told_with_its_holder() {
 async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
     let world = World::start().await;
     let voucher = world.create(sale(30)).await;
-    world.rush(RushPlan::new(voucher, 30)).await;
+    world.rush(LoadTest::new(voucher, 30)).await;
     let focus = world.node().remote().focus;
     focus.send_modify(|focus| focus.sale = Some(voucher));
     let counted = |it: &Snapshot, unpaid, paid| {
@@ -299,7 +299,7 @@ async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
     picture(&world, "nobody has two", |it| again(it) == Some(Vec::new())).await;
     // Two pieces for each buyer, and every buyer comes several times.
     let twice = world.create(sale(6).limited(2).unwrap()).await;
-    world.rush(RushPlan { repeat: 1.0, ..RushPlan::new(twice, 3) }).await;
+    world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(twice, 3) }).await;
     focus.send_modify(|focus| focus.sale = Some(twice));
     let two = |it: &Snapshot| {
         again(it).is_some_and(|it| it.len() == 3 && it.iter().all(|(_, orders)| *orders == 2))
@@ -406,7 +406,7 @@ async fn what_sql_told_is_not_older_than_the_wait_for_redis() {
 async fn no_rate_is_made_up_while_redis_is_away() {
     let world = World::start().await;
     let voucher = world.create(sale(300)).await;
-    world.rush(RushPlan::new(voucher, 200)).await;
+    world.rush(LoadTest::new(voucher, 200)).await;
     let persisted = |it: &Snapshot| it.sales.iter().map(|sale| sale.persisted).sum::<u64>();
     picture(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
     world.server.freeze();
@@ -473,7 +473,7 @@ async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() 
 async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
     let voucher = world.create(sale(9)).await;
-    world.rush(RushPlan::new(voucher, 5)).await;
+    world.rush(LoadTest::new(voucher, 5)).await;
     world.settled().await;
     let unwritable = |it: &Snapshot| {
         it.alarms.iter().any(|alarm| matches!(alarm.kind, AlarmKind::RedisReadOnly { .. }))
@@ -503,7 +503,7 @@ async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
 async fn keys_of_another_program_are_named() {
     let mut world = World::start().await;
     let voucher = world.create(sale(9)).await;
-    world.rush(RushPlan::new(voucher, 5)).await;
+    world.rush(LoadTest::new(voucher, 5)).await;
     world.settled().await;
     let (keys, of) = (&world.keys, world.keys.home());
     let named = async |key: &str, holds: &str| {

@@ -16,7 +16,7 @@ use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
-    command::{Command, LetterScope, Reply, RushPlan},
+    command::{Command, LetterScope, LoadTest, Reply},
     dead_letters::judge,
     ledger,
     mend::{self, PartitionFault},
@@ -78,8 +78,8 @@ async fn sql(world: &World, text: &'static str) {
     other.close().await.unwrap();
 }
 
-fn rush(voucher: VoucherId, users: u64) -> RushPlan {
-    RushPlan { repeat: 0.0, ..RushPlan::new(voucher, users) }
+fn rush(voucher: VoucherId, users: u64) -> LoadTest {
+    LoadTest { repeat: 0.0, ..LoadTest::new(voucher, users) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_
             .await;
         let _: u64 = world.server.query(&["DEL", &stock, &hash]);
     };
-    let plan = RushPlan { rate: Some(8_000.0), ..rush(voucher, 6_000) };
+    let plan = LoadTest { rate: Some(8_000.0), ..rush(voucher, 6_000) };
     let (report, ()) = tokio::join!(world.rush(plan), deleting);
     assert_eq!((report.admitted, report.errors, report.dead), (3_000, 0, 0), "{report:?}");
     named(&world, &stock).await;
@@ -106,7 +106,7 @@ async fn lost_buyers_are_not_admitted_a_second_time() {
     let world = World::start().await;
     let voucher = world.create(sale(2_000)).await;
     world.hold().await;
-    let first = world.rush(RushPlan { settle: false, ..rush(voucher, 1_000) }).await;
+    let first = world.rush(LoadTest { settle: false, ..rush(voucher, 1_000) }).await;
     assert_eq!(first.admitted, 1_000);
     // Some are in SQL, the others in the stream.
     world.node().hold_consumer(false).await;
@@ -172,7 +172,7 @@ async fn a_deleted_stream_costs_no_order() {
     let world = World::start().await;
     let voucher = world.create(sale(500)).await;
     world.hold().await;
-    world.rush(RushPlan { settle: false, ..rush(voucher, 300) }).await;
+    world.rush(LoadTest { settle: false, ..rush(voucher, 300) }).await;
     let orders = world.keys.home().orders();
     let _: u64 = world.server.query(&["DEL", &orders]);
     world.node().hold_consumer(false).await;
@@ -276,7 +276,7 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
         if users == 0 {
             set_back.await;
         } else {
-            let plan = RushPlan { rate: Some(1_500.0), ..rush(voucher, users) };
+            let plan = LoadTest { rate: Some(1_500.0), ..rush(voucher, users) };
             tokio::join!(world.rush(plan), set_back);
         }
         world
@@ -380,7 +380,7 @@ async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis(
     world.balanced().await;
     let adopted = world.store.sale(two).await.unwrap();
     assert_eq!((adopted.initial, adopted.stock, adopted.version), (750, 150, 2));
-    let report = world.rush(RushPlan { seed: 2, ..rush(two, 1_000) }).await;
+    let report = world.rush(LoadTest { seed: 2, ..rush(two, 1_000) }).await;
     assert_eq!((report.duplicate, report.admitted), (600, 150), "{report:?}");
     world.settled().await;
     world.balanced().await;
@@ -770,7 +770,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
             world.server.query::<u64>(&["XLEN", &of.dead()]) == 3
         })
         .await;
-    assert_eq!(world.rush(RushPlan { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
+    assert_eq!(world.rush(LoadTest { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
     world.settled().await;
     world.balanced().await;
     assert!(repaired(&world).await.is_empty(), "there is nothing to repair");
@@ -783,7 +783,7 @@ async fn an_entry_waits_while_its_buyer_is_lost() {
     let mut world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.hold().await;
-    assert_eq!(world.rush(RushPlan { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
+    assert_eq!(world.rush(LoadTest { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
     world.stop_node().await;
     let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
     // Any of the entries may be forged.
@@ -861,7 +861,8 @@ async fn several_nodes_notice_a_loss_at_once() {
     for node in others {
         node.stop().await;
     }
-    let Reply::RushDone(last) = world.execute(Command::Rush(rush(voucher, 1_500))).await.unwrap()
+    let Reply::LoadTestDone(last) =
+        world.execute(Command::LoadTest(rush(voucher, 1_500))).await.unwrap()
     else {
         panic!()
     };
@@ -884,7 +885,7 @@ async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order()
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let asking = world.rush(RushPlan { seed: 2, ..rush(voucher, 1_500) });
+    let asking = world.rush(LoadTest { seed: 2, ..rush(voucher, 1_500) });
     let ((), report) = tokio::join!(losing, asking);
     assert_eq!((report.admitted, report.duplicate), (300, 700), "{report:?}");
     world.settled().await;
@@ -936,7 +937,7 @@ async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
     let (buyers, orders) = (world.keys.buyers(voucher), world.keys.home().orders());
     let _: u64 = world.server.query(&["DEL", &buyers, &orders]);
     // The node that has promised nothing is asked.
-    let report = world.rush(RushPlan { settle: false, ..rush(voucher, 400) }).await;
+    let report = world.rush(LoadTest { settle: false, ..rush(voucher, 400) }).await;
     assert_eq!((report.admitted, report.duplicate), (100, 200), "{report:?}");
     world.node().hold_consumer(false).await;
     other.hold_consumer(false).await;

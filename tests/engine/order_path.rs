@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
+    command::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
     fault_injection,
     ids::IdWorker,
     ledger,
@@ -94,7 +94,7 @@ async fn nothing_is_taken_while_the_group_is_missing() {
 async fn what_does_not_fit_into_the_queue_is_told_at_once() {
     let world = World::with(|settings| settings.queue = 4).await;
     let voucher = world.create(sale(1)).await;
-    let plan = RushPlan { concurrency: 1_000, ..RushPlan::new(voucher, 1_000) };
+    let plan = LoadTest { concurrency: 1_000, ..LoadTest::new(voucher, 1_000) };
     let report = world.rush(plan).await;
     assert!(report.rejected > 0, "{report:?}");
     assert_eq!(report.errors, 0);
@@ -108,7 +108,7 @@ async fn what_does_not_fit_into_the_queue_is_told_at_once() {
 async fn a_thousand_users_and_a_hundred_pieces() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    let report = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 1_000) }).await;
+    let report = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 1_000) }).await;
     assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
     assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
     let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
@@ -126,7 +126,7 @@ async fn twenty_thousand_users_of_whom_one_in_ten_asks_twice() {
     for _ in 0..2 {
         let world = World::start().await;
         let voucher = world.create(sale(500)).await;
-        let plan = RushPlan { seed: 7, ..RushPlan::new(voucher, 20_000) };
+        let plan = LoadTest { seed: 7, ..LoadTest::new(voucher, 20_000) };
         let report = world.rush(plan).await;
         assert_eq!((report.attempts, report.admitted, report.persisted), (22_000, 500, 500));
         world.balanced().await;
@@ -205,7 +205,7 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
     let world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.hold().await;
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 50) };
     world.rush(plan).await;
     let v = voucher.to_string();
     let poison: [&[&str]; 7] = [
@@ -299,7 +299,7 @@ async fn own_pending_entries_come_first_after_a_restart() {
     let mut world = World::start().await;
     let voucher = world.create(sale(200)).await;
     world.hold().await;
-    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 200) }).await;
+    world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 200) }).await;
     // What a killed process leaves: entries in the hands of its own consumer's name.
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let name = format!("{}/1", crate::world::NODE);
@@ -343,7 +343,7 @@ async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
 async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
     let world = World::start().await;
     let voucher = world.create(sale(3_000)).await;
-    let plan = RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 3_000) };
+    let plan = LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 3_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -366,7 +366,7 @@ async fn a_database_that_is_away_costs_nothing_but_time() {
     let voucher = world.create(sale(500)).await;
     world.admits().await;
     let lock = world.lock_database().await;
-    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 500) }).await;
+    world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 500) }).await;
     world.until("entries wait", async || world.pending().await > 0).await;
     // Longer than SQLite itself waits for a lock.
     tokio::time::sleep(Duration::from_millis(5_500)).await;
@@ -380,7 +380,7 @@ async fn a_database_that_is_away_costs_nothing_but_time() {
 async fn the_ledger_notices_each_kind_of_damage() {
     let mut world = World::start().await;
     let voucher = world.create(sale(20)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     world.settled().await;
     world.stop_node().await;
     let mut link = world.redis.link();
@@ -456,7 +456,7 @@ async fn what_a_live_node_holds_is_left_to_it() {
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
-    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     let name = format!("{}/2", crate::world::NODE);
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 10).await.unwrap();
@@ -495,9 +495,9 @@ async fn read_only_refuses_every_act_in_the_engine() {
         Command::ResumeSale(voucher),
         Command::EndSale(voucher),
         Command::Restock { voucher, by: 1 },
-        Command::Rush(RushPlan::new(voucher, 1)),
+        Command::LoadTest(LoadTest::new(voucher, 1)),
         Command::Apply(plan, Pace::default()),
-        Command::StopRush(voucher),
+        Command::StopLoadTest(voucher),
         Command::Cancel,
     ] {
         let error = world.execute(command.clone()).await.unwrap_err();
@@ -551,7 +551,7 @@ async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
     let keeping = tokio::spawn(keeper.run(world.node().stopping().clone()));
     let name = LockName::new("order:7").unwrap();
     let guard = locks.try_lock(&name, "test", None).await.unwrap();
-    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 40) };
+    let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 40) };
     assert_eq!(world.rush(plan).await.admitted, 40);
     world
         .until("all the others are written", async || {

@@ -13,7 +13,7 @@ use crate::world::World;
 use futures::future::join_all;
 use seckill_engine::{
     EngineError,
-    command::{RushPlan, Scope},
+    command::{LoadTest, Scope},
     deployment,
     heartbeat::take_name,
     ids::IdWorker,
@@ -48,7 +48,7 @@ async fn the_same_ledger_over_all_partitions() {
     for _ in 0..6 {
         vouchers.push(world.create(sale(200)).await);
     }
-    let rushes = vouchers.iter().map(|voucher| world.rush(RushPlan::new(*voucher, 300)));
+    let rushes = vouchers.iter().map(|voucher| world.rush(LoadTest::new(*voucher, 300)));
     for report in join_all(rushes).await {
         assert_eq!((report.admitted, report.persisted, report.errors), (200, 200, 0));
     }
@@ -103,7 +103,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     let mut world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.create(sale(100)).await;
-    world.rush(RushPlan::new(voucher, 30)).await;
+    world.rush(LoadTest::new(voucher, 30)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     assert_eq!(partitions::agreed(&world.store, Some(8), false).await.unwrap(), 1, "it is decided");
     let (old, new) = (world.keys.clone(), Layout::new(8, false));

@@ -15,7 +15,7 @@ use crate::support::{Background, PATIENCE, Seckill, wait_until};
 use crate::world::World;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
-    command::{Command, Reply, RushPlan},
+    command::{Command, LoadTest, Reply},
     payment, purchase, trace,
 };
 use seckill_model::{
@@ -46,7 +46,7 @@ async fn close(world: &World, token: i64) -> payment::Closed {
 }
 
 async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
-    let plan = RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) };
+    let plan = LoadTest { repeat: 0.0, ..LoadTest::new(voucher, count) };
     assert_eq!(world.rush(plan).await.persisted, count);
     world.settled().await;
     let orders = world.store.live_orders(voucher, None, 100_000).await.unwrap();
@@ -91,7 +91,7 @@ async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, closed.orders, "in SQL");
     world.balanced().await;
     // Whoever was closed may buy again, whoever paid may not.
-    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10_000) }).await;
+    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10_000) }).await;
     assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
     world.settled().await;
     world.balanced().await;

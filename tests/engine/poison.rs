@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::world::{Database, World};
 use redis::pipe;
 use seckill_engine::{
-    command::RushPlan,
+    command::LoadTest,
     order_writer::{Settled, Writer},
 };
 use seckill_model::{EntryId, Millis, NewSale, Outcome};
@@ -40,7 +40,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     let v = voucher.to_string();
     let mut link = world.redis.link();
     for part in 1..=5_u64 {
-        let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, part * 2_000) };
+        let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, part * 2_000) };
         world.rush(plan).await;
         let Outcome::Duplicate { order } = world.ask(voucher, part).await else { panic!() };
         let mut add = pipe();

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use crate::support::{MariaDb, Postgres};
 use crate::world::{NODE, World};
 use seckill_engine::{
-    command::{Command, RushPlan, Scope},
+    command::{Command, LoadTest, Scope},
     fault_injection,
     heartbeat::take_name,
     telemetry::{
@@ -117,7 +117,7 @@ async fn what_happened_stands_in_its_order() {
     let voucher = world.create(sale(10)).await;
     world.hold().await;
     world
-        .execute(Command::Rush(RushPlan { settle: false, ..RushPlan::new(voucher, 10) }))
+        .execute(Command::LoadTest(LoadTest { settle: false, ..LoadTest::new(voucher, 10) }))
         .await
         .unwrap();
     let dead_ms = world.node().operator().settings.node_dead_ms;

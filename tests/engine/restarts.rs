@@ -11,7 +11,7 @@ use std::{collections::HashMap, time::Duration};
 use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, Reply, RushPlan},
+    command::{Command, LoadTest, Reply},
     fault_injection,
     ids::IdWorker,
     orders::{Standing, find},
@@ -66,16 +66,17 @@ async fn a_killed_redis_loses_no_promise() {
     // No buyer is told that there was no answer, however long three restarts take here.
     let mut world = World::with(|settings| settings.answer_within_ms = 60_000).await;
     let voucher = world.create(sale(20_000)).await;
-    let plan = RushPlan { rate: Some(20_000.0), ..RushPlan::new(voucher, 30_000) };
+    let plan = LoadTest { rate: Some(20_000.0), ..LoadTest::new(voucher, 30_000) };
     let operator = world.node().operator().clone();
     let stop = world.node().stopping().clone();
-    let rushing = tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await });
+    let rushing =
+        tokio::spawn(async move { operator.execute(Command::LoadTest(plan), &stop).await });
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(250)).await;
         world.server.kill();
         world.server.restart();
     }
-    let Reply::RushDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
+    let Reply::LoadTestDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
     assert_eq!(report.errors, 0, "{report:?}");
     assert_eq!((report.admitted, report.persisted), (20_000, 20_000), "{report:?}");
     world.settled().await;
@@ -86,7 +87,7 @@ async fn a_killed_redis_loses_no_promise() {
 async fn redis_forgets_and_is_made_whole() {
     let mut world = World::start().await;
     let voucher = world.create(sale(50)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
     world.settled().await;
     world.stop_node().await;
     let mut link = world.redis.link();
@@ -121,12 +122,12 @@ async fn redis_forgets_and_is_made_whole() {
 async fn a_restock_that_redis_lost_is_not_sold_again() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     let mut link = world.redis.link();
     let before = world.store.sale(voucher).await.unwrap();
     let old = world.buyers(voucher);
     world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
     world.settled().await;
     world.stop_node().await;
     // Redis comes back as it was before the restock.
@@ -253,7 +254,7 @@ async fn a_counter_that_went_back_is_raised_before_others_lease() {
 async fn an_emptied_redis_is_made_whole_without_a_restart() {
     let world = World::start().await;
     let voucher = world.create(sale(50)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 20) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
     world.settled().await;
     world.hold().await;
     for user in 101..=105 {
@@ -271,7 +272,7 @@ async fn an_emptied_redis_is_made_whole_without_a_restart() {
 async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     world.settled().await;
     // No node is there to put anything back.
     world.stop_node().await;
@@ -310,7 +311,7 @@ async fn a_promise_that_was_written_and_closed_is_not_made_again() {
 async fn reconciling_beside_the_closing_keeps_the_books() {
     let world = World::start().await;
     let voucher = world.create(sale(6_000)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 6_000) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 6_000) }).await;
     world.settled().await;
     let (mut one, mut other) = (world.redis.link(), world.redis.link());
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
@@ -340,7 +341,7 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
 async fn a_reconciled_sale_holds_no_order_that_is_being_closed() {
     let world = World::start().await;
     let voucher = world.create(sale(20)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 20) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
     world.settled().await;
     let mut link = world.redis.link();
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
@@ -446,7 +447,7 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
 async fn half_a_transaction_that_redis_replays_is_counted_out() {
     let mut world = World::start().await;
     let voucher = world.create(sale(50)).await;
-    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 20) }).await;
+    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
     world.settled().await;
     for off in ["-4", "3"] {
         world.stop_node().await;

@@ -9,7 +9,7 @@
 use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, RushPlan},
+    command::{Command, LoadTest},
     ledger, orders,
     orders::Standing,
     retention::{self, Trimmed},
@@ -40,10 +40,10 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let orders = world.keys.home().orders();
     let voucher = world.create(sale(5_000)).await;
-    world.rush(RushPlan::new(voucher, 1_000)).await;
+    world.rush(LoadTest::new(voucher, 1_000)).await;
     // 300 stay pending in the hands of a dead node, and 1,000 come after them.
     assert_eq!(world.stick(voucher, 1_300, 300).await, 300);
-    world.rush(RushPlan::new(voucher, 2_300)).await;
+    world.rush(LoadTest::new(voucher, 2_300)).await;
     world.until("all but the stuck ones are written", async || world.pending().await == 300).await;
     assert_eq!(length(&world, &orders), 2_300);
     let kept = trim(&world, |_| {}).await;
@@ -123,7 +123,7 @@ async fn consumers_of_the_dead_go_only_once_they_are_empty() {
 async fn a_sale_that_is_over_leaves_redis_and_stays_readable() {
     let world = World::start().await;
     let (voucher, other) = (world.create(sale(100)).await, world.create(sale(5)).await);
-    world.rush(RushPlan::new(voucher, 60)).await;
+    world.rush(LoadTest::new(voucher, 60)).await;
     world.settled().await;
     let (mut link, stop) = (world.redis.link(), CancellationToken::new());
     let mut archive = async || {
@@ -188,7 +188,7 @@ async fn a_limit_other_than_one() {
     // A closed order frees its place, and that one alone.
     world.settled().await;
     world.balanced().await;
-    let report = world.rush(RushPlan { repeat: 1.0, ..RushPlan::new(voucher, 60) }).await;
+    let report = world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(voucher, 60) }).await;
     assert_eq!((report.admitted, report.persisted, report.errors), (97, 97, 0), "{report:?}");
     world.settled().await;
     world.balanced().await;

@@ -12,7 +12,7 @@ use crate::world::World;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, Reply, RushPlan, RushReport},
+    command::{Command, LoadReport, LoadTest, Reply},
     vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
@@ -27,15 +27,15 @@ fn quick() -> Settings {
 }
 
 /// For some seconds, so that whatever happens meanwhile meets orders on their way.
-async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<RushReport>) {
+async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<LoadReport>) {
     let sale = NewSale::checked("hot pot", STOCK, None, None, Millis::now()).unwrap();
     let voucher = world.create(sale).await;
-    let plan = RushPlan { rate: Some(2_500.0), ..RushPlan::new(voucher, STOCK + 500) };
+    let plan = LoadTest { rate: Some(2_500.0), ..LoadTest::new(voucher, STOCK + 500) };
     let operator = world.node().operator().clone();
     let stop = world.node().stopping().clone();
     let rush = tokio::spawn(async move {
-        match operator.execute(Command::Rush(plan), &stop).await.unwrap() {
-            Reply::RushDone(report) => report,
+        match operator.execute(Command::LoadTest(plan), &stop).await.unwrap() {
+            Reply::LoadTestDone(report) => report,
             other => panic!("{other:?}"),
         }
     });
@@ -53,7 +53,7 @@ async fn more_buyers(world: &World, voucher: VoucherId, more: u64) {
 async fn each_order_is_written_once(
     world: &World,
     voucher: VoucherId,
-    rush: JoinHandle<RushReport>,
+    rush: JoinHandle<LoadReport>,
 ) {
     let report = rush.await.unwrap();
     assert_eq!((report.errors, report.dead), (0, 0), "{report:?}");

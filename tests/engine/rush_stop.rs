@@ -7,7 +7,7 @@
 )]
 
 use crate::world::World;
-use seckill_engine::command::{Command, Reply, RushPlan};
+use seckill_engine::command::{Command, LoadTest, Reply};
 use seckill_model::{Millis, NewSale};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,8 +18,8 @@ async fn a_rush_is_stopped_and_what_it_admitted_settles() {
     // At a rate that would take minutes.
     let begin = |voucher, rate| {
         let (operator, stop) = (world.node().operator().clone(), world.node().stopping().clone());
-        let plan = RushPlan { rate: Some(rate), ..RushPlan::new(voucher, 4_000) };
-        tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await })
+        let plan = LoadTest { rate: Some(rate), ..LoadTest::new(voucher, 4_000) };
+        tokio::spawn(async move { operator.execute(Command::LoadTest(plan), &stop).await })
     };
     let (slow, beside) = (begin(voucher, 10.0), begin(other, 4_000.0));
     world
@@ -32,25 +32,25 @@ async fn a_rush_is_stopped_and_what_it_admitted_settles() {
     world
         .until("its progress is seen", async || {
             let picture = world.node().remote().snapshots.borrow().clone();
-            let of = picture.rushes.iter().find(|rush| rush.voucher_id == voucher);
+            let of = picture.load_tests.iter().find(|rush| rush.voucher_id == voucher);
             of.is_some_and(|rush| (1..256).contains(&rush.sent))
         })
         .await;
     // The hands of another operator of the same process.
-    let stopped = world.execute(Command::StopRush(voucher)).await.unwrap();
-    assert_eq!(stopped, Reply::RushStopped { voucher, rushes: 1 });
-    let Reply::RushDone(report) = slow.await.unwrap().unwrap() else { panic!() };
+    let stopped = world.execute(Command::StopLoadTest(voucher)).await.unwrap();
+    assert_eq!(stopped, Reply::LoadTestStopped { voucher, tests: 1 });
+    let Reply::LoadTestDone(report) = slow.await.unwrap().unwrap() else { panic!() };
     assert!(report.cut_short && report.attempts < 4_000, "{report:?}");
     assert!(report.settled && report.admitted > 0, "{report:?}");
     assert_eq!(report.persisted, report.admitted, "{report:?}");
     // A rush on another sale is none of it.
-    let Reply::RushDone(report) = beside.await.unwrap().unwrap() else { panic!() };
+    let Reply::LoadTestDone(report) = beside.await.unwrap().unwrap() else { panic!() };
     assert!(!report.cut_short && report.persisted == 4_000, "{report:?}");
-    let stopped = world.execute(Command::StopRush(voucher)).await.unwrap();
-    assert_eq!(stopped, Reply::RushStopped { voucher, rushes: 0 });
+    let stopped = world.execute(Command::StopLoadTest(voucher)).await.unwrap();
+    assert_eq!(stopped, Reply::LoadTestStopped { voucher, tests: 0 });
     world
         .until("no rush is shown", async || {
-            world.node().remote().snapshots.borrow().rushes.is_empty()
+            world.node().remote().snapshots.borrow().load_tests.is_empty()
         })
         .await;
     let log = world.store.acts(10).await.unwrap();

@@ -18,7 +18,7 @@ use std::{
 use redis::cmd;
 use seckill_engine::{
     EngineError,
-    command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
+    command::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
     fault_injection, ledger,
     node::{Node, NodeConfig},
     settings::Settings,
@@ -206,9 +206,9 @@ impl World {
         }
     }
 
-    pub async fn rush(&self, plan: RushPlan) -> RushReport {
-        match self.execute(Command::Rush(plan)).await.unwrap() {
-            Reply::RushDone(report) => report,
+    pub async fn rush(&self, plan: LoadTest) -> LoadReport {
+        match self.execute(Command::LoadTest(plan)).await.unwrap() {
+            Reply::LoadTestDone(report) => report,
             other => panic!("{other:?}"),
         }
     }
@@ -236,8 +236,8 @@ impl World {
     /// written then: what is pending alone does not tell that, for it is the same before they are read.
     pub async fn stick(&self, voucher: VoucherId, buyers: u64, most: usize) -> usize {
         self.hold().await;
-        let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
-        self.execute(Command::Rush(plan)).await.unwrap();
+        let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, buyers) };
+        self.execute(Command::LoadTest(plan)).await.unwrap();
         let taken =
             fault_injection::die_with_batch(&self.redis, &self.keys, "node-b", most, 600_000)
                 .await

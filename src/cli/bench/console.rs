@@ -6,7 +6,7 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge};
 use seckill_engine::{
-    command::{Command, Reply, RushPlan},
+    command::{Command, LoadTest, Reply},
     error::MAX_USERS,
     node::Node,
 };
@@ -120,7 +120,7 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
         for with in [round % 2 == 1, round % 2 == 0] {
             let voucher = sandbox.create("bench", args.users / 2, None).await?;
             // Like the console does: the engine has its own threads.
-            let command = Command::Rush(RushPlan::new(voucher, args.users));
+            let command = Command::LoadTest(LoadTest::new(voucher, args.users));
             let answer =
                 sandbox.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
             let mut answered = None;
@@ -132,7 +132,7 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
                 rushing.await;
             }
             let report = match answered {
-                Some(Ok(Reply::RushDone(report))) => report,
+                Some(Ok(Reply::LoadTestDone(report))) => report,
                 Some(Err(refusal)) => return Err(Fault::no(refusal.to_string())),
                 _ => return Err(Fault::no("the engine ended before the rush was over")),
             };

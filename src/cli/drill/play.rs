@@ -7,7 +7,7 @@ use std::time::Duration;
 use seckill_console::Story;
 use seckill_engine::{
     EngineError,
-    command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
+    command::{Command, LetterScope, LoadReport, LoadTest, Pace, Reply, Scope},
     fault_injection,
     telemetry::Snapshot,
 };
@@ -60,7 +60,7 @@ pub(super) struct Play<'a> {
 }
 
 /// Running load test.
-type LoadTest = JoinHandle<Result<RushReport, EngineError>>;
+type RunningTest = JoinHandle<Result<LoadReport, EngineError>>;
 
 /// Effect of the fault.
 #[derive(Clone, Copy, Default)]
@@ -121,7 +121,7 @@ impl Play<'_> {
 
     /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
     /// follow it.
-    async fn open_sale(&self) -> Result<Option<LoadTest>, Fault> {
+    async fn open_sale(&self) -> Result<Option<RunningTest>, Fault> {
         let voucher = self.sandbox.create(&HOT_POT, STOCK, None).await?;
         let outage =
             matches!(self.drill.fault, InjectedFault::DatabaseAway | InjectedFault::RedisKilled);
@@ -135,7 +135,7 @@ impl Play<'_> {
         };
         let rate = over.map(|over| users as f64 * 1.1 / over.as_secs_f64());
         let rush =
-            RushPlan { seed: self.seed, rate, settle: false, ..RushPlan::new(voucher, users) };
+            LoadTest { seed: self.seed, rate, settle: false, ..LoadTest::new(voucher, users) };
         let text = text!("drill-buyers-come-for-pieces", users, STOCK);
         self.show_page(&Label("drill-the-rush-2"), &text, None);
         let load_test = self.sandbox.rush(rush);
@@ -201,7 +201,7 @@ impl Play<'_> {
                     let voucher = self.sandbox.create(&title, SECOND_STOCK, None).await?;
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
-                    let rush = RushPlan { seed: self.seed, rate, ..RushPlan::new(voucher, users) };
+                    let rush = LoadTest { seed: self.seed, rate, ..LoadTest::new(voucher, users) };
                     answered(self.sandbox.rush(rush), Label("drill-a-rush")).await?;
                 }
                 self.sandbox.until_settled().await?;

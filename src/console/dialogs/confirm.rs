@@ -66,7 +66,7 @@ fn large(intent: &Intent) -> Option<u64> {
         Command::Apply(plan, _) => plan.totals.to_do(),
         Command::Rewind(parts) => parts.iter().map(|part| part.again).sum(),
         Command::Claim(plan) => plan.count(),
-        Command::Rush(plan) => return (plan.users > CROWD).then_some(plan.users),
+        Command::LoadTest(plan) => return (plan.users > CROWD).then_some(plan.users),
         _ => 0,
     };
     (count > LARGE).then_some(count)

@@ -1,7 +1,7 @@
 //! The form of a rush; it shows the exact plan while the user types.
 
 use crossterm::event::Event;
-use seckill_engine::{command::RushPlan, telemetry::snapshot::SaleLine};
+use seckill_engine::{command::LoadTest, telemetry::snapshot::SaleLine};
 use seckill_model::VoucherId;
 
 use super::{Form, sale_form::number};
@@ -46,7 +46,7 @@ impl RushForm {
     }
 
     /// Updates the plan, or the errors under the fields.
-    pub(crate) fn submit(&mut self) -> Option<RushPlan> {
+    pub(crate) fn submit(&mut self) -> Option<LoadTest> {
         self.refresh();
         if let Some(place) = self.form.fields.iter().position(|field| field.fault.is_some()) {
             self.form.focus(place);
@@ -64,7 +64,7 @@ impl RushForm {
 
     /// The text of the largest possible plan.
     pub(crate) fn widest(&self) -> Vec<String> {
-        rush_plan(&RushPlan { repeat: 1.0, ..RushPlan::new(self.voucher, MOST_BUYERS) })
+        rush_plan(&LoadTest { repeat: 1.0, ..LoadTest::new(self.voucher, MOST_BUYERS) })
     }
 
     fn refresh(&mut self) {
@@ -74,9 +74,9 @@ impl RushForm {
         }
     }
 
-    fn plan(&self) -> Result<RushPlan, String> {
+    fn plan(&self) -> Result<LoadTest, String> {
         let (users, percent) = (self.buyers()?, self.percent()?);
-        Ok(RushPlan { repeat: percent as f64 / 100.0, ..RushPlan::new(self.voucher, users) })
+        Ok(LoadTest { repeat: percent as f64 / 100.0, ..LoadTest::new(self.voucher, users) })
     }
 
     fn buyers(&self) -> Result<u64, String> {

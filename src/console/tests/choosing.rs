@@ -5,7 +5,7 @@ use seckill_engine::{
     command::Command,
     telemetry::{
         Snapshot,
-        snapshot::{Funnel, RushLine},
+        snapshot::{Funnel, LoadTestLine},
     },
 };
 use seckill_model::{Phase, VoucherId};
@@ -160,14 +160,14 @@ fn on_the_overview_keys_are_about_the_choice() {
 
 #[test]
 fn several_rushes_are_halted_by_the_row() {
-    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1, planned: 9 };
-    let mut bench = Bench::new(Snapshot { rushes: vec![rush(5), rush(4)], ..quiet() });
+    let rush = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 9 };
+    let mut bench = Bench::new(Snapshot { load_tests: vec![rush(5), rush(4)], ..quiet() });
     bench.keys("H");
     assert!(bench.app.dialog.is_none(), "led to the rows");
     bench.keys("/#4");
     bench.press(KeyCode::Enter);
     bench.keys("Hy");
-    assert_eq!(bench.sent()[0], Command::StopRush(VoucherId(4)));
+    assert_eq!(bench.sent()[0], Command::StopLoadTest(VoucherId(4)));
 }
 
 /// The sale of the open question, as its command has it.
@@ -203,10 +203,10 @@ fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
         names(&mut bench, 4, "it is asked about");
     }
     // A rush from here does not change the target either.
-    let rush = RushLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
+    let rush = LoadTestLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
     let mut bench = Bench::new(quiet());
     bench.keys("2jj1");
-    bench.show(Snapshot { rushes: vec![rush.clone()], ..quiet() });
+    bench.show(Snapshot { load_tests: vec![rush.clone()], ..quiet() });
     names(&mut bench, 4, "it is chosen");
     bench.keys("H");
     assert_eq!(asked(&bench), Some(VoucherId(2)), "only that one is rushed");

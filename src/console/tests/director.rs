@@ -3,8 +3,8 @@
 use crossterm::event::KeyCode;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, RushPlan, RushReport},
-    telemetry::{Snapshot, snapshot::RushLine},
+    command::{Command, LoadReport, LoadTest, Reply},
+    telemetry::{Snapshot, snapshot::LoadTestLine},
 };
 use seckill_model::{
     Phase, SaleState, VoucherId,
@@ -50,7 +50,7 @@ fn opened(state: SaleState) -> Reply {
 
 /// The buyers of the form, spread over its seconds.
 fn rush() -> Command {
-    Command::Rush(RushPlan { rate: Some(2_200.0), ..RushPlan::new(TEA, 20_000) })
+    Command::LoadTest(LoadTest { rate: Some(2_200.0), ..LoadTest::new(TEA, 20_000) })
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert!(bench.sent().is_empty(), "no buyer before the sale is open");
     bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [rush()]);
-    bench.answer(Ok(Reply::RushDone(RushReport { settled: true, ..RushReport::default() })));
+    bench.answer(Ok(Reply::LoadTestDone(LoadReport { settled: true, ..LoadReport::default() })));
     assert!(bench.app.director.launch.is_none());
     assert!(bench.said().starts_with("✔ load test"), "{}", bench.said());
 }
@@ -137,7 +137,7 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
     );
     bench.answer(Ok(Reply::SaleCreated(VoucherId(12))));
     let sent = bench.sent();
-    assert!(matches!(&sent[..], [Command::Rush(plan)] if plan.voucher == VoucherId(12)));
+    assert!(matches!(&sent[..], [Command::LoadTest(plan)] if plan.voucher == VoucherId(12)));
 }
 
 #[test]
@@ -262,21 +262,21 @@ fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
     bench.sent();
     let mut snapshot = normal();
     snapshot.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
-    snapshot.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
+    snapshot.load_tests = vec![LoadTestLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
     bench.show(snapshot);
     bench.keys("H");
     assert!(bench.text(120, 36).contains("1,100 of 22,000 requests sent"));
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty(), "Cancel has the focus");
     bench.keys("Hy");
-    assert_eq!(bench.sent(), [Command::StopRush(TEA), Command::PauseSale(TEA)]);
+    assert_eq!(bench.sent(), [Command::StopLoadTest(TEA), Command::PauseSale(TEA)]);
     // A rush without a launch is stopped in the same way.
     let mut bench = Bench::new(rushing());
     bench.keys("Hy");
     assert_eq!(
         bench.sent(),
         [VoucherId(7)]
-            .map(Command::StopRush)
+            .map(Command::StopLoadTest)
             .into_iter()
             .chain([Command::PauseSale(VoucherId(7))])
             .collect::<Vec<_>>()
@@ -396,8 +396,8 @@ fn forms_and_questions() {
 }
 
 fn rushed_twice() -> Snapshot {
-    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1_000, planned: 2_000 };
-    Snapshot { rushes: vec![rush(8), rush(7)], ..normal() }
+    let rush = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1_000, planned: 2_000 };
+    Snapshot { load_tests: vec![rush(8), rush(7)], ..normal() }
 }
 
 #[test]
@@ -408,14 +408,14 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
     bench.keys("Hy");
     assert_eq!(
         bench.sent(),
-        [Command::StopRush(VoucherId(7)), Command::PauseSale(VoucherId(7))],
+        [Command::StopLoadTest(VoucherId(7)), Command::PauseSale(VoucherId(7))],
         "{}",
         bench.text(120, 36)
     );
     // The presenter layout shows one.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("tHy");
-    assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(7))));
+    assert_eq!(bench.sent().first(), Some(&Command::StopLoadTest(VoucherId(7))));
     // Two, neither of them chosen.
     let mut bench = Bench::new(rushed_twice());
     bench.keys("H");
@@ -426,7 +426,7 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
         bench.said()
     );
     bench.keys("jHy");
-    assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(8))));
+    assert_eq!(bench.sent().first(), Some(&Command::StopLoadTest(VoucherId(8))));
     let mut bench = Bench::new(rushed_twice());
     bench.keys("2jjH");
     assert!(bench.app.dialog.is_none(), "#9 is not rushed");

@@ -17,7 +17,8 @@ use seckill_engine::{
         read_error::Unread,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
-            Latency, PendingLine, PendingPage, RushLine, SaleLine, SaleOrders, StreamLine, Urgency,
+            Latency, LoadTestLine, PendingLine, PendingPage, SaleLine, SaleOrders, StreamLine,
+            Urgency,
         },
     },
 };
@@ -474,6 +475,6 @@ pub(super) fn read_only() -> Snapshot {
 }
 
 pub(super) fn rushing() -> Snapshot {
-    let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    Snapshot { rushes: vec![rush], ..normal() }
+    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    Snapshot { load_tests: vec![rush], ..normal() }
 }

@@ -192,9 +192,9 @@ fn play(seed: u64) -> usize {
                             true
                         }
                         ([one], Allowed::This(command)) => one == command,
-                        ([Command::StopRush(one)], Allowed::Stop(it)) => one == it,
+                        ([Command::StopLoadTest(one)], Allowed::Stop(it)) => one == it,
                         (
-                            [Command::StopRush(one), Command::PauseSale(other)],
+                            [Command::StopLoadTest(one), Command::PauseSale(other)],
                             Allowed::Stop(it),
                         ) => one == it && other == it,
                         _ => false,
@@ -212,7 +212,8 @@ fn play(seed: u64) -> usize {
                     }
                     // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
                     let sent = acts(&mut bench);
-                    let fine = matches!(sent[..], [] | [Command::Rush(_) | Command::PauseSale(_)]);
+                    let fine =
+                        matches!(sent[..], [] | [Command::LoadTest(_) | Command::PauseSale(_)]);
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
                 }
                 92..94 => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seckill_engine::{
     EngineError,
-    command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
+    command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
     error::{BrokerError, PartDone, PlanFault, RedisReason, RushFault, SqlReason, StoreError},
     event::{ClaimPart, Event, RewindPart, Subject},
     group::{ClaimReport, GroupFault, Meanwhile, Names},
@@ -171,7 +171,7 @@ fn outcomes() -> Vec<CommandOutcome> {
     let mut all = vec![
         CommandOutcome::Started,
         CommandOutcome::Done(Reply::SaleCreated(SALE)),
-        CommandOutcome::Done(Reply::RushDone(RushReport::default())),
+        CommandOutcome::Done(Reply::LoadTestDone(LoadReport::default())),
         CommandOutcome::Failed(EngineError::ReadOnly),
         CommandOutcome::Finished,
     ];
@@ -276,7 +276,7 @@ fn subjects() -> Vec<Subject> {
             ..VoucherDetails::titled("火锅")
         })),
         Subject::Pieces(SALE, -3),
-        Subject::Rush { voucher: SALE, users: 9, seed: 1 },
+        Subject::LoadTest { voucher: SALE, users: 9, seed: 1 },
         Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },
         Subject::Rewind(vec![RewindPart { partition: 0, was: None, from: entry(1), again: 3 }]),
         Subject::Claim(vec![ClaimPart { partition: 0, from, to, count: 3 }], true),

@@ -263,7 +263,7 @@ fn a_rush_shows_its_plan_and_asks() {
     assert!(bench.sent().is_empty());
     bench.keys("y");
     let sent = bench.sent();
-    assert!(matches!(&sent[..], [Command::Rush(plan)] if plan.users == 100_000));
+    assert!(matches!(&sent[..], [Command::LoadTest(plan)] if plan.users == 100_000));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use seckill_engine::{
     telemetry::{
         Snapshot,
         read_error::Unread,
-        snapshot::{Count, Latency, RushLine},
+        snapshot::{Count, Latency, LoadTestLine},
     },
 };
 use seckill_model::{
@@ -62,8 +62,8 @@ fn rush() -> Snapshot {
     snapshot.latency =
         Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
     snapshot.books = Balance::InFlight { orders: 1_234_567 };
-    let rush = |id, sent| RushLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
-    snapshot.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
+    let rush = |id, sent| LoadTestLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
+    snapshot.load_tests = vec![rush(7, 1), rush(8, 9_999_999)];
     snapshot.read_only = true;
     snapshot
 }
@@ -291,15 +291,15 @@ fn the_header_shows_the_sale_with_a_rush() {
     let header =
         |bench: &mut Bench| bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
     assert!(header(&mut bench).contains("#8 Milk tea"), "{}", header(&mut bench));
-    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
-    bench.show(Snapshot { rushes: vec![rush(7)], ..rest() });
+    let rush = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
+    bench.show(Snapshot { load_tests: vec![rush(7)], ..rest() });
     assert!(header(&mut bench).contains("#7 Hot pot"), "{}", header(&mut bench));
-    bench.show(Snapshot { rushes: vec![rush(7), rush(7)], ..rest() });
+    bench.show(Snapshot { load_tests: vec![rush(7), rush(7)], ..rest() });
     assert!(header(&mut bench).contains("#7 Hot pot"), "two on one sale");
-    bench.show(Snapshot { rushes: vec![rush(7), rush(8)], ..rest() });
+    bench.show(Snapshot { load_tests: vec![rush(7), rush(8)], ..rest() });
     assert!(header(&mut bench).contains("▸ 2 running"), "{}", header(&mut bench));
     bench.keys("2j1");
-    bench.show(Snapshot { rushes: vec![rush(8)], ..rest() });
+    bench.show(Snapshot { load_tests: vec![rush(8)], ..rest() });
     assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
 }
 

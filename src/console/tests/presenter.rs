@@ -1,8 +1,8 @@
 //! The presenter layout in its states, in both languages and every size.
 
 use seckill_engine::{
-    command::{Command, RushPlan},
-    telemetry::{Snapshot, snapshot::RushLine},
+    command::{Command, LoadTest},
+    telemetry::{Snapshot, snapshot::LoadTestLine},
 };
 use seckill_model::{
     Phase, VoucherId,
@@ -149,9 +149,9 @@ fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
 
 #[test]
 fn a_question_names_the_sale_by_its_title() {
-    let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
     for (name, keys, snapshot) in
-        [("halt", "tH", Snapshot { rushes: vec![rush], ..running() }), ("arm", "tL", planned())]
+        [("halt", "tH", Snapshot { load_tests: vec![rush], ..running() }), ("arm", "tL", planned())]
     {
         let mut bench = Bench::new(snapshot);
         bench.keys(keys);
@@ -246,8 +246,8 @@ fn only_keys_that_do_something_are_offered() {
     let mut bench = Bench::new(running());
     bench.keys("t");
     assert_eq!(offered(&mut bench), [true, false, false], "nothing is armed");
-    let rush = RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
-    bench.show(Snapshot { rushes: vec![rush], ..running() });
+    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
+    bench.show(Snapshot { load_tests: vec![rush], ..running() });
     assert_eq!(offered(&mut bench), [true, false, true], "a rush can be halted");
     let mut bench = Bench::new(planned());
     bench.keys("tL");
@@ -266,14 +266,14 @@ fn only_keys_that_do_something_are_offered() {
 fn the_rush_message_ends_when_the_sale_is_sold_out() {
     let mut bench = Bench::new(running());
     bench.keys("t");
-    bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 20_000)));
+    bench.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)));
     assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(running());
     assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(sold_out());
     assert!(!bench.text(120, 36).contains("sending requests"), "{}", bench.text(120, 36));
     // The result of a sale without initial stock is not news.
-    bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 1)));
+    bench.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)));
     bench.show(sold_out());
     assert!(bench.text(120, 36).contains("1 buyer is sending requests"));
 }
@@ -402,7 +402,7 @@ fn a_number_in_a_title_stays_as_it_is() {
             sale(7, "Deal #7 or #8", Phase::Running, 8_000, 3_120),
             sale(8, "milk tea", Phase::Planned, 500, 500),
         ];
-        snapshot.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
+        snapshot.load_tests = vec![LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
         snapshot
     };
     let mut bench = Bench::new(snapshot());

@@ -123,13 +123,13 @@ fn a_launch_and_its_end_have_theirs() {
     assert_eq!(bench.reason().as_deref(), Some("the show"));
     let reply = Reply::SaleChanged { voucher: VoucherId(9), state: SaleState::Running };
     bench.answer(Ok(reply));
-    assert!(matches!(&bench.sent()[..], [Command::Rush(_)]));
+    assert!(matches!(&bench.sent()[..], [Command::LoadTest(_)]));
     assert_eq!(bench.reason().as_deref(), Some("the show"));
     let mut bench = Bench::new(rushing());
     bench.keys("H");
     because(&mut bench, "too many");
     let voucher = VoucherId(7);
-    assert_eq!(bench.sent(), [Command::StopRush(voucher), Command::PauseSale(voucher)]);
+    assert_eq!(bench.sent(), [Command::StopLoadTest(voucher), Command::PauseSale(voucher)]);
     assert_eq!(bench.reason().as_deref(), Some("too many"));
 }
 

@@ -1,7 +1,7 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    command::RushPlan,
+    command::LoadTest,
     plan::Plan,
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
@@ -162,7 +162,7 @@ pub(crate) fn end(sale: &SaleLine) -> Question {
 }
 
 /// The exact plan of a rush, one sentence each.
-pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
+pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     let again = plan.twice();
     let (requests, buyers) = (plan.users + again, plan.users);
     let most = thousands(plan.concurrency as u64);
@@ -208,7 +208,7 @@ pub(crate) fn creating(title: &str) -> String {
     text!("acts-is-being-created-another-sale-waits", title)
 }
 
-pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
+pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
     let mut lines = vec![name(sale)];
     lines.extend(rush_plan(plan));
     let left = left(sale);
@@ -358,7 +358,7 @@ pub(crate) fn quit(sent: u64, planned: u64) -> Question {
 
 /// Shown while the engine executes the command.
 pub(crate) mod asked {
-    use super::{NewSale, RushPlan, VoucherId, counted, thousands};
+    use super::{LoadTest, NewSale, VoucherId, counted, thousands};
     use seckill_model::message::{Label, text};
 
     pub(crate) fn create(sale: &NewSale) -> String {
@@ -370,7 +370,7 @@ pub(crate) mod asked {
         text!("acts-changing", voucher)
     }
 
-    pub(crate) fn rush(plan: &RushPlan) -> String {
+    pub(crate) fn rush(plan: &LoadTest) -> String {
         let (users, voucher) = (thousands(plan.users), plan.voucher);
         let come = counted(plan.users, "buyer is", "buyers are");
         text!("acts-on-the-way-to", come, voucher, users)

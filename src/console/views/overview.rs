@@ -6,7 +6,7 @@ use ratatui::{
 };
 use seckill_engine::telemetry::{
     log::Weight,
-    snapshot::{Funnel, RushLine, Urgency},
+    snapshot::{Funnel, LoadTestLine, Urgency},
 };
 
 use super::{
@@ -146,14 +146,14 @@ pub(super) fn funnel_line(
 fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
     canvas.text(0, y, &text::RUSH, theme.heading());
-    let rushes = &scene.snapshot.rushes;
+    let rushes = &scene.snapshot.load_tests;
     if rushes.is_empty() {
         canvas.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
     canvas.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
-    let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
+    let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
     let digits = if canvas.width() >= 44 { 10 } else { 6 };
     let text = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));

@@ -219,7 +219,7 @@ impl Collector {
             series: Arc::new(self.series.clone()),
             stocks: self.stocks.clone(),
             alarms: Vec::new(),
-            rushes: self.meters.rushes(),
+            load_tests: self.meters.load_tests(),
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
             foreign_keys: self.foreign_keys(),

@@ -11,7 +11,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use super::snapshot::{Latency, RecoveryLine, RushLine};
+use super::snapshot::{Latency, LoadTestLine, RecoveryLine};
 
 /// Time window of the displayed latencies, in seconds.
 const WINDOW: usize = 5;
@@ -23,7 +23,7 @@ const LONGEST_US: u64 = 60_000_000;
 pub struct Meters {
     busy: AtomicU64,
     latencies: Mutex<Window>,
-    rushes: Mutex<Vec<(u64, RushLine, Arc<AtomicU64>)>>,
+    load_tests: Mutex<Vec<(u64, LoadTestLine, Arc<AtomicU64>)>>,
     next_number: AtomicU64,
     recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
 }
@@ -90,41 +90,41 @@ impl Meters {
     }
 
     /// Registers a load test; dropping the returned value ends it.
-    pub fn rush_begins(&self, line: RushLine) -> RushShown<'_> {
+    pub fn load_test_begins(&self, line: LoadTestLine) -> LoadTestProgress<'_> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let sent = Arc::new(AtomicU64::new(line.sent));
-        lock(&self.rushes).push((number, line, Arc::clone(&sent)));
-        RushShown { meters: self, number, sent }
+        lock(&self.load_tests).push((number, line, Arc::clone(&sent)));
+        LoadTestProgress { meters: self, number, sent }
     }
 
     /// Returns the active load tests.
-    pub fn rushes(&self) -> Vec<RushLine> {
-        let of = |(_, line, sent): &(u64, RushLine, Arc<AtomicU64>)| RushLine {
+    pub fn load_tests(&self) -> Vec<LoadTestLine> {
+        let of = |(_, line, sent): &(u64, LoadTestLine, Arc<AtomicU64>)| LoadTestLine {
             sent: sent.load(Ordering::Relaxed),
             ..line.clone()
         };
-        lock(&self.rushes).iter().map(of).collect()
+        lock(&self.load_tests).iter().map(of).collect()
     }
 }
 
 /// A displayed load test.
 #[derive(Debug)]
-pub struct RushShown<'a> {
+pub struct LoadTestProgress<'a> {
     meters: &'a Meters,
     number: u64,
     sent: Arc<AtomicU64>,
 }
 
-impl RushShown<'_> {
+impl LoadTestProgress<'_> {
     /// Records the number of requests sent; cheap enough to call for each one.
     pub fn progress(&self, sent: u64) {
         self.sent.store(sent, Ordering::Relaxed);
     }
 }
 
-impl Drop for RushShown<'_> {
+impl Drop for LoadTestProgress<'_> {
     fn drop(&mut self) {
-        lock(&self.meters.rushes).retain(|(number, ..)| *number != self.number);
+        lock(&self.meters.load_tests).retain(|(number, ..)| *number != self.number);
     }
 }
 
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn load_tests_start_and_end() {
         let meters = Meters::default();
-        let line = RushLine { voucher_id: seckill_model::VoucherId(1), sent: 0, planned: 5 };
-        let shown = meters.rush_begins(line);
+        let line = LoadTestLine { voucher_id: seckill_model::VoucherId(1), sent: 0, planned: 5 };
+        let shown = meters.load_test_begins(line);
         shown.progress(3);
-        assert_eq!(meters.rushes().first().map(|line| line.sent), Some(3));
+        assert_eq!(meters.load_tests().first().map(|line| line.sent), Some(3));
         drop(shown);
-        assert!(meters.rushes().is_empty());
+        assert!(meters.load_tests().is_empty());
     }
 }

@@ -85,7 +85,7 @@ pub struct Snapshot {
     /// Open alarms, most urgent first.
     pub alarms: Vec<Alarm>,
     /// Active load tests of this node.
-    pub rushes: Vec<RushLine>,
+    pub load_tests: Vec<LoadTestLine>,
     /// Recovery plans and commands in progress on this node.
     pub recoveries: Vec<RecoveryLine>,
     /// Held locks.
@@ -142,7 +142,7 @@ impl Snapshot {
 
     /// Returns the target sales of this node's load tests, each once, by number.
     pub fn rushed(&self) -> Vec<VoucherId> {
-        let mut sales: Vec<_> = self.rushes.iter().map(|rush| rush.voucher_id).collect();
+        let mut sales: Vec<_> = self.load_tests.iter().map(|rush| rush.voucher_id).collect();
         sales.sort_unstable();
         sales.dedup();
         sales
@@ -438,7 +438,7 @@ pub struct RecoveryLine {
 
 /// An active load test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RushLine {
+pub struct LoadTestLine {
     /// The voucher bought.
     pub voucher_id: VoucherId,
     /// Requests sent so far.
