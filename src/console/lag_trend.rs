@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_entries_up_and_down_stand_still() {
+    fn a_few_entries_up_and_down_are_no_trend() {
         let (flow, readings) = replay((0..80_u64).map(|tick| 1_000 + tick * 37 % 41));
         assert!(
             readings[12..].iter().all(|(trend, _)| *trend == Some(Ordering::Equal)),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_begins_anew() {
+    fn a_trend_restarts_after_a_gap() {
         let (mut flow, _) = replay((0..20_u64).map(|tick| 9_000 - tick * 100));
         assert_eq!(flow.trend(), Some(Ordering::Less));
         flow.push(Millis(6_000), None);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_an_end() {
+    fn a_reason_is_bounded() {
         check_reason(None).unwrap();
         check_reason(Some(&"锅".repeat(MAX_REASON))).unwrap();
         for long in ["x".repeat(MAX_REASON + 1), format!("a{}", "\u{301}".repeat(9_000))] {

@@ -358,7 +358,7 @@ mod tests {
     use seckill_model::VoucherId;
 
     #[test]
-    fn a_seed_fixes_who_comes_when() {
+    fn a_seed_fixes_the_order_of_buyers() {
         let plan = LoadTest { seed: 7, ..LoadTest::new(VoucherId(1), 1_000) };
         let arrivals = plan.arrivals();
         assert_eq!(arrivals, plan.arrivals());

@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_on_their_way_are_no_imbalance() {
+    fn orders_in_flight_are_no_imbalance() {
         assert_eq!(books().findings(), []);
         assert_eq!(books().in_flight(), 9);
     }

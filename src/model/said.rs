@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sentence_and_data_are_kept() {
+    fn text_and_data_are_kept() {
         let said = Said::of(&Closed { orders: 7 });
         let read = Said::read(said.stored());
         assert_eq!(read, said);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_older_versions_are_a_sentence() {
+    fn rows_of_older_versions_are_plain_text() {
         for text in ["7 closed", "", "{", "{\"text\":\"x\"}"] {
             let read = Said::read(text.to_owned());
             assert_eq!((&*read, read.data::<Closed>()), (text, None));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_stored_beside_the_sentence() {
+    fn data_is_stored_beside_the_text() {
         let said = Said::of(&Closed { orders: 7 });
         let beside = said.beside(20).unwrap();
         assert_eq!(Said::with("7 closed".into(), &beside), said);

@@ -239,7 +239,7 @@ mod tests {
         }
     }
     #[test]
-    fn words_match_json_and_all_are_listed() {
+    fn names_match_json_and_all_are_listed() {
         assert_eq!(Verdict::ALL.map(Verdict::as_str), Verdict::WORDS);
         for verdict in Verdict::ALL {
             let json = serde_json::to_string(&verdict).unwrap();

@@ -60,7 +60,7 @@ async fn held(world: &World) -> Vec<(EntryId, String, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn given_entries_are_worked_on() {
+async fn claimed_entries_are_processed() {
     let world = World::spread(3, |settings| settings.claim_idle_ms = 600_000).await;
     for _ in 0..3 {
         let voucher = world.create(sale(40)).await;
@@ -101,7 +101,7 @@ async fn given_entries_are_worked_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_still_with_the_holder_is_given() {
+async fn only_entries_still_held_are_claimed() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 30).await, 30);
@@ -135,7 +135,7 @@ async fn only_what_is_still_with_the_holder_is_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_go_to_nobody_who_does_not_work() {
+async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 30).await, 30);
@@ -173,7 +173,7 @@ async fn entries_go_to_nobody_who_does_not_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_goes_only_when_nothing_goes_with_it() {
+async fn a_consumer_is_removed_only_without_pending_entries() {
     let world = World::spread(2, |settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 30).await, 30);
@@ -209,7 +209,7 @@ async fn a_consumer_goes_only_when_nothing_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_that_breaks_off_tells_where_it_was_done() {
+async fn an_interrupted_removal_reports_its_completed_partitions() {
     let mut world = World::spread(2, |_| {}).await;
     world.stop_node().await;
     let (group, name) = (world.keys.home().group().to_owned(), "gone/1");

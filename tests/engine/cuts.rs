@@ -38,7 +38,7 @@ async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineE
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_leaves_what_sql_does_not_know_yet() {
+async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
@@ -73,7 +73,7 @@ async fn a_cut_leaves_what_sql_does_not_know_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_cut_or_added_changes_nothing() {
+async fn an_invalid_stock_change_has_no_effect() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let before = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
@@ -119,7 +119,7 @@ async fn half_way(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_gives_way_to_whoever_changed_the_sale_first() {
+async fn a_stock_reduction_yields_to_a_concurrent_change() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
@@ -134,7 +134,7 @@ async fn a_cut_gives_way_to_whoever_changed_the_sale_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_starts_amid_a_cut_does_not_sell_its_pieces() {
+async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_pieces() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let old = world.store.sale(voucher).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_node_that_starts_amid_a_cut_does_not_sell_its_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_answers_too_late_leaves_the_sale_whole() {
+async fn a_database_timeout_leaves_the_sale_intact() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let (other, cutting) = half_way(&world, voucher, 4).await;
@@ -176,7 +176,7 @@ async fn a_database_that_answers_too_late_leaves_the_sale_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_cut_is_healed_by_the_next_start_and_the_next_cut() {
+async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduction() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let die_half_way = async |world: &World, version: u64| {
@@ -198,7 +198,7 @@ async fn half_a_cut_is_healed_by_the_next_start_and_the_next_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cuts_and_restocks_in_a_rush_oversell_nothing() {
+async fn stock_changes_under_load_oversell_nothing() {
     let world = World::start().await;
     let voucher = world.create(sale(5_000)).await;
     let rush = world.rush(LoadTest {

@@ -11,7 +11,7 @@ use std::{
 use seckill_redis::{DataDir, DataDirError};
 
 #[tokio::test]
-async fn it_is_private_and_names_its_files() {
+async fn a_data_directory_is_private_and_names_its_files() {
     let place = tempfile::tempdir().unwrap();
     let dir = DataDir::open(place.path().join("a b/火")).unwrap();
     assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
@@ -26,7 +26,7 @@ async fn it_is_private_and_names_its_files() {
 }
 
 #[test]
-fn a_directory_that_was_open_to_others_is_closed_unless_it_has_another_use() {
+fn an_accessible_directory_is_made_private_unless_it_has_another_use() {
     let place = tempfile::tempdir().unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     for shared in [false, true] {
@@ -49,7 +49,7 @@ fn a_directory_that_was_open_to_others_is_closed_unless_it_has_another_use() {
 }
 
 #[test]
-fn a_long_path_has_its_socket_elsewhere_and_always_there() {
+fn a_long_path_has_a_stable_socket_in_a_runtime_directory() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("x".repeat(100));
     let one = DataDir::open(&path).unwrap();
@@ -66,7 +66,7 @@ fn a_long_path_has_its_socket_elsewhere_and_always_there() {
 }
 
 #[test]
-fn live_processes_have_numbers_of_their_own() {
+fn live_processes_have_distinct_numbers() {
     let place = tempfile::tempdir().unwrap();
     let (one, two) = (DataDir::open(place.path()).unwrap(), DataDir::open(place.path()).unwrap());
     let first = one.node_slot().unwrap();
@@ -80,7 +80,7 @@ fn live_processes_have_numbers_of_their_own() {
 /// Tests may run as root, whom permissions do not bind: so these are places where nobody can
 /// keep a directory.
 #[test]
-fn impossible_places_are_refused_in_words() {
+fn impossible_paths_are_refused_with_an_error() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     fs::write(&file, "").unwrap();
@@ -96,7 +96,7 @@ fn impossible_places_are_refused_in_words() {
 }
 
 #[test]
-fn a_throw_away_directory_goes_with_its_last_user() {
+fn a_temporary_directory_is_removed_with_its_last_user() {
     let place = tempfile::tempdir().unwrap();
     let dir = DataDir::throw_away_in(place.path()).unwrap();
     let (path, clone) = (dir.path().to_owned(), dir.clone());
@@ -107,7 +107,7 @@ fn a_throw_away_directory_goes_with_its_last_user() {
 }
 
 #[test]
-fn only_what_is_abandoned_is_swept() {
+fn only_abandoned_directories_are_swept() {
     let place = tempfile::tempdir().unwrap();
     let make = |name: &str, age: Duration| {
         let path = place.path().join(name);

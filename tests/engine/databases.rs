@@ -93,7 +93,7 @@ async fn batches(database: Database) {
 
 /// A database that refuses whatever is written is no reason to give up a single order.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
+async fn a_temporarily_missing_table_makes_no_dead_letter() {
     let world = World::start().await;
     let voucher = world.create(sale(200)).await;
     let url = format!("sqlite:{}", world.database().display());
@@ -124,7 +124,7 @@ async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
 
 /// Reading goes on beside the lock of another program, so a database that looks well may take no order.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_of_another_program_is_told_and_outlived() {
+async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
     let world = World::start().await;
     let voucher = world.create(sale(200)).await;
     let picture = || Arc::clone(&world.node().remote().snapshots.borrow());
@@ -169,7 +169,7 @@ macro_rules! on_each {
             }
 
             #[tokio::test(flavor = "multi_thread")]
-            async fn batches_go_in_whole() {
+            async fn batches_are_written_atomically() {
                 super::batches(super::Database::$database).await;
             }
         })+

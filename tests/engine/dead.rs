@@ -99,7 +99,7 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
 
 /// A letter tells every time that it was given up, and is not replayed for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_straight_back_is_left_to_a_person() {
+async fn a_letter_that_returns_at_once_requires_an_operator() {
     let world = World::with(|settings| settings.max_replays = 2).await;
     let voucher = world.create(sale(10)).await;
     let url = format!("sqlite:{}", world.database().display());
@@ -169,7 +169,7 @@ async fn break_off<F: Future>(work: F, mut enough: impl FnMut() -> bool) -> bool
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_that_is_broken_off_goes_on_and_repeats_nothing() {
+async fn an_interrupted_replay_continues_without_repetition() {
     let world = World::start().await;
     let voucher = world.create(sale(2_000)).await;
     bury(&world, voucher, 1_000).await;
@@ -251,7 +251,7 @@ async fn compensation_happens_once(database: Database) {
 
 /// Nothing cries wolf while letters go back, or go for good.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
+async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
     let world = World::start().await;
     let voucher = world.create(sale(6_000)).await;
     for compensate in [false, true] {
@@ -289,7 +289,7 @@ async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_letter_is_judged_by_what_is_true_now() {
+async fn each_letter_is_judged_by_the_current_state() {
     use LetterVerdict::{Awaited, Malformed, NoSale, NobodyWaits, Written};
 
     let world = World::start().await;
@@ -340,7 +340,7 @@ async fn each_letter_is_judged_by_what_is_true_now() {
 
 /// Two buyers were given one id: neither a replay nor a compensation may decide whose it is.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_is_another_buyers_is_left_to_a_person() {
+async fn an_id_of_another_buyer_requires_an_operator() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
@@ -360,7 +360,7 @@ async fn an_id_that_is_another_buyers_is_left_to_a_person() {
 
 /// A sale that Redis has lost: nobody can tell who waits, and what is cancelled meanwhile stays so.
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_of_a_sale_that_redis_does_not_hold() {
+async fn letters_of_a_sale_missing_from_redis_are_judged() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     bury(&world, voucher, 4).await;
@@ -411,7 +411,7 @@ async fn letters_of_a_sale_that_redis_does_not_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acts_on_letters_are_an_operators_and_keep_to_their_partition() {
+async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
     let world = World::spread(3, |_| {}).await;
     let vouchers = [world.create(sale(9)).await, world.create(sale(9)).await];
     world.hold().await;

@@ -27,7 +27,7 @@ fn sale(stock: u64) -> NewSale {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn poison_becomes_dead_letters_and_what_comes_twice_is_written_once() {
+async fn poison_becomes_dead_letters_and_duplicates_are_written_once() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
@@ -87,7 +87,7 @@ async fn only_the_programs_own_redis_is_killed() {
 /// The points are in the very program, where it is built for tests.
 #[test]
 #[cfg(debug_assertions)]
-fn the_program_dies_where_it_is_told_and_the_next_one_goes_on() {
+fn the_program_dies_at_the_fault_point_and_the_next_one_continues() {
     let home = Seckill::new();
     let create = home.args(&["sale", "create", "--title", "t", "--stock", "9"]);
     let told = format!("{}:1", Point::AfterSaleCommit.name());
@@ -170,7 +170,7 @@ fn a_stepping_clock_is_practised() {
 }
 
 #[test]
-fn drills_are_listed_and_befall_nobody_elses_servers() {
+fn drills_are_listed_and_refuse_external_servers() {
     for args in [["drill", "--json"].as_slice(), &["drill", "list", "--json"]] {
         let listed = run(args).expect_code(0).json();
         let names: Vec<_> = listed.as_array().unwrap().iter().map(|it| &it["name"]).collect();
@@ -201,7 +201,7 @@ fn drills_are_listed_and_befall_nobody_elses_servers() {
 }
 
 #[test]
-fn a_killed_consumer_is_mended_with_keys() {
+fn the_killed_consumer_drill_is_solved_with_keys() {
     let home = Seckill::new();
     let args = ["drill", "consumer-killed"];
     let mut terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
@@ -222,7 +222,7 @@ fn a_killed_consumer_is_mended_with_keys() {
 }
 
 #[test]
-fn a_drill_that_is_left_is_not_passed() {
+fn an_abandoned_drill_is_not_passed() {
     // Before anybody came, and while buyers come and the database is away.
     for (name, stage, asked) in [
         ("consumer-killed", "GET READY", None),

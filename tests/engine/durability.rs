@@ -13,7 +13,7 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 /// A database that comes back without its last commits: Redis still knows who was promised what.
 #[test]
-fn a_database_that_lost_its_last_commits_is_told_and_mended() {
+fn a_database_that_lost_its_last_commits_is_reported_and_repaired() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
     let create = ["sale", "create", "--title", "t", "--stock", "50", "--json"];
@@ -46,7 +46,7 @@ fn a_database_that_lost_its_last_commits_is_told_and_mended() {
 }
 
 #[test]
-fn doctor_tells_the_line_of_the_table() {
+fn doctor_reports_the_durability_level() {
     let home = Seckill::new();
     let own = home.run(&["doctor", "--json"]).expect_code(0).json();
     let costs = &own["may_cost"];
@@ -79,7 +79,7 @@ fn doctor_tells_the_line_of_the_table() {
 }
 
 #[test]
-fn doctor_knows_who_takes_over() {
+fn doctor_names_the_replica_that_takes_over() {
     let (cluster, trio) = (TestCluster::start(), TestSentinels::start());
     for url in [cluster.url(), trio.url()] {
         let home = Seckill::new();
@@ -103,7 +103,7 @@ fn doctor_knows_who_takes_over() {
 
 /// Each command that a script uses may be refused half-way; doctor tries all of them.
 #[test]
-fn commands_that_a_user_may_not_send_are_found() {
+fn doctor_finds_commands_without_permission() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     let redis = ["--redis", &server.url(), "doctor", "--json"];
     let check = |told: &serde_json::Value, name: &str| {
@@ -135,7 +135,7 @@ fn commands_that_a_user_may_not_send_are_found() {
 }
 
 #[test]
-fn a_redis_that_takes_no_writes_is_told_by_status_and_doctor() {
+fn a_redis_that_refuses_writes_is_reported_by_status_and_doctor() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     let url = server.url();
     home.run(&["--redis", &url, "status"]).expect_code(0);

@@ -173,7 +173,7 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
 /// The replica hears nothing for a while, its primary admits, and dies: everything since is lost. Nobody who
 /// promised it is left, so SQL alone tells.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_ledger_tells_what_a_failover_lost() {
+async fn the_audit_reports_what_a_failover_lost() {
     let mut cluster = TestCluster::start();
     let deployment = Deployment::at(&cluster.url(), 4).await;
     let node = deployment.node("node-a");

@@ -132,7 +132,7 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
 
 /// Entries that a stranger took from the pending list are in no one's hands; the ledger finds them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_removes_a_consumer_with_its_entries() {
+async fn a_consumer_is_removed_with_its_entries_by_another_client() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.stick(voucher, 100, 30).await, 30);

@@ -193,7 +193,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pending_is_settled_by_the_rewind() {
+async fn pending_entries_are_settled_by_a_rewind() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.stick(voucher, 100, 30).await, 30);
@@ -208,7 +208,7 @@ async fn what_is_pending_is_settled_by_the_rewind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_were_acknowledged_unwritten_come_back_by_a_rewind() {
+async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     let world = World::start().await;
     let voucher = world.create(sale(60)).await;
     assert_eq!(world.stick(voucher, 60, 20).await, 20);
@@ -285,7 +285,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn places_that_make_no_sense_are_refused() {
+async fn invalid_positions_are_refused() {
     let world = World::spread(3, |_| {}).await;
     // Nothing was ever admitted.
     assert_eq!(fault(preview(&world, "start", None).await), GroupFault::NoStream(0));
@@ -312,7 +312,7 @@ async fn places_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_act_is_what_was_shown() {
+async fn a_rewind_does_what_its_preview_showed() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     let plan = LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 60) };
@@ -351,7 +351,7 @@ async fn the_act_is_what_was_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_changed_stops_the_rest() {
+async fn a_changed_group_stops_the_rewind() {
     let world = World::spread(2, |_| {}).await;
     let vouchers = [sold(&world, 30).await, sold(&world, 30).await];
     world.hold().await;
@@ -380,7 +380,7 @@ async fn a_group_that_changed_stops_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_destroyed_group_is_made_where_it_is_wanted() {
+async fn a_destroyed_group_is_recreated_at_the_requested_position() {
     let world = World::start().await;
     let voucher = world.create(sale(80)).await;
     assert_eq!(world.stick(voucher, 80, 20).await, 20);
@@ -447,7 +447,7 @@ async fn letters(world: &World) -> Vec<dead_letters::DeadLetter> {
 
 /// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_gave_its_last_id_is_replaced_by_the_node() {
+async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     let world = World::start().await;
     let voucher = sold(&world, 5).await;
     world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
@@ -473,7 +473,7 @@ async fn a_stream_that_gave_its_last_id_is_replaced_by_the_node() {
 
 /// Redis goes on from an ID that lies ahead of its clock: those who are admitted then are no strangers.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_admitted_under_ids_of_the_future_is_kept() {
+async fn orders_with_ids_of_the_future_are_kept() {
     let mut world = World::start().await;
     let voucher = sold(&world, 5).await;
     world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
@@ -500,7 +500,7 @@ async fn who_is_admitted_under_ids_of_the_future_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_audit_ends_whatever_the_last_id_is() {
+async fn an_audit_ends_at_every_last_id() {
     let mut world = World::start().await;
     let voucher = sold(&world, 5).await;
     world.stop_node().await;
@@ -559,7 +559,7 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
 
 /// The keys of nodes are written anew by nodes; what another program left there makes room.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_of_nodes_that_hold_something_else_are_renamed() {
+async fn node_keys_of_another_type_are_renamed() {
     let world = World::start().await;
     let voucher = sold(&world, 1).await;
     world.execute(Command::Restock { voucher, by: 99 }).await.unwrap();

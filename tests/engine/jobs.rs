@@ -169,7 +169,7 @@ async fn suspend_outside_a_write(process: &Background, store: &SharedStore) {
 /// Three nodes, a job every second, one node killed and one suspended meanwhile; a minute of it with
 /// `JOB_SECONDS=60`.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_due_time_happens_once_whatever_happens_to_nodes() {
+async fn each_due_time_runs_once_across_node_failures() {
     let seconds: u32 =
         std::env::var("JOB_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(12);
     let server = TestRedis::start();
@@ -220,7 +220,7 @@ async fn one_run(node: &JobNode, job: &Job) -> JobRun {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_panics_or_never_ends_harms_nobody_else() {
+async fn a_job_that_panics_or_hangs_does_not_affect_other_jobs() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
@@ -256,7 +256,7 @@ async fn wait_for_run(store: &SharedStore, job: &str, outcome: JobOutcome) -> Jo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_runs_pauses_and_resumes() {
+async fn an_operator_runs_pauses_and_resumes_a_job() {
     let world = World::start().await;
     let execute = async |command| world.execute(command).await;
     let name = builtin::TRIM_STREAM.to_owned();
@@ -389,7 +389,7 @@ async fn a_fixed_delay_counts_from_the_end_on_any_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
+async fn old_id_keys_are_removed_and_the_stream_is_trimmed_to_what_groups_need() {
     let world = World::with(|of| of.jobs.keep_stream_ms = 0).await;
     let now = Millis::now();
     let keys = |day: i64| {
@@ -436,7 +436,7 @@ fn schedules_are_read_from_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
+async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
@@ -463,7 +463,7 @@ async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
+async fn long_outages_and_clock_steps_stop_no_job() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
@@ -504,7 +504,7 @@ async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
 
 /// Nothing spins while an `after` job is paused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_job_asks_little() {
+async fn a_paused_job_sends_few_queries() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
@@ -531,7 +531,7 @@ async fn a_paused_job_asks_little() {
 
 /// Also of a job that may take ten minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_killed_inside_a_run_keeps_others_out_for_one_lease() {
+async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;

@@ -105,7 +105,7 @@ async fn a_killed_postgres_keeps_each_commit() {
 /// Its last commits are gone, although Redis was told that they are there: the audit names them, and the
 /// repair writes each of them again under its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_postgres_that_commits_later_is_mended() {
+async fn a_killed_postgres_with_asynchronous_commit_is_reconciled() {
     // So late that a kill always comes first.
     let late = ["synchronous_commit=off", "wal_writer_delay=10s"];
     let mut server = Postgres::with(&late);

@@ -59,7 +59,7 @@ async fn bury(world: &World, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_is_read_while_somebody_looks_and_stays_in_an_outage() {
+async fn a_page_is_read_while_it_is_shown_and_kept_during_an_outage() {
     let mut world = World::start().await;
     world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1", "note", "\x1b[2J"]).await;
     let dead = |picture: &Snapshot| picture.stream.as_ref().is_some_and(|it| it.dead == 1);
@@ -87,7 +87,7 @@ async fn a_page_is_read_while_somebody_looks_and_stays_in_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_list_comes_in_pages() {
+async fn a_long_list_is_paged() {
     let world = World::start().await;
     bury(&world, 1_000).await;
     look_at(&world, Some(EntryId::MIN));
@@ -101,7 +101,7 @@ async fn a_long_list_comes_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_a_letter_after_the_count_stays() {
+async fn letters_added_after_the_count_are_kept() {
     let world = World::start().await;
     bury(&world, 3).await;
     let Ok(Reply::LettersCounted(found)) = ask(&world, Command::CountLetters(all()), None).await
@@ -119,7 +119,7 @@ async fn what_becomes_a_letter_after_the_count_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_are_counted_and_discarded_for_a_reason_that_is_recorded() {
+async fn letters_are_counted_and_discarded_with_a_recorded_reason() {
     let mut world = World::start().await;
     bury(&world, 3).await;
     let counted = |reply| match reply {
@@ -154,7 +154,7 @@ async fn letters_are_counted_and_discarded_for_a_reason_that_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
+async fn a_running_command_is_shown_and_cancellable() {
     let world = World::start().await;
     bury(&world, 40_000).await;
     let remote = world.node().remote();

@@ -60,7 +60,7 @@ fn nothing_left(server: &TestRedis) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_holds_it_and_it_is_reentrant() {
+async fn a_lock_is_exclusive_and_reentrant() {
     let server = TestRedis::start();
     let (a, _) = locks_of(&redis_of(&server), "a", Timing::default());
     let (b, _) = locks_of(&redis_of(&server), "b", Timing::default());
@@ -85,7 +85,7 @@ async fn one_holds_it_and_it_is_reentrant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_and_names_that_cannot_be_are_refused() {
+async fn invalid_leases_and_names_are_refused() {
     let server = TestRedis::start();
     let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
     for lease in [Duration::ZERO, Duration::from_millis(1), Duration::from_hours(48)] {
@@ -109,7 +109,7 @@ async fn leases_and_names_that_cannot_be_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn releasing_what_is_not_held_any_more_is_told() {
+async fn releasing_a_lost_lock_is_reported() {
     let server = TestRedis::start();
     let redis = redis_of(&server);
     let (a, _) = locks_of(&redis, "a", SHORT);
@@ -140,7 +140,7 @@ async fn releasing_what_is_not_held_any_more_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_whose_answer_was_lost_is_no_loss() {
+async fn a_release_with_a_lost_reply_succeeds() {
     let server = TestRedis::start();
     let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
     let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_release_whose_answer_was_lost_is_no_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guards_that_go_while_redis_is_away_leave_nothing() {
+async fn guards_dropped_during_an_outage_leave_no_lock() {
     let server = TestRedis::start();
     let (locks, _) = locks_of(&redis_of(&server), "a", SHORT);
     let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
@@ -187,7 +187,7 @@ async fn guards_that_go_while_redis_is_away_leave_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_with_a_lease_of_its_own_hears_that_it_was_taken_or_forgotten() {
+async fn a_lock_with_its_own_lease_notices_its_loss() {
     let server = TestRedis::start();
     let redis = redis_of(&server);
     let (locks, _) = locks_of(&redis, "a", SHORT);
@@ -202,7 +202,7 @@ async fn a_lock_with_a_lease_of_its_own_hears_that_it_was_taken_or_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_watchdog_keeps_it_and_a_given_lease_ends() {
+async fn the_watchdog_renews_a_lock_and_a_fixed_lease_expires() {
     let server = TestRedis::start();
     let (locks, stop) = locks_of(&redis_of(&server), "a", SHORT);
     let kept = locks.try_lock(&name("kept"), "t", None).await.unwrap();
@@ -280,7 +280,7 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_hands_over_and_a_lost_wake_up_is_polled_for() {
+async fn a_release_wakes_a_waiter_and_polling_covers_lost_wakeups() {
     let server = TestRedis::start();
     let redis = redis_of(&server);
     let (holder, _) = locks_of(&redis, "holder", Timing::default());
@@ -328,7 +328,7 @@ async fn a_release_hands_over_and_a_lost_wake_up_is_polled_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_who_wait_go_on_after_a_restart() {
+async fn fifty_waiters_continue_after_a_restart() {
     let mut server = TestRedis::start();
     let redis = redis_of(&server);
     let (locks, _) = locks_of(&redis, "a", SHORT);
@@ -356,7 +356,7 @@ async fn fifty_who_wait_go_on_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_away_is_an_error_of_every_call_and_no_hang() {
+async fn every_lock_call_fails_without_hanging_during_an_outage() {
     let mut server = TestRedis::start();
     let (locks, _) = locks_of(&redis_of(&server), "a", SHORT);
     let lock = name("x");
@@ -376,7 +376,7 @@ async fn redis_away_is_an_error_of_every_call_and_no_hang() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tutorials_steps_show_their_faults() {
+async fn the_lock_steps_of_the_tutorial_show_their_faults() {
     let server = TestRedis::start();
     let redis = redis_of(&server);
     let (locks, _) = locks_of(&redis, "a", Timing::default());
@@ -404,7 +404,7 @@ async fn the_tutorials_steps_show_their_faults() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_servers_are_all_or_none() {
+async fn a_lock_on_three_servers_is_all_or_nothing() {
     let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
     let members = |node: &str| {
         let of = |server: &TestRedis| locks_of(&redis_of(server), node, Timing::default()).0;
@@ -447,7 +447,7 @@ async fn three_servers_are_all_or_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_on_three_servers_is_had_by_retry_or_leaves_nothing() {
+async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
     let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
     // They are asked in the order of their places; the last one is held.
     servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.place().to_owned());
@@ -499,7 +499,7 @@ async fn a_lock_on_three_servers_is_had_by_retry_or_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_write_is_refused_by_its_token() {
+async fn a_late_write_is_refused_by_its_fencing_token() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
@@ -594,7 +594,7 @@ fn process(
 
 /// Three processes of 64 tasks each; ten seconds with `LOCK_SECONDS=10`.
 #[tokio::test(flavor = "multi_thread")]
-async fn never_two_holders_over_three_processes() {
+async fn three_processes_never_hold_a_lock_at_once() {
     let seconds = std::env::var("LOCK_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
@@ -644,7 +644,7 @@ async fn process_that_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_was_suspended_past_its_lease_does_no_harm() {
+async fn a_holder_suspended_past_its_lease_is_fenced() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;

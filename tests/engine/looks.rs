@@ -59,7 +59,7 @@ fn look_at(world: &World, stream: Option<StreamView>, orders: Option<OrdersView>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_of_the_stream_is_read_while_somebody_looks() {
+async fn a_window_of_the_stream_is_read_only_while_it_is_shown() {
     for partitions in [1, 3] {
         let world = World::spread(partitions, |_| {}).await;
         let voucher = world.create(sale(300)).await;
@@ -93,7 +93,7 @@ async fn a_window_of_the_stream_is_read_while_somebody_looks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
+async fn orders_are_paged_and_traced() {
     let world = World::start().await;
     let voucher = world.create(sale(300)).await;
     world.rush(LoadTest::new(voucher, 250)).await;
@@ -134,7 +134,7 @@ async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_no_text_hides_nothing() {
+async fn a_name_that_is_not_utf8_hides_nothing() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
     let mut link = world.redis.link();
@@ -153,7 +153,7 @@ async fn a_name_that_is_no_text_hides_nothing() {
 
 /// A claim takes an entry without a body off the pending list before its order is rebuilt.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_claim_dropped_is_counted_until_it_is_rebuilt() {
+async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     let server = TestRedis::start();
     let (keys, mut link) = (Layout::default(), Redis::from_url(&server.url()).unwrap().link());
     let of = keys.home();
@@ -209,7 +209,7 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_under_way_is_told_with_its_holder() {
+async fn a_running_command_is_shown_with_its_operator() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.hold().await;
@@ -275,7 +275,7 @@ async fn what_is_under_way_is_told_with_its_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
+async fn the_orders_of_one_sale_are_counted_only_while_it_is_shown() {
     let world = World::start().await;
     let voucher = world.create(sale(30)).await;
     world.rush(LoadTest::new(voucher, 30)).await;
@@ -340,7 +340,7 @@ async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_is_pending_is_counted_while_somebody_looks() {
+async fn pending_entries_are_counted_only_while_they_are_shown() {
     let world = World::start().await;
     world.hold().await;
     let of = world.keys.home();
@@ -386,7 +386,7 @@ async fn all_that_is_pending_is_counted_while_somebody_looks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_sql_told_is_not_older_than_the_wait_for_redis() {
+async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     let world = World::start().await;
     picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
     world.server.freeze();
@@ -403,7 +403,7 @@ async fn what_sql_told_is_not_older_than_the_wait_for_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_rate_is_made_up_while_redis_is_away() {
+async fn no_rate_is_shown_while_redis_is_unreachable() {
     let world = World::start().await;
     let voucher = world.create(sale(300)).await;
     world.rush(LoadTest::new(voucher, 200)).await;
@@ -437,7 +437,7 @@ async fn no_rate_is_made_up_while_redis_is_away() {
 
 /// Also where nobody can write what is admitted, or even tell of it, Redis is counted from one picture to the next.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() {
+async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked() {
     for locked in [true, false] {
         let (mut world, illness) =
             World::shaky(TestRedis::start(), crate::world::Database::Sqlite, 1, 7, |_| {}).await;

@@ -120,7 +120,7 @@ async fn lost_buyers_are_not_admitted_a_second_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_type_or_an_absurd_value_is_put_right_before_the_next_buyer() {
+async fn a_key_of_another_type_or_value_is_repaired_before_the_next_admission() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     let (stock, tally) = (world.keys.stock(voucher), world.keys.tally(voucher));
@@ -145,7 +145,7 @@ async fn a_key_of_another_type_or_an_absurd_value_is_put_right_before_the_next_b
 
 /// A script is not rolled back when it fails half-way, so it must not begin where it can't end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_without_a_permission_takes_nothing_from_anybody() {
+async fn a_redis_user_without_permissions_loses_no_order() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.settled().await;
@@ -292,7 +292,7 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_redis_did_not_take_is_delivered_by_a_node() {
+async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.ask(voucher, 1).await;
@@ -357,7 +357,7 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis() {
+async fn sales_missing_from_a_restored_database_are_taken_over_from_redis() {
     let mut world = World::start().await;
     let one = world.create(sale(10)).await;
     let two = world.create(sale(700)).await;
@@ -387,7 +387,7 @@ async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
+async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
     let mut world = World::start().await;
     let oversold = world.create(sale(10)).await;
     let sound = world.create(sale(10)).await;
@@ -406,7 +406,7 @@ async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
 
 /// Its promises are remembered for 30 s; the other sales must not wait for that.
 #[tokio::test(flavor = "multi_thread")]
-async fn promises_of_a_sale_that_both_servers_lost_do_not_hold_up_the_others() {
+async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
     let world = World::start().await;
     let sound = world.create(sale(10)).await;
     let lost = world.create(sale(10)).await;
@@ -507,7 +507,7 @@ async fn each_has_an_order(world: &World, voucher: VoucherId) {
 /// Neither SQL nor the stream nor a journal knows of them, only the consumers: their pieces are not sold again, whichever node
 /// notices first.
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_in_the_hands_of_consumers_are_not_sold_again() {
+async fn orders_pending_at_consumers_are_not_sold_again() {
     // Each consumer holds a batch, and the one that it has read ahead.
     let world = World::with(|settings| settings.consumer_batch = 2).await;
     let mut third = None;
@@ -581,7 +581,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
 
 /// A key of another type at a place that is read before anything else.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_key_of_another_type_is_written_anew() {
+async fn a_deployment_key_of_another_type_is_rewritten() {
     let mut world = World::start().await;
     let voucher = world.create(sale(20)).await;
     world.stop_node().await;
@@ -623,7 +623,7 @@ async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
 
 /// Both keys that know how many numbers of the day are leased are lost within one second of a rush.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_order_id_is_issued_twice_where_nothing_knows_how_many_were() {
+async fn no_order_id_is_issued_twice_when_all_counters_are_lost() {
     let world = World::start().await;
     let voucher = world.create(sale(5_000)).await;
     assert_eq!(world.rush(rush(voucher, 2_000)).await.admitted, 2_000);
@@ -655,7 +655,7 @@ async fn no_order_id_is_issued_twice_where_nothing_knows_how_many_were() {
 
 /// SQL is set back while the nodes live, and the number is given to another sale.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_that_replaces_a_newer_one_is_sold_by_nodes_that_knew_that() {
+async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
     let world = World::start().await;
     let voucher = world.create(sale(20)).await;
     for _ in 0..3 {
@@ -685,7 +685,7 @@ async fn a_sale_that_replaces_a_newer_one_is_sold_by_nodes_that_knew_that() {
 
 /// Admission looks at the keys of a sale alone, and those of another sale may agree with one another.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_sale_under_a_number_admits_nobody_and_does_not_hold_up_the_others() {
+async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_sale() {
     let mut world = World::start().await;
     let other = world.create(sale(20)).await;
     let sound = world.create(sale(10)).await;

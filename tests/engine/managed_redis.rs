@@ -126,7 +126,7 @@ fn visit() {
 }
 
 #[tokio::test]
-async fn the_first_starts_it_and_the_last_stops_it() {
+async fn the_first_process_starts_the_server_and_the_last_stops_it() {
     let room = Room::new();
     let (dir, one) = room.enter();
     one.ensure().await.unwrap();
@@ -155,7 +155,7 @@ async fn the_first_starts_it_and_the_last_stops_it() {
 }
 
 #[tokio::test]
-async fn it_is_set_up_to_keep_what_it_was_told() {
+async fn the_managed_server_is_configured_for_durability() {
     let room = Room::new();
     let (_dir, server) = room.enter();
     server.ensure().await.unwrap();
@@ -197,7 +197,7 @@ async fn a_killed_server_comes_back_with_its_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_at_once_share_one() {
+async fn eight_processes_share_one_server() {
     let room = Room::new();
     let path = room.path();
     let all: Vec<_> = (0..8)
@@ -234,7 +234,7 @@ async fn eight_at_once_share_one() {
 }
 
 #[test]
-fn processes_come_and_go_and_there_is_never_a_second_server() {
+fn processes_join_and_leave_without_a_second_server() {
     let room = Room::new();
     let visitors: Vec<_> = (0..6).map(|_| visitor(&room.path(), "politely")).collect();
     for mut one in visitors {
@@ -265,7 +265,7 @@ async fn a_server_whose_starter_was_killed_is_adopted() {
 }
 
 #[tokio::test]
-async fn a_long_path_works_as_well() {
+async fn a_long_data_directory_path_works() {
     let room = Room::new();
     let path = room.path().join("x".repeat(120));
     let dir = DataDir::open(path).unwrap();
@@ -277,7 +277,7 @@ async fn a_long_path_works_as_well() {
 }
 
 #[tokio::test]
-async fn names_may_hold_anything() {
+async fn paths_may_contain_any_character() {
     let room = Room::new();
     let dir = DataDir::open(room.path().join("a \"b\" %41?#火")).unwrap();
     let server = ManagedServer::attach(&dir).unwrap();
@@ -287,7 +287,7 @@ async fn names_may_hold_anything() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told_with_the_remedy() {
+async fn a_damaged_file_is_reported_with_the_remedy() {
     let room = Room::new();
     let (dir, server) = room.enter();
     server.ensure().await.unwrap();
@@ -313,7 +313,7 @@ async fn a_damaged_file_is_told_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_strange_server_on_our_socket_is_left_alone() {
+async fn a_foreign_server_on_the_socket_is_left_alone() {
     let room = Room::new();
     let elsewhere = Room::new();
     let (_, strange) = elsewhere.enter();
@@ -371,7 +371,7 @@ fn program(dir: &Path, name: &str, prints: &str) {
 }
 
 #[test]
-fn programs_are_judged_by_what_they_say() {
+fn server_programs_are_identified_by_their_version_output() {
     let place = tempfile::tempdir().unwrap();
     let [a, b, c] = ["a", "b", "c"].map(|it| place.path().join(it));
     let on = |dirs: &[&Path]| find_server_on(&std::env::join_paths(dirs).unwrap());
@@ -395,7 +395,7 @@ fn programs_are_judged_by_what_they_say() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_at_once_is_told_by_its_last_words() {
+async fn a_server_that_exits_at_once_is_reported_with_its_last_output() {
     let room = Room::new();
     let bin = room.0.path().join("bin");
     program(&bin, "redis-server", "Redis server v=7.9.9");

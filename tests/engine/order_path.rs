@@ -27,7 +27,7 @@ fn sale(stock: u64) -> NewSale {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_outcome_is_told() {
+async fn each_outcome_is_returned() {
     let world = World::start().await;
     let ask = async |voucher, user| world.ask(voucher, user).await;
 
@@ -59,7 +59,7 @@ async fn each_outcome_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_taken_while_the_group_is_missing() {
+async fn no_order_is_admitted_while_the_group_is_missing() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
     world.hold().await;
@@ -91,7 +91,7 @@ async fn nothing_is_taken_while_the_group_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_into_the_queue_is_told_at_once() {
+async fn requests_beyond_the_queue_are_rejected_immediately() {
     let world = World::with(|settings| settings.queue = 4).await;
     let voucher = world.create(sale(1)).await;
     let plan = LoadTest { concurrency: 1_000, ..LoadTest::new(voucher, 1_000) };
@@ -121,7 +121,7 @@ async fn a_thousand_users_and_a_hundred_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_thousand_users_of_whom_one_in_ten_asks_twice() {
+async fn twenty_thousand_users_with_ten_percent_duplicates() {
     let mut seen = Vec::new();
     for _ in 0..2 {
         let world = World::start().await;
@@ -158,7 +158,7 @@ async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_stay_apart_across_midnight_and_clock_steps() {
+async fn ids_are_unique_across_midnight_and_clock_steps() {
     let world = World::start().await;
     let mut link = world.redis.link();
     let mut worker = IdWorker::new(world.keys.home());
@@ -201,7 +201,7 @@ async fn a_full_sequence_is_an_error_and_never_wraps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_entries_are_set_aside_and_the_good_go_through() {
+async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
     let world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.hold().await;
@@ -240,7 +240,7 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_is_there_already_is_acknowledged_once() {
+async fn an_existing_order_is_acknowledged_once() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 5).await else { panic!() };
@@ -260,7 +260,7 @@ async fn an_order_that_is_there_already_is_acknowledged_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_consumer_held_is_taken_over() {
+async fn entries_of_a_dead_consumer_are_taken_over() {
     let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
     let voucher = world.create(sale(300)).await;
     let stuck = world.stick(voucher, 300, 128).await;
@@ -313,7 +313,7 @@ async fn own_pending_entries_come_first_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
+async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exists() {
     let mut world = World::with(|settings| settings.max_deliveries = 2).await;
     let voucher = world.create(sale(10)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
@@ -340,7 +340,7 @@ async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
+async fn lost_scripts_and_a_lost_group_are_recreated() {
     let world = World::start().await;
     let voucher = world.create(sale(3_000)).await;
     let plan = LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 3_000) };
@@ -361,7 +361,7 @@ async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_away_costs_nothing_but_time() {
+async fn an_unreachable_database_only_delays_orders() {
     let world = World::start().await;
     let voucher = world.create(sale(500)).await;
     world.admits().await;
@@ -415,7 +415,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_does_what_each_verdict_asks_for() {
+async fn a_replay_applies_each_verdict() {
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.stick(voucher, 100, 60).await, 60);
@@ -452,7 +452,7 @@ async fn a_replay_does_what_each_verdict_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_live_node_holds_is_left_to_it() {
+async fn entries_of_a_live_node_are_left_alone() {
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
@@ -465,7 +465,7 @@ async fn what_a_live_node_holds_is_left_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
+async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
     let old = world.store.sale(voucher).await.unwrap();
@@ -479,7 +479,7 @@ async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn read_only_refuses_every_act_in_the_engine() {
+async fn read_only_mode_refuses_every_command_in_the_engine() {
     let mut world = World::start().await;
     let voucher = world.create(sale(5)).await;
     world.stop_node().await;
@@ -507,7 +507,7 @@ async fn read_only_refuses_every_act_in_the_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_is_found_wherever_it_stands() {
+async fn an_order_is_found_in_every_state() {
     use seckill_engine::orders::{Standing, find};
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(3)).await;
@@ -542,7 +542,7 @@ async fn an_order_is_found_wherever_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
+async fn an_unavailable_order_lock_delays_orders_without_loss() {
     use seckill_engine::locks::{LockName, Locks, Timing};
     let world = World::with(|settings| settings.order_lock = true).await;
     let voucher = world.create(sale(40)).await;
@@ -568,7 +568,7 @@ async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_key_is_named_and_hides_no_other_sale() {
+async fn one_malformed_key_is_reported_and_hides_no_other_sale() {
     let mut world = World::start().await;
     let (bad, good) = (world.create(sale(5)).await, world.create(sale(7)).await);
     world.stop_node().await;

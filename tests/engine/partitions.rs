@@ -67,7 +67,7 @@ async fn the_same_ledger_over_all_partitions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pending_entries_of_all_partitions_stand_in_one_order() {
+async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
     let world = World::spread(3, |settings| settings.claim_idle_ms = 600_000).await;
     for _ in 0..3 {
         let voucher = world.create(sale(40)).await;
@@ -149,7 +149,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes_never_go_by_one_name() {
+async fn two_processes_never_share_a_node_name() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
     let mut link = world.redis.link();
     world
@@ -172,7 +172,7 @@ async fn two_processes_never_go_by_one_name() {
 
 /// A node on the database of somebody else would take good orders for nonsense.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_goes_with_one_database() {
+async fn a_redis_is_bound_to_one_database() {
     let (world, other) = (World::start().await, World::start().await);
     let voucher = world.create(sale(10)).await;
     let mut link = world.redis.link();
@@ -207,7 +207,7 @@ async fn a_redis_goes_with_one_database() {
 
 /// A node that slept through the change must not sell by the old number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_the_old_number_admits_nobody() {
+async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);

@@ -131,7 +131,7 @@ async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
 
 /// Where no node is alive to notice that Redis forgot its counters, the next order has an id of its own still.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_counter_gives_no_order_id_twice() {
+async fn a_lost_counter_issues_no_order_id_twice() {
     let mut world = World::start().await;
     world.stop_node().await;
     let (store, keys, mut link) = (&world.store, &world.keys, world.redis.link());
@@ -148,7 +148,7 @@ async fn a_forgotten_counter_gives_no_order_id_twice() {
 
 /// Nothing cries wolf while orders are being closed.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_books_balance_at_every_moment_of_the_closing() {
+async fn the_ledger_balances_at_every_step_of_the_closing() {
     let world = World::start().await;
     let voucher = world.create(sale(12_000)).await;
     sold(&world, voucher, 12_000).await;
@@ -166,7 +166,7 @@ async fn the_books_balance_at_every_moment_of_the_closing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payment_is_told_what_it_came_to() {
+async fn a_payment_returns_its_result() {
     let world = World::start().await;
     let voucher = world.create(sale(2)).await;
     let orders = sold(&world, voucher, 2).await;
@@ -186,7 +186,7 @@ async fn payment_is_told_what_it_came_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lost_the_lock_closes_nothing() {
+async fn a_node_without_the_lock_closes_nothing() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
     sold(&world, voucher, 5).await;
@@ -200,7 +200,7 @@ async fn who_lost_the_lock_closes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_redis_forgot_of_a_give_back_is_told_again() {
+async fn a_lost_give_back_is_repeated() {
     let mut world = World::start().await;
     let voucher = world.create(sale(20)).await;
     sold(&world, voucher, 20).await;

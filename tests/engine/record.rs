@@ -44,7 +44,7 @@ fn figures(text: Option<&String>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_recorded_with_what_it_found_and_left() {
+async fn a_command_is_recorded_with_the_figures_before_and_after() {
     let world = World::start().await;
     let voucher = world.create(sale(20)).await;
     assert_eq!(world.stick(voucher, 10, 10).await, 10);
@@ -89,7 +89,7 @@ async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
 
 /// A Redis that hangs does not hold up an act that can do without it.
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_that_nobody_tells_are_unknown() {
+async fn unavailable_figures_are_unknown() {
     let world = World::start().await;
     world.server.freeze();
     world.execute(Command::CreateVoucher(VoucherDetails::titled("tea"))).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_silent_node_is_found_dead() {
 
 /// A node dies a moment after the buyers came: its last heartbeat is older than the sale, its death is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_stands_in_its_order() {
+async fn events_are_listed_in_order() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
@@ -133,7 +133,7 @@ async fn what_happened_stands_in_its_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_redis_is_told_once_with_its_span() {
+async fn an_outage_of_redis_is_reported_once_with_its_duration() {
     let mut world = World::start().await;
     let other = world.another_node("node-o");
     world.until("both nodes are told", async || of(&world, "node started").await.len() == 2).await;
@@ -166,7 +166,7 @@ async fn a_killed_redis_is_told_once_with_its_span() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_while_the_database_was_away_is_written_later() {
+async fn events_during_a_database_outage_are_written_later() {
     let mut database = MariaDb::start();
     let url = database.database().await;
     let mut world = World::at(&url, &seckill_store::Settings::default()).await;
@@ -195,7 +195,7 @@ async fn what_happened_while_the_database_was_away_is_written_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_only_watches_writes_nothing() {
+async fn read_only_observers_write_nothing() {
     let mut world = World::start().await;
     world.create(sale(5)).await;
     world.stop_node().await;
@@ -247,7 +247,7 @@ async fn is_read_still(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_of_an_older_version_is_read_still() {
+async fn a_log_of_an_older_version_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite:{}", dir.path().join("t.db").display());
     let (mariadb, postgres) =
@@ -295,7 +295,7 @@ async fn look(world: &World, look: Option<LogLook>) -> Arc<Snapshot> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_the_log_is_read_while_somebody_looks() {
+async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     let world = World::start().await;
     for number in 0..250 {
         let operator = if number % 2 == 0 { "kim" } else { NO_OPERATOR };

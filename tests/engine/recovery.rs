@@ -58,7 +58,7 @@ async fn pending(world: &World) -> Vec<OrderEntry> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_says_what_is_true_and_the_books_say_afterwards_what_it_said() {
+async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     let (world, voucher) = stuck_world(40).await;
     let held = pending(&world).await;
     let (orders, mut link) = (world.keys.home().orders(), world.redis.link());
@@ -113,7 +113,7 @@ async fn a_plan_says_what_is_true_and_the_books_say_afterwards_what_it_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_since_is_told_and_not_done() {
+async fn entries_changed_since_the_plan_are_reported_and_skipped() {
     let (world, _) = stuck_world(20).await;
     let held = pending(&world).await;
     let made = plan(&world, all()).await;
@@ -136,7 +136,7 @@ async fn what_changed_since_is_told_and_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_a_plan_is_done_and_the_same_plan_goes_on() {
+async fn a_partially_applied_plan_continues() {
     let (world, voucher) = stuck_world(90).await;
     let filter = Filter::parse("verdict=stuck,holder~node-b,deliveries=1", FIELDS).unwrap();
     let made = plan(&world, Scope::All(filter)).await;
@@ -252,7 +252,7 @@ async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_plan_is_refused_before_anything_is_done() {
+async fn an_invalid_plan_is_refused_before_any_change() {
     let (mut world, _) = stuck_world(30).await;
     world.stop_node().await;
     let shell = Shell { home: Seckill::new(), world: &world };
@@ -297,7 +297,7 @@ async fn what_is_no_plan_is_refused_before_anything_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repair_that_breaks_off_tells_which_sales_are_right() {
+async fn an_interrupted_repair_reports_the_repaired_sales() {
     let world = World::start().await;
     let there =
         world.create(NewSale::checked("hot pot", 50, None, None, Millis::now()).unwrap()).await;

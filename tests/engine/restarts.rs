@@ -62,7 +62,7 @@ fn held(world: &World, voucher: VoucherId) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_redis_loses_no_promise() {
+async fn a_killed_redis_loses_no_admitted_order() {
     // No buyer is told that there was no answer, however long three restarts take here.
     let mut world = World::with(|settings| settings.answer_within_ms = 60_000).await;
     let voucher = world.create(sale(20_000)).await;
@@ -84,7 +84,7 @@ async fn a_killed_redis_loses_no_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_forgets_and_is_made_whole() {
+async fn a_redis_that_lost_data_is_reconciled() {
     let mut world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
@@ -146,7 +146,7 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promises_are_put_back_although_no_buyer_follows() {
+async fn lost_admissions_are_restored_without_further_requests() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
@@ -161,7 +161,7 @@ async fn promises_are_put_back_although_no_buyer_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promises_are_put_back_before_the_node_ends() {
+async fn lost_admissions_are_restored_before_the_node_stops() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.hold().await;
@@ -177,7 +177,7 @@ async fn promises_are_put_back_before_the_node_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_node_sells_what_another_one_has_promised() {
+async fn no_node_sells_stock_that_another_node_has_promised() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let other = world.another_node("node-u");
@@ -234,7 +234,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_that_went_back_is_raised_before_others_lease() {
+async fn a_counter_that_was_set_back_is_raised_before_others_lease_ids() {
     let world = World::start().await;
     let mut link = world.redis.link();
     let (evening, day) = (1_795_219_199, "icr:order:2026:11:20");
@@ -251,7 +251,7 @@ async fn a_counter_that_went_back_is_raised_before_others_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_emptied_redis_is_made_whole_without_a_restart() {
+async fn an_emptied_redis_is_reconciled_without_a_restart() {
     let world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
@@ -286,7 +286,7 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_promise_that_was_written_and_closed_is_not_made_again() {
+async fn a_promise_that_was_written_and_closed_is_not_restored() {
     let mut world = World::start().await;
     let voucher = world.create(sale(5)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
@@ -308,7 +308,7 @@ async fn a_promise_that_was_written_and_closed_is_not_made_again() {
 
 /// Whatever the order of events: reconciling while orders are closed gives each piece back once.
 #[tokio::test(flavor = "multi_thread")]
-async fn reconciling_beside_the_closing_keeps_the_books() {
+async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     let world = World::start().await;
     let voucher = world.create(sale(6_000)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 6_000) }).await;
@@ -338,7 +338,7 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
 
 /// The closing may have told Redis of them just before the reconciling put their buyers back, and not have noted that yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reconciled_sale_holds_no_order_that_is_being_closed() {
+async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     let world = World::start().await;
     let voucher = world.create(sale(20)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
@@ -410,7 +410,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
 
 /// A node that lives on had numbers of a range that a newcomer was given again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_range_that_redis_forgot_is_not_used_up_beside_a_newcomer() {
+async fn a_lost_id_range_is_not_used_beside_a_new_node() {
     let world = World::start().await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
     let (mut old, mut new) = (IdWorker::new(of.clone()), IdWorker::new(of));
@@ -444,7 +444,7 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
 /// A file that was cut off within a transaction keeps its first half, and Redis does it at the restart after the
 /// next (7.0 drops it from memory only): pieces may be gone without a buyer, or taken by buyers for nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_transaction_that_redis_replays_is_counted_out() {
+async fn a_partially_replayed_transaction_is_not_counted() {
     let mut world = World::start().await;
     let voucher = world.create(sale(50)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;

@@ -62,7 +62,7 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dead_letters_go_unless_a_buyer_waits() {
+async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let dead = world.keys.home().dead();
@@ -92,7 +92,7 @@ async fn dead_letters_go_unless_a_buyer_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn consumers_of_the_dead_go_only_once_they_are_empty() {
+async fn dead_consumers_are_removed_once_they_are_empty() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(100)).await;
     world.stick(voucher, 50, 50).await;
@@ -120,7 +120,7 @@ async fn consumers_of_the_dead_go_only_once_they_are_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sale_that_is_over_leaves_redis_and_stays_readable() {
+async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     let world = World::start().await;
     let (voucher, other) = (world.create(sale(100)).await, world.create(sale(5)).await);
     world.rush(LoadTest::new(voucher, 60)).await;
@@ -173,7 +173,7 @@ async fn a_sale_that_is_over_leaves_redis_and_stays_readable() {
 
 /// Places: a buyer may hold as many orders as the sale allows, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_other_than_one() {
+async fn a_limit_above_one_is_enforced() {
     let world = World::start().await;
     let voucher = world.create(NewSale { limit: 3, ..sale(100) }).await;
     let mut ids = Vec::new();

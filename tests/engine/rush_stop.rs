@@ -11,7 +11,7 @@ use seckill_engine::command::{Command, LoadTest, Reply};
 use seckill_model::{Millis, NewSale};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rush_is_stopped_and_what_it_admitted_settles() {
+async fn a_stopped_load_test_settles_its_admitted_orders() {
     let world = World::start().await;
     let sale = |title| NewSale::checked(title, 5_000, None, None, Millis::now()).unwrap();
     let (voucher, other) = (world.create(sale("hot pot")).await, world.create(sale("tea")).await);

@@ -168,7 +168,7 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
     assert!(one.live <= STOCK && one.live > STOCK / 2, "{}", one.live);
 }
 
-async fn what_is_not_ours_is_refused_and_left_alone(server: impl Server) {
+async fn a_foreign_database_is_refused_and_left_unchanged(server: impl Server) {
     let name = server.create().await;
     server.run(&name, "CREATE TABLE diary (words VARCHAR(9))").await;
     let told = refusal(&server.url(&name)).await;
@@ -192,7 +192,7 @@ async fn what_is_not_ours_is_refused_and_left_alone(server: impl Server) {
     assert!(told.to_string().contains("schema version 1 of the database differs"), "{told}");
 }
 
-async fn impossible_places_are_refused_in_words(server: impl Server) {
+async fn impossible_paths_are_refused_with_an_error(server: impl Server) {
     let url = server.tcp_url("nowhere").replace("root@", "root:hunter2@");
     let port = server.port().to_string();
     let empty = url.replace("/nowhere", "/");
@@ -220,8 +220,8 @@ crate::on_both_servers![
     a_commit_that_nobody_heard_of_is_unknown,
     many_may_create_the_tables_at_once,
     several_programs_never_oversell_and_never_double,
-    what_is_not_ours_is_refused_and_left_alone,
-    impossible_places_are_refused_in_words,
+    a_foreign_database_is_refused_and_left_unchanged,
+    impossible_paths_are_refused_with_an_error,
 ];
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn postgres_refuses_wrong_passwords_and_writes_on_a_replica() {
 }
 
 #[tokio::test]
-async fn rows_that_others_keep_locked_are_waited_for_and_no_longer() {
+async fn locked_rows_are_waited_for_within_a_bound() {
     let (mariadb, postgres) = (MariaDb::shared(), Postgres::shared());
     let (one, two) = (mariadb.database().await, postgres.database().await);
     let (first, second) = (open(&one).await, open(&two).await);
@@ -315,7 +315,7 @@ async fn rows_that_others_keep_locked_are_waited_for_and_no_longer() {
 
 /// Somebody else takes the rows of two sales in the other order; one of the two has to give way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deadlock_is_passed_by_trying_again() {
+async fn a_deadlock_is_retried() {
     let settings = Settings { pool: 4, ..Settings::default() };
     let mariadb = MariaDb::start();
     let (one, two) = (mariadb.database().await, Postgres::shared().database().await);
@@ -379,7 +379,7 @@ async fn mariadb_takes_large_batches_in_small_packets() {
 
 /// Also where the server's own settings would cut a text short, or not end a statement's transaction.
 #[tokio::test]
-async fn mariadb_is_strict_whatever_its_settings() {
+async fn mariadb_is_strict_regardless_of_its_settings() {
     let server = MariaDb::with(&["--sql-mode=", "--autocommit=0", "--character-set-server=latin1"]);
     let name = server.create().await;
     let store = open(&server.url_of(&name)).await;
@@ -395,7 +395,7 @@ async fn mariadb_is_strict_whatever_its_settings() {
 
 /// A program was killed while it made the tables, which MySQL commits one by one.
 #[tokio::test]
-async fn mariadb_ends_what_a_killed_program_began() {
+async fn mariadb_rolls_back_what_a_killed_process_began() {
     let server = MariaDb::shared();
     let (url, name) = {
         let url = server.database().await;
@@ -413,7 +413,7 @@ async fn mariadb_ends_what_a_killed_program_began() {
 }
 
 #[tokio::test]
-async fn what_survives_a_power_loss_is_told() {
+async fn durability_settings_are_reported() {
     let mariadb = open(&MariaDb::shared().database().await).await;
     let told = mariadb.durability().await.unwrap();
     assert!(told.contains(&("innodb_flush_log_at_trx_commit".into(), "2".into())), "{told:?}");

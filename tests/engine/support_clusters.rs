@@ -51,7 +51,7 @@ fn a_frozen_primary_is_replaced() {
 }
 
 #[test]
-fn a_slot_moves_with_all_that_is_in_it() {
+fn a_slot_migrates_with_its_keys() {
     let cluster = TestCluster::start();
     for i in 0..250 {
         let key = format!("{KEY}:{i}");

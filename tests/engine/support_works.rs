@@ -79,7 +79,7 @@ fn redis_ends_with_a_test_that_panics_and_says_why_it_did_not_start() {
 }
 
 #[tokio::test]
-async fn waiting_ends_with_the_condition_or_with_a_sentence() {
+async fn waiting_ends_with_the_condition_or_an_error() {
     let mut looks = 0;
     wait_until(PATIENCE, "three looks", async || {
         looks += 1;
@@ -120,7 +120,7 @@ fn a_program_is_bounded_and_its_output_kept() {
 }
 
 #[test]
-fn a_program_sees_nothing_of_the_person() {
+fn a_program_runs_without_the_environment_of_the_user() {
     let sandbox = Seckill::new();
     let ran = Background::spawn("env", &[] as &[&str], &sandbox, &[]).wait(PATIENCE);
     let value = |name: &str| {
@@ -173,7 +173,7 @@ fn no_server_survives_its_data_dir() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn not_even_one_that_does_not_answer() {
+fn an_unresponsive_server_is_also_stopped() {
     let lose_socket = |sandbox: &Seckill, _| std::fs::remove_file(sandbox.socket()).unwrap();
     let freeze = |_: &Seckill, pid| {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -206,7 +206,7 @@ fn a_terminal_shows_what_is_typed_and_how_it_ended() {
 }
 
 #[test]
-fn a_terminal_tells_its_size_and_a_change_of_it() {
+fn a_terminal_reports_its_size_and_resizes() {
     let pty = sh("trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.01; done");
     pty.wait_for_text("6 40");
     pty.resize(100, 30);
@@ -214,7 +214,7 @@ fn a_terminal_tells_its_size_and_a_change_of_it() {
 }
 
 #[test]
-fn a_terminal_answers_where_the_cursor_is() {
+fn a_terminal_reports_its_cursor_position() {
     let mut pty = sh("stty raw -echo; printf 'abc\\033[6n'; dd bs=1 count=6 2>/dev/null | od -c");
     // Row 1, column 4.
     pty.wait_for_text("033   [   1   ;   4   R");
@@ -222,7 +222,7 @@ fn a_terminal_answers_where_the_cursor_is() {
 }
 
 #[test]
-fn a_terminal_knows_how_it_was_left() {
+fn a_terminal_records_its_final_state() {
     let all = "\\033[?1049h\\033[?25l\\033[?2004h\\033[?1000h\\033[?1h";
     let mut pty = sh(&format!("stty raw -echo; printf '{all}'"));
     assert!(pty.exit_status(PATIENCE).success());

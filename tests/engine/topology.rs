@@ -60,7 +60,7 @@ fn run_seen(link: &Link, key: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_command_goes_to_the_server_of_its_key() {
+async fn each_command_is_routed_to_the_server_of_its_key() {
     let cluster = TestCluster::setup().password("secret").start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     assert!(redis.is_cluster() && !redis.place().contains("secret"));
@@ -126,7 +126,7 @@ async fn each_command_goes_to_the_server_of_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_follows_a_failover_in_a_cluster() {
+async fn a_connection_follows_a_cluster_failover() {
     let mut cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     let (mut link, mut other) = (redis.link(), redis.link());
@@ -155,7 +155,7 @@ async fn a_link_follows_a_failover_in_a_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_freezes_is_left_and_never_used_again() {
+async fn a_frozen_primary_is_abandoned() {
     let mut cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     let mut link = redis.link();
@@ -183,7 +183,7 @@ async fn a_primary_that_freezes_is_left_and_never_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_lost_the_others_is_left() {
+async fn an_isolated_primary_is_abandoned() {
     let cluster = TestCluster::start();
     let mut link = Redis::from_url(&cluster.url()).unwrap().link();
     link.query::<()>(&set(KEY, "v")).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_primary_that_lost_the_others_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_moves_is_found_again() {
+async fn a_migrated_slot_is_found() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     let mut link = redis.link();
@@ -252,7 +252,7 @@ async fn a_slot_that_moves_is_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_nobody_serves_is_named() {
+async fn an_unserved_slot_is_reported() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     let mut link = redis.link();
@@ -275,7 +275,7 @@ async fn a_slot_that_nobody_serves_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seeds_may_be_dead_but_not_all_of_them() {
+async fn one_live_seed_node_is_enough() {
     let mut cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url_by(&[0, 4])).unwrap();
     cluster.kill(0);
@@ -297,7 +297,7 @@ async fn seeds_may_be_dead_but_not_all_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_cluster_or_wants_another_login_says_so() {
+async fn a_standalone_server_and_a_wrong_login_are_reported() {
     let cluster = TestCluster::setup().password("secret").start();
     for url in [cluster.url().replace(":secret@", ""), cluster.url().replace("secret", "wr0ng")] {
         let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
@@ -327,7 +327,7 @@ async fn what_is_no_cluster_or_wants_another_login_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_follows_a_failover_of_sentinels() {
+async fn a_connection_follows_a_sentinel_failover() {
     let mut all = TestSentinels::start();
     let redis = Redis::from_url(&all.url()).unwrap();
     assert!(!redis.is_cluster());
@@ -377,7 +377,7 @@ async fn a_link_follows_a_failover_of_sentinels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_heard_whoever_it_is_told_to() {
+async fn a_published_message_is_received_from_every_cluster_node() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     let mut heard = redis.subscribe("channel").await.unwrap();
@@ -395,7 +395,7 @@ async fn a_message_is_heard_whoever_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_are_waited_for_on_the_connection_that_wrote() {
+async fn wait_runs_on_the_connection_that_wrote() {
     let cluster = TestCluster::start();
     let mut link = Redis::from_url(&cluster.url()).unwrap().link();
     let bound = Duration::from_secs(3);
@@ -427,7 +427,7 @@ async fn replicas_are_waited_for_on_the_connection_that_wrote() {
 
 /// A certificate of an authority of one's own is no outage.
 #[tokio::test]
-async fn an_encrypted_server_is_trusted_by_the_authority_that_is_named() {
+async fn a_tls_server_is_trusted_by_the_configured_ca() {
     let server = TestRedis::start();
     let url = format!("rediss://localhost:{}", encrypted(&server.socket()));
     let told = Redis::from_url(&url).unwrap().link().connection(HOME).await.map(|_| ());

@@ -222,7 +222,7 @@ fn a_worker_that_was_suspended_past_its_time_does_no_harm(dialect: &str) {
 }
 
 #[test]
-fn a_second_node_of_one_name_is_refused() {
+fn a_second_node_with_the_same_name_is_refused() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     let config = home.file("config.toml");
     std::fs::write(&config, "node = \"till\"\n[engine]\nnode_dead_ms = 2000\n").unwrap();

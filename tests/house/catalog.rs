@@ -430,7 +430,7 @@ fn is_han(sign: char) -> bool {
 
 /// Names of programs and of what is typed need no second language; other texts are messages.
 #[test]
-fn no_text_stands_alone() {
+fn no_message_is_unused() {
     let alone = ["REDIS", "SQL", "PROGRAM"];
     let mut sources = files("src/console/text", ".rs");
     sources.push(File { path: "src/console/text.rs".into(), text: read("src/console/text.rs") });

@@ -86,7 +86,7 @@ fn names_key(line: &str) -> bool {
 }
 
 #[test]
-fn a_key_is_told_from_prose() {
+fn a_key_is_distinguished_from_prose() {
     for key in ["\"seckill:{p0}\"", "format!(\"icr:{day}\")", "'lock:order'"] {
         assert!(names_key(key), "{key}");
     }
@@ -121,14 +121,14 @@ fn one_module_formats_keys() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_documents_its_responsibility() {
     let says = |file: &File| file.text.trim_start().starts_with("//! ");
     let silent = files("src", ".rs").into_iter().filter(|file| !says(file));
     none(silent.map(|file| format!("{}: does not open with //!", file.path)).collect());
 }
 
 #[test]
-fn every_script_says_what_it_takes_and_gives() {
+fn every_script_documents_its_keys_arguments_and_result() {
     let mut wrong = Vec::new();
     for file in files("lua", ".lua") {
         let lines = file.text.lines().skip_while(|line| line.starts_with("#!"));
@@ -166,7 +166,7 @@ fn the_top_level_is_as_planned() {
 
 /// What a reader is told to run is what every change is checked with.
 #[test]
-fn the_checks_run_the_line_of_the_readme() {
+fn ci_runs_the_test_command_of_the_readme() {
     let line = "./assets/setup.sh --tests && cargo test --locked";
     for path in ["README.md", ".ci/run"] {
         let count = read(path).lines().filter(|it| it.trim() == line).count();
@@ -176,7 +176,7 @@ fn the_checks_run_the_line_of_the_readme() {
 
 /// The example names every setting of the engine and the store, and each default in it is the real one.
 #[test]
-fn the_example_config_is_true() {
+fn the_example_config_matches_the_defaults() {
     let text = read("assets/config.toml");
     // What is prose has a capital or no equals sign; a setting is `# name = value`.
     let settings: String = text
@@ -235,7 +235,7 @@ fn the_example_config_is_true() {
 }
 
 #[test]
-fn the_documents_name_files_that_exist() {
+fn documents_name_existing_files() {
     let mut wrong = Vec::new();
     for document in ["CONTRIBUTING.md", "README.md", "assets/README.zh.md", "assets/durability.md"]
     {

@@ -93,7 +93,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn the_books_balance_after_every_fault() {
+fn the_ledger_balances_after_every_fault() {
     let one = number("SEED");
     let from = one.or_else(|| number("FROM")).unwrap_or(1);
     let seeds = if one.is_some() { 1 } else { number("SEEDS").unwrap_or(SEEDS) };

@@ -40,7 +40,7 @@ fn refused(ran: Ran, code: i32, words: &str) {
 }
 
 #[test]
-fn on_servers_of_its_own_it_leaves_nothing() {
+fn a_bench_on_its_own_servers_leaves_nothing() {
     let home = Seckill::new();
     both_sides_wrote_all(home.run(&SMALL));
     assert!(!home.data_dir().exists(), "the data dir is none of its business");
@@ -50,7 +50,7 @@ fn on_servers_of_its_own_it_leaves_nothing() {
 }
 
 #[test]
-fn locks_are_measured_over_several_servers_too() {
+fn locks_are_measured_over_several_servers() {
     let home = Seckill::new();
     let few = ["bench", "locks", "--seconds", "1", "--tasks", "4", "--waiting", "4", "--json"];
     let report = home.run(&few).expect_code(0).json();
@@ -64,7 +64,7 @@ fn locks_are_measured_over_several_servers_too() {
 }
 
 #[test]
-fn on_given_servers_it_leaves_archived_sales_and_no_key() {
+fn a_bench_on_given_servers_leaves_archived_sales_and_no_key() {
     let (home, redis) = (Seckill::new(), TestRedis::start());
     let database = format!("sqlite:{}", home.file("given.db").display());
     let mut args = vec!["--redis".to_owned(), redis.url(), "--database".to_owned(), database];
@@ -100,7 +100,7 @@ fn on_given_servers_it_leaves_archived_sales_and_no_key() {
 }
 
 #[tokio::test]
-async fn on_a_server_both_sides_write_all_too() {
+async fn both_sides_write_every_order_on_a_database_server() {
     let home = Seckill::new();
     for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
         both_sides_wrote_all(home.run(&[&["--database", &url], &SMALL[..]].concat()));
@@ -108,7 +108,7 @@ async fn on_a_server_both_sides_write_all_too() {
 }
 
 #[test]
-fn a_bench_that_is_asked_to_end_takes_away_what_it_made() {
+fn an_interrupted_bench_removes_its_data() {
     let (home, redis) = (Seckill::new(), TestRedis::start());
     let orders = ["bench", "persist", "--tutorial", "1000000"];
     let bench = home.spawn(&[&["--redis", &redis.url()], &orders[..]].concat());

@@ -29,7 +29,7 @@ fn json(home: &Seckill, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_sale_is_limited_restocked_and_cut() {
+fn the_stock_of_a_sale_is_bounded_increased_and_reduced() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
     let id = create(&home, "100", &["--limit", "3", "--end", "+2h"]);

@@ -52,7 +52,7 @@ fn bash_reads_its_script() {
 }
 
 #[test]
-fn an_unknown_shell_is_wrong_use() {
+fn an_unknown_shell_is_a_usage_error() {
     let ran = run(&["completions", "cmd"]).expect_code(2);
     for shell in SHELLS {
         assert!(ran.stderr.contains(shell), "{ran}");
@@ -93,7 +93,7 @@ fn a_page_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn broken_settings_keep_nobody_from_a_script_or_a_page() {
+fn invalid_settings_do_not_block_completions_and_man_pages() {
     let home = Seckill::new();
     let config = home.file("config.toml");
     fs::write(&config, "nonsense = 1\n").unwrap();

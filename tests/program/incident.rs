@@ -56,7 +56,7 @@ const PARTS: [&str; 6] = [
 ];
 
 #[test]
-fn a_bundle_holds_what_it_should_and_changes_nothing() {
+fn a_bundle_is_complete_and_changes_nothing() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
     let id = create(&home, "a|b `锅`", &[]);
@@ -109,7 +109,7 @@ fn a_bundle_holds_what_it_should_and_changes_nothing() {
 }
 
 #[test]
-fn the_log_comes_in_pages_and_by_kind() {
+fn the_log_is_paged_and_filtered_by_kind() {
     let home = Seckill::new();
     let none = home.run(&["activity"]).expect_code(1);
     assert!(none.stdout.contains("No log entries"), "{none}");
@@ -143,7 +143,7 @@ fn the_log_comes_in_pages_and_by_kind() {
 }
 
 #[test]
-fn an_act_that_the_log_does_not_take_is_told() {
+fn a_command_that_cannot_be_logged_is_reported() {
     let home = Seckill::new();
     let id = create(&home, "tea", &[]);
     let rename = |from: &str, to: &str| {
@@ -168,7 +168,7 @@ fn an_act_that_the_log_does_not_take_is_told() {
 }
 
 #[test]
-fn a_reason_is_asked_for_on_a_terminal() {
+fn a_reason_is_requested_on_a_terminal() {
     let home = Seckill::new();
     let server = TestRedis::start();
     let url = server.url();
@@ -191,7 +191,7 @@ fn a_reason_is_asked_for_on_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_password_is_in_it_and_what_is_away_is_told() {
+async fn a_bundle_contains_no_password_and_reports_unreachable_servers() {
     let home = Seckill::new();
     let mut server = TestRedis::setup().tcp().password(WORD).start();
     let mut database = MariaDb::start();
@@ -237,7 +237,7 @@ async fn no_password_is_in_it_and_what_is_away_is_told() {
 }
 
 #[test]
-fn the_screen_says_when_redis_goes_and_when_it_comes_back() {
+fn the_screen_reports_the_loss_and_the_return_of_redis() {
     let home = Seckill::new();
     let mut server = TestRedis::start();
     let url = server.url();
@@ -252,7 +252,7 @@ fn the_screen_says_when_redis_goes_and_when_it_comes_back() {
 }
 
 #[test]
-fn without_sql_redis_tells_of_every_partition() {
+fn without_sql_every_partition_is_read_from_redis() {
     let home = Seckill::new();
     let server = TestRedis::start();
     let url = server.url();

@@ -96,7 +96,7 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn a_live_engine_stands_random_keys() {
+fn a_live_engine_survives_random_keys() {
     std::thread::scope(|scope| {
         let runs = [1, 2].map(|seed| scope.spawn(move || play(seed)));
         for run in runs {

@@ -126,12 +126,12 @@ fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
 }
 
 #[test]
-fn a_launch_from_the_form_to_the_balance_at_120x36() {
+fn a_launch_from_the_form_to_the_passed_audit_at_120x36() {
     a_launch_from_the_form_to_the_balance(120, 36);
 }
 
 #[test]
-fn a_launch_from_the_form_to_the_balance_at_80x24() {
+fn a_launch_from_the_form_to_the_passed_audit_at_80x24() {
     a_launch_from_the_form_to_the_balance(80, 24);
 }
 
@@ -173,7 +173,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
 
 /// A sale is ended for a reason, which the log on the screen tells afterwards.
 #[test]
-fn a_sale_is_ended_for_a_reason() {
+fn a_sale_is_ended_with_a_reason() {
     let home = Seckill::new();
     home.run(&["sale", "create", "--title", "tea", "--stock", "5"]).expect_code(0);
     let terminal = home.pty(&[], 80, 24, &[]);

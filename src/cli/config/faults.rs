@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn type_errors_use_plain_words() {
+    fn type_errors_are_plain_english() {
         let kinds = [
             ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
             ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_come_before_words_and_words_before_letters() {
+    fn prefix_matches_rank_before_word_and_letter_matches() {
         let mut palette = palette(&[]);
         let found = names(&mut palette, "r");
         assert_eq!(found, ["rush", "pause / resume", "overview", "replay dead letters"]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_comes_first_until_something_is_typed() {
+    fn recent_commands_come_first_until_something_is_typed() {
         let mut palette = palette(&[Action::Rush, Action::NewSale]);
         assert_eq!(names(&mut palette, "")[..3], ["rush", "new sale", "overview"]);
         assert_eq!(names(&mut palette, "ov")[0], "overview");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ends_of_each_number_hold() {
+    fn number_fields_accept_their_bounds() {
         let ok = |text: &str, least, most| bounded(text, least, most).is_ok();
         assert!(ok("1", 1, MOST_BUYERS) && ok("10,000,000", 1, MOST_BUYERS));
         assert!(!ok("0", 1, MOST_BUYERS) && !ok("10000001", 1, MOST_BUYERS));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_form_is_a_sale() {
+    fn a_valid_form_creates_a_sale() {
         let sale = filled([" 火锅五折 🍲 ", "10,000", "3", "", "+1h"]).submit(Millis::now());
         assert!(sale.is_some_and(|sale| {
             sale.title == "火锅五折 🍲"

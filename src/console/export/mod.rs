@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_never_written_over() {
+    fn a_file_is_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let names: Vec<String> = (0..3)
             .map(|_| export(dir.path()).write().unwrap())
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_waits_for_what_was_begun() {
+    async fn quitting_waits_for_running_exports() {
         let dir = tempfile::tempdir().unwrap();
         let mut saver = Saver::default();
         let mut exports = vec![export(dir.path()), export(dir.path())];

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_stand_once_and_ends_are_bare() {
+    fn wide_characters_are_written_once_and_trailing_blanks_are_trimmed() {
         assert_eq!(text(&picture()), "火锅 x\n\nok\n");
     }
 

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_held_to_its_cells() {
+    fn text_is_limited_to_its_cells() {
         let mut buffer = Buffer::with_lines(["火 a<b  c&d"]);
         buffer.set_style(Rect::new(3, 0, 3, 1), Style::new().fg(Color::Red));
         let svg = svg(&buffer, false, "sales");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_row_is_its_paper() {
+    fn a_selected_row_has_its_background() {
         let mut buffer = Buffer::with_lines(["ab"]);
         buffer.set_style(buffer.area, Style::new().add_modifier(Modifier::REVERSED));
         let svg = svg(&buffer, false, "sales");

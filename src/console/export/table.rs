@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_whole_and_harmless() {
+    fn csv_is_complete_and_free_of_formulas() {
         let sheet = sheet(&[
             &[" ", "hot pot, \"50%\" off", "1,204", "618475290624131073"],
             &[" ", "=HYPERLINK(\"http://x\")", "-3", "-"],

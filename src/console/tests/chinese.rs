@@ -156,7 +156,7 @@ fn all_that_opens() {
 }
 
 #[test]
-fn what_opens_is_a_question_about_what_was_meant() {
+fn each_dialog_names_its_target() {
     set_thread_language(Lang::Zh);
     for (name, snapshot, keys) in OPENED {
         if name.starts_with("confirm_") || name.starts_with("form_") {
@@ -258,7 +258,7 @@ fn every_alarm() {
 }
 
 #[test]
-fn a_form_says_what_is_wrong() {
+fn a_form_reports_invalid_fields() {
     set_thread_language(Lang::Zh);
     let mut bench = Bench::new(normal());
     bench.keys("N");
@@ -285,7 +285,7 @@ fn the_palette_finds_both_names() {
 }
 
 #[test]
-fn ascii_glyphs_leave_the_words_as_they_are() {
+fn ascii_glyphs_leave_text_unchanged() {
     set_thread_language(Lang::Zh);
     let text = Bench::themed(normal(), Theme::new(Depth::None, true)).text(120, 36);
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");

@@ -38,7 +38,7 @@ fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
 }
 
 #[test]
-fn to_look_at_the_sales_chooses_none() {
+fn viewing_the_sales_selects_none() {
     let mut bench = Bench::new(quiet());
     speaks_of(&mut bench, 5, "at first");
     bench.keys("2");
@@ -61,7 +61,7 @@ fn to_look_at_the_sales_chooses_none() {
 }
 
 #[test]
-fn a_key_a_click_and_enter_choose() {
+fn a_key_a_click_and_enter_select() {
     for keys in ["2jk", "2l", "1j", "21j"] {
         let mut bench = Bench::new(quiet());
         bench.keys(keys);
@@ -99,7 +99,7 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
 }
 
 #[test]
-fn enter_on_the_overview_opens_the_sale_that_it_speaks_of() {
+fn enter_on_the_overview_opens_the_named_sale() {
     let mut bench = Bench::new(quiet());
     bench.keys("2jjj1");
     bench.press(KeyCode::Enter);
@@ -114,7 +114,7 @@ fn enter_on_the_overview_opens_the_sale_that_it_speaks_of() {
 }
 
 #[test]
-fn an_act_is_about_the_row_and_chooses_it_once_it_is_confirmed() {
+fn a_command_targets_the_row_and_selects_it_once_confirmed() {
     let mut bench = Bench::new(quiet());
     bench.keys("2S");
     bench.press(KeyCode::Esc);
@@ -145,7 +145,7 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
 }
 
 #[test]
-fn on_the_overview_keys_are_about_the_choice() {
+fn on_the_overview_keys_act_on_the_selection() {
     let mut bench = Bench::new(quiet());
     bench.keys("2jjj/#1");
     bench.press(KeyCode::Enter);
@@ -176,7 +176,7 @@ fn asked(bench: &Bench) -> Option<VoucherId> {
 }
 
 #[test]
-fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
+fn the_header_names_the_target_sale_of_commands() {
     let selling = |id: u64| {
         let mut snapshot = quiet();
         for sale in &mut snapshot.sales {

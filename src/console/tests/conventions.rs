@@ -28,7 +28,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn esc_dismisses_a_message_before_it_leaves_the_view() {
+fn esc_dismisses_a_message_before_leaving_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("6Z");
     assert!(bench.said().contains("has no function here"), "{}", bench.said());
@@ -108,7 +108,7 @@ fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
 }
 
 #[test]
-fn what_is_read_in_pages_is_not_ordered_and_says_why() {
+fn paged_lists_are_not_sortable_and_explain_it() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4");
     bench.text(120, 36);
@@ -198,7 +198,7 @@ fn the_mouse_chooses_only_while_it_is_on() {
 }
 
 #[test]
-fn a_large_command_requires_its_number() {
+fn a_large_command_requires_typing_its_count() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4A");
     bench.sent();
@@ -225,7 +225,7 @@ fn a_large_command_requires_its_number() {
 }
 
 #[test]
-fn few_letters_are_put_back_without_a_number() {
+fn few_letters_are_replayed_without_typing_a_count() {
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
     let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) });
@@ -258,7 +258,7 @@ fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
 }
 
 #[test]
-fn a_long_paste_is_cut_with_a_word() {
+fn a_long_paste_is_truncated_with_a_notice() {
     let shown = |bench: &mut Bench| {
         bench.text(120, 36).contains("the pasted text was truncated to 1,000 characters")
     };
@@ -300,7 +300,7 @@ fn messages_are_above_the_filter_input() {
 }
 
 #[test]
-fn chosen_keys_hold_in_dispatch_help_and_sentences() {
+fn configured_keys_apply_to_dispatch_help_and_messages() {
     let table = keys(
         "mark = [\"v\", \"f5\"]\nnew-sale = \"B\"\nhelp = \"f1\"\nquit = \"ctrl-q\"\nend = []",
     )
@@ -323,7 +323,7 @@ fn chosen_keys_hold_in_dispatch_help_and_sentences() {
 }
 
 #[test]
-fn a_question_names_the_keys_that_were_chosen() {
+fn a_confirmation_names_the_configured_keys() {
     let table =
         keys("next-part = [\"ctrl-n\"]\npress = [\"ctrl-j\"]").table().expect("a good choice");
     keymap::choose_here(table);

@@ -284,7 +284,7 @@ fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
 }
 
 #[test]
-fn there_is_one_launch_at_a_time_and_none_in_read_only_mode() {
+fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
     let mut bench = armed();
     bench.keys("L");
     assert!(bench.app.dialog.is_none());
@@ -401,7 +401,7 @@ fn rushed_twice() -> Snapshot {
 }
 
 #[test]
-fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
+fn a_stop_targets_the_load_test_of_the_selected_sale() {
     let mut bench = Bench::new(rushed_twice());
     bench.keys("2jk");
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));

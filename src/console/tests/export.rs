@@ -135,7 +135,7 @@ const TABLES: [Table; 10] = [
 ];
 
 #[test]
-fn a_copy_of_a_row_is_the_row_of_the_export() {
+fn a_copied_row_equals_the_exported_row() {
     for (name, snapshot, keys) in TABLES {
         let document = export(snapshot(), keys, 'j');
         let read: serde_json::Value = serde_json::from_str(&document).unwrap();

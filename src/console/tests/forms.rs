@@ -115,7 +115,7 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
 }
 
 #[test]
-fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
+fn arrows_move_between_buttons_and_inside_a_text() {
     for (name, snapshot, keys, fields) in FORMS {
         let mut bench = Bench::new(snapshot());
         bench.keys(keys);
@@ -154,7 +154,7 @@ fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
 }
 
 #[test]
-fn the_keys_of_the_parts_move_between_buttons_wherever_they_were_put() {
+fn rebound_keys_move_between_buttons() {
     let chosen: Keys = toml::from_str("next-part = [\"ctrl-n\"]\nprevious-part = \"p\"").unwrap();
     keymap::choose_here(chosen.table().unwrap());
     let mut bench = Bench::new(normal());

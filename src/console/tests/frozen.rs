@@ -54,7 +54,7 @@ fn another_partition_waits_until_the_display_resumes() {
 }
 
 #[test]
-fn no_view_is_entered_that_was_not_read() {
+fn no_unread_view_is_entered() {
     for (key, read) in [("3", flowing as fn() -> Snapshot), ("7", sold), ("5", poisoned)] {
         let unread = || Snapshot { letters: LetterPage::default(), ..normal() };
         let mut bench = Bench::new(unread());
@@ -73,7 +73,7 @@ fn no_view_is_entered_that_was_not_read() {
 }
 
 #[test]
-fn no_orders_are_asked_for_that_cannot_come() {
+fn no_orders_are_requested_while_the_database_is_unreachable() {
     let mut bench = Bench::new(sold());
     bench.keys("7");
     let asked = bench.focus.borrow().orders;
@@ -99,7 +99,7 @@ fn no_orders_are_asked_for_that_cannot_come() {
 }
 
 #[test]
-fn the_wheel_knows_the_first_row_from_the_last() {
+fn the_mouse_wheel_stops_at_both_ends() {
     let mut bench = Bench::new(normal());
     bench.keys("2m");
     bench.draw(120, 36);

@@ -27,7 +27,7 @@ const VIEWS: [(Scene, char); 10] = [
 ];
 
 #[test]
-fn every_view_stands_still() {
+fn every_view_is_steady() {
     for ((view, snapshot), key) in VIEWS {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);

@@ -215,7 +215,7 @@ fn a_frozen_log_turns_no_page() {
 }
 
 #[test]
-fn levels_and_the_filter_let_lines_through() {
+fn lines_are_filtered_by_level_and_text() {
     let mut bench = Bench::new(crowded());
     bench.keys("0v");
     let alarms = LogLook { which: Some(Which::Events), before: None };
@@ -237,14 +237,14 @@ fn levels_and_the_filter_let_lines_through() {
 }
 
 #[test]
-fn the_log_can_be_read_before_its_page_has_come() {
+fn the_live_log_is_shown_before_its_page_is_loaded() {
     let mut bench = Bench::new(normal());
     bench.keys("0");
     assert!(bench.text(120, 36).contains("sale end"));
 }
 
 #[test]
-fn a_moment_is_looked_at_with_its_figures_and_its_clock() {
+fn a_past_moment_is_shown_with_its_figures_and_time() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<<<");

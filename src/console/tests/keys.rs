@@ -101,7 +101,7 @@ fn read_only_refuses_before_anything_is_sent() {
 }
 
 #[test]
-fn marks_stand_for_entries() {
+fn marks_identify_entries() {
     let mut bench = Bench::new(normal());
     bench.keys("4  ");
     let mut later = normal();
@@ -115,7 +115,7 @@ fn marks_stand_for_entries() {
 }
 
 #[test]
-fn what_is_done_is_the_plan_that_was_shown() {
+fn the_applied_plan_is_the_one_that_was_shown() {
     let mut bench = Bench::new(normal());
     bench.keys("4A");
     assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);

@@ -231,7 +231,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
 }
 
 #[test]
-fn view_names_are_not_truncated_by_counts() {
+fn view_names_are_never_truncated_by_counts() {
     for lang in [Lang::En, Lang::Zh] {
         set_thread_language(lang);
         for size in SIZES {

@@ -122,7 +122,7 @@ fn the_alarm_names_the_key_and_the_key_explains() {
 }
 
 #[test]
-fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
+fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
     let mut bench = Bench::new(audited());
     bench.keys("9A");
     let text = bench.text(80, 24);
@@ -187,7 +187,7 @@ fn a_repair_is_refused_where_there_is_none() {
 }
 
 #[test]
-fn names_lead_to_it_from_anywhere() {
+fn the_palette_opens_the_view_from_anywhere() {
     for (name, asked) in [("audit", false), ("ledger", false), ("repair", true)] {
         let mut bench = Bench::new(audited());
         bench.keys(&format!("3:{name}"));

@@ -455,7 +455,7 @@ fn attention_names_the_key() {
 }
 
 #[test]
-fn a_count_that_does_not_come_is_given_up_with_esc() {
+fn an_unanswered_count_is_cancelled_with_esc() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5D");
     let first = bench.sent();

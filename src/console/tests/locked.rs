@@ -27,7 +27,7 @@ fn locked(mut snapshot: Snapshot) -> Snapshot {
 }
 
 #[test]
-fn the_header_and_the_overview_say_so() {
+fn the_header_and_the_overview_show_it() {
     for (lang, name) in [(Lang::En, "locked"), (Lang::Zh, "locked_zh")] {
         set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24)] {
@@ -38,7 +38,7 @@ fn the_header_and_the_overview_say_so() {
 }
 
 #[test]
-fn what_is_only_read_is_no_older_for_it() {
+fn reading_does_not_age_figures() {
     for view in ["2", "3", "4", "5", "7", "8", "0"] {
         for size in [(120, 36), (80, 24)] {
             let [free, held] = [sold(), locked(sold())].map(|snapshot| {
@@ -54,7 +54,7 @@ fn what_is_only_read_is_no_older_for_it() {
 }
 
 #[test]
-fn an_act_that_would_wait_is_not_asked_about() {
+fn no_confirmation_opens_for_a_command_that_would_wait() {
     for (lang, expected) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());

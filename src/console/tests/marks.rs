@@ -14,7 +14,7 @@ use super::{
 };
 
 #[test]
-fn marks_stand_for_letters_and_not_for_rows() {
+fn marks_identify_letters_and_not_rows() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5 j ");
     assert!(bench.text(120, 36).contains("2 marked"));
@@ -34,7 +34,7 @@ fn marks_stand_for_letters_and_not_for_rows() {
 }
 
 #[test]
-fn without_marks_an_act_is_about_the_row_under_the_cursor() {
+fn without_marks_a_command_targets_the_row_under_the_cursor() {
     for key in ["R", "D", "C"] {
         let mut bench = Bench::new(poisoned());
         bench.keys("5jj");
@@ -63,7 +63,7 @@ fn without_marks_an_act_is_about_the_row_under_the_cursor() {
 }
 
 #[test]
-fn a_star_marks_all_and_takes_the_marks_back() {
+fn a_star_marks_all_and_unmarks() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*");
     assert!(bench.text(120, 36).contains("all 9 marked"));
@@ -107,7 +107,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
 }
 
 #[test]
-fn all_are_more_than_the_filter_shows_and_the_question_says_so() {
+fn the_confirmation_says_that_all_exceeds_the_filter() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5*/missing");
     bench.press(KeyCode::Enter);
@@ -132,7 +132,7 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
 }
 
 #[test]
-fn an_answer_takes_the_marks_of_its_own_letters_only() {
+fn a_reply_clears_the_marks_of_its_own_letters_only() {
     let mut bench = Bench::new(poisoned());
     bench.keys("5 ");
     ask(&mut bench, "D", &LetterScope::Letters(vec![letter(0)]));

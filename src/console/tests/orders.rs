@@ -135,7 +135,7 @@ fn every_state_at_every_size() {
 }
 
 #[test]
-fn the_way_of_an_order_and_the_question_before_a_payment() {
+fn the_trace_of_an_order_and_the_confirmation_of_a_payment() {
     for (width, height) in [(120, 36), (80, 24), (60, 15)] {
         let screen = |name: &str, bench: &mut Bench| {
             assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
@@ -187,7 +187,7 @@ fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
 }
 
 #[test]
-fn it_speaks_chinese() {
+fn the_view_is_localized() {
     set_thread_language(Lang::Zh);
     let mut bench = Bench::new(sold());
     bench.keys("7jjjl");
@@ -198,7 +198,7 @@ fn it_speaks_chinese() {
 }
 
 #[test]
-fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
+fn query_errors_are_localized() {
     set_thread_language(Lang::Zh);
     for (query, expected) in [
         ("user=one", "user 要填数字"),
@@ -226,7 +226,7 @@ fn ascii_mode_shows_it_all() {
 }
 
 #[test]
-fn a_query_is_asked_once_it_is_right() {
+fn a_query_runs_once_it_is_valid() {
     let mut bench = Bench::new(sold());
     assert_eq!(bench.focus.borrow().orders, None, "the view is closed, so nothing is read");
     bench.keys("7");
@@ -285,7 +285,7 @@ fn pages_turn_by_key_and_hold_while_orders_come() {
 }
 
 #[test]
-fn the_way_is_asked_for_one_order_at_a_time() {
+fn one_order_is_traced_at_a_time() {
     let mut bench = Bench::new(sold());
     bench.keys("7l");
     assert_eq!(bench.sent(), [Command::Trace(id(900))]);
@@ -302,7 +302,7 @@ fn the_way_is_asked_for_one_order_at_a_time() {
 }
 
 #[test]
-fn a_way_that_does_not_come_is_given_up_with_esc() {
+fn an_unanswered_trace_is_cancelled_with_esc() {
     let mut bench = Bench::new(sold());
     bench.keys("7l");
     assert_eq!(bench.sent(), [Command::Trace(id(900))]);
@@ -318,7 +318,7 @@ fn a_way_that_does_not_come_is_given_up_with_esc() {
 }
 
 #[test]
-fn a_payment_is_for_the_order_that_was_chosen() {
+fn a_payment_targets_the_selected_order() {
     let mut bench = Bench::new(sold());
     bench.keys("7P");
     let mut later = sold();

@@ -67,7 +67,7 @@ fn the_tab_counts_what_the_list_shows() {
 }
 
 #[test]
-fn what_was_counted_by_another_look_says_when() {
+fn an_older_count_shows_its_time() {
     let mut long = holding(700, 700);
     long.census.as_mut().unwrap().taken = NOW.plus(-1_400);
     let mut bench = Bench::new(long);
@@ -80,7 +80,7 @@ fn what_was_counted_by_another_look_says_when() {
 }
 
 #[test]
-fn where_nothing_is_pending_a_key_says_so() {
+fn keys_without_pending_entries_are_explained() {
     // The survey ran shortly before the list was read.
     for (key, expected) in [
         ("A", "there are no pending entries to plan for"),

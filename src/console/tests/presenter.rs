@@ -179,7 +179,7 @@ fn a_question_names_the_sale_by_its_title() {
 }
 
 #[test]
-fn a_countdown_takes_the_largest_digits() {
+fn a_countdown_uses_the_largest_digits() {
     let mut bench = Bench::new(normal());
     bench.keys("tL");
     bench.app.dialog = None;
@@ -312,7 +312,7 @@ fn no_id_and_no_user_is_shown() {
 }
 
 #[test]
-fn keys_turn_to_it_and_back() {
+fn keys_toggle_presenter_mode() {
     let mut bench = Bench::new(normal());
     bench.keys("4t");
     assert!(bench.app.presenter.on);

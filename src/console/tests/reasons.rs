@@ -69,7 +69,7 @@ fn every_confirmed_command_takes_a_reason() {
 }
 
 #[test]
-fn nothing_typed_is_no_reason() {
+fn an_empty_input_is_no_reason() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkE");
     because(&mut bench, "  ");
@@ -109,7 +109,7 @@ fn fire(bench: &mut Bench) {
 }
 
 #[test]
-fn a_launch_and_its_end_have_theirs() {
+fn a_launch_and_its_cancellation_take_reasons() {
     let mut bench = Bench::new(normal());
     arm(&mut bench, "the show");
     bench.keys("F");

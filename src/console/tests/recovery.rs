@@ -223,7 +223,7 @@ fn footer(bench: &mut Bench) -> String {
 }
 
 #[test]
-fn enter_does_an_act_whose_number_is_typed_and_before_says_what_is_missing() {
+fn enter_confirms_once_the_count_is_typed() {
     let mut bench = Bench::new(overflowing());
     let act = numbered(&mut bench);
     assert!(!footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
@@ -244,7 +244,7 @@ fn enter_does_an_act_whose_number_is_typed_and_before_says_what_is_missing() {
 }
 
 #[test]
-fn cancel_can_be_chosen_with_the_number_typed_and_a_reason_ends_with_enter() {
+fn cancel_remains_selectable_after_typing_the_count() {
     let mut bench = Bench::new(overflowing());
     numbered(&mut bench);
     bench.keys("1204");
@@ -264,7 +264,7 @@ fn cancel_can_be_chosen_with_the_number_typed_and_a_reason_ends_with_enter() {
 }
 
 #[test]
-fn a_question_without_a_number_still_cancels_with_enter() {
+fn a_confirmation_without_a_count_cancels_with_enter() {
     let mut bench = Bench::new(normal());
     bench.keys("6X");
     assert!(footer(&mut bench).contains("y yes"));
@@ -293,7 +293,7 @@ fn without(mut snapshot: Snapshot, pending: &[u64], letters: &[u64], lock: &str)
 }
 
 #[test]
-fn entries_that_move_or_go_are_the_ones_that_a_replay_is_about() {
+fn a_replay_targets_the_confirmed_entries() {
     for after in [turned(normal()), without(normal(), &[2], &[], ""), page_later()] {
         let mut bench = Bench::new(normal());
         bench.keys("4j  A");
@@ -314,7 +314,7 @@ fn page_later() -> Snapshot {
 }
 
 #[test]
-fn letters_that_move_or_go_are_the_ones_that_an_act_is_about() {
+fn commands_target_the_confirmed_letters() {
     for (key, compensate) in [("R", None), ("D", Some(false)), ("C", Some(true))] {
         for after in [turned(poisoned()), without(poisoned(), &[], &[0, 1], "")] {
             let mut bench = Bench::new(poisoned());
@@ -356,7 +356,7 @@ fn vanished_marked_letters_are_reported_and_nothing_is_done() {
 }
 
 #[test]
-fn a_lock_that_moves_or_goes_is_the_one_that_a_release_is_about() {
+fn a_release_targets_the_confirmed_lock() {
     for after in [turned(normal()), without(normal(), &[], &[], "stock:8")] {
         let mut bench = Bench::new(normal());
         bench.keys("6jX");
@@ -369,7 +369,7 @@ fn a_lock_that_moves_or_goes_is_the_one_that_a_release_is_about() {
 }
 
 #[test]
-fn a_frozen_screen_asks_with_the_newest_figures_and_not_about_what_is_gone() {
+fn a_paused_display_confirms_with_the_newest_figures() {
     let mut bench = Bench::new(normal());
     bench.keys("6jf");
     let mut later = normal();
@@ -396,7 +396,7 @@ fn a_frozen_screen_asks_with_the_newest_figures_and_not_about_what_is_gone() {
 }
 
 #[test]
-fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
+fn a_cancellation_targets_the_command_running_when_it_was_requested() {
     for view in ["4", "5"] {
         let mut bench = Bench::new(under_way());
         bench.keys(view);
@@ -413,7 +413,7 @@ fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
 }
 
 #[test]
-fn no_question_is_about_what_the_newest_snapshot_lacks() {
+fn no_confirmation_opens_for_a_vanished_object() {
     let flowing = || Snapshot { entries: stream::page(StreamView::default(), 260), ..normal() };
     let sold = || Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() };
     let mut fewer = normal();

@@ -12,7 +12,7 @@ use super::fixture::{Bench, NOW, normal, outage, sale};
 use crate::{text, views::View};
 
 #[test]
-fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
+fn no_confirmation_opens_while_its_server_is_unreachable() {
     let mut bench = Bench::new(outage());
     bench.keys("2jk");
     for key in ["P", "E", "R"] {
@@ -195,7 +195,7 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
 }
 
 #[test]
-fn a_short_window_stands_below_the_figures() {
+fn a_short_chart_is_below_the_figures() {
     let mut snapshot = normal();
     snapshot.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
     snapshot.sales[0].begin = Some(NOW);
@@ -248,7 +248,7 @@ fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
 }
 
 #[test]
-fn what_is_not_known_is_not_said_to_be_away() {
+fn unknown_is_not_shown_as_unreachable() {
     for (lang, unknown, away) in
         [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
     {
@@ -289,7 +289,7 @@ fn crowded() -> Snapshot {
 }
 
 #[test]
-fn a_running_sale_stands_before_hundreds_of_planned_ones() {
+fn a_running_sale_precedes_hundreds_of_planned_ones() {
     for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
         let mut bench = Bench::new(crowded());
         let text = bench.text(width, height);
@@ -336,7 +336,7 @@ fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
 }
 
 #[test]
-fn a_sale_with_a_finding_stands_behind_those_that_run() {
+fn a_sale_with_a_finding_follows_the_running_ones() {
     let mut snapshot = crowded();
     let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
     snapshot.books = Balance::Off { findings: vec![finding] };

@@ -84,7 +84,7 @@ fn figures_and_labels_end_below_each_other() {
 }
 
 #[test]
-fn a_step_among_sales_says_why_it_leads_nowhere() {
+fn a_step_without_a_next_sale_is_explained() {
     let mut bench = Bench::new(running());
     bench.keys("tj");
     assert_eq!(bench.said(), "there is no other sale to show");

@@ -208,7 +208,7 @@ fn details_consumers_and_a_held_window() {
 }
 
 #[test]
-fn it_speaks_chinese() {
+fn the_view_is_localized() {
     set_thread_language(Lang::Zh);
     let mut bench = Bench::new(flowing());
     bench.keys("3kkkkkkl");
@@ -229,7 +229,7 @@ fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
 }
 
 #[test]
-fn the_list_follows_until_the_user_leaves_its_end() {
+fn the_list_follows_until_the_user_scrolls_up() {
     let mut bench = Bench::new(flowing());
     assert_eq!(bench.focus.borrow().stream, None, "the view is closed, so nothing is read");
     bench.keys("3");
@@ -254,7 +254,7 @@ fn the_list_follows_until_the_user_leaves_its_end() {
 }
 
 #[test]
-fn windows_turn_at_their_ends_and_back() {
+fn pages_turn_at_their_ends_and_back() {
     let mut bench = Bench::new(flowing());
     bench.keys("3g");
     bench.keys("k");
@@ -327,7 +327,7 @@ fn given() -> ClaimPlan {
 }
 
 #[test]
-fn a_rewind_is_asked_with_its_counts_and_done_as_shown() {
+fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
     let mut bench = Bench::new(flowing());
     bench.keys("3W");
     bench.press(KeyCode::Enter);
@@ -354,7 +354,7 @@ fn a_rewind_is_asked_with_its_counts_and_done_as_shown() {
 }
 
 #[test]
-fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
+fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
     let mut bench = Bench::new(flowing());
     bench.keys("3cC");
     bench.press(KeyCode::Enter);
@@ -383,7 +383,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
 }
 
 #[test]
-fn only_a_dead_consumer_with_empty_hands_is_removed() {
+fn only_a_dead_consumer_without_entries_is_removed() {
     let mut bench = Bench::new(flowing());
     bench.keys("3D");
     assert_eq!(
@@ -406,7 +406,7 @@ fn only_a_dead_consumer_with_empty_hands_is_removed() {
 }
 
 #[test]
-fn figures_that_come_late_do_not_open_over_a_dialog() {
+fn late_figures_do_not_open_over_a_dialog() {
     let mut bench = Bench::new(flowing());
     bench.keys("3cC");
     bench.press(KeyCode::Enter);
@@ -424,7 +424,7 @@ fn figures_that_come_late_do_not_open_over_a_dialog() {
 }
 
 #[test]
-fn read_only_refuses_its_acts() {
+fn read_only_mode_refuses_commands() {
     let mut bench = Bench::new(Snapshot { read_only: true, ..flowing() });
     bench.keys("3c");
     for key in ["W", "C", "D"] {
@@ -449,7 +449,7 @@ fn users_are_masked_until_asked() {
 }
 
 #[test]
-fn consumers_of_one_name_are_told_apart_by_their_partition() {
+fn consumers_of_one_name_are_distinguished_by_partition() {
     let mut snapshot = partitioned(false);
     snapshot.entries.consumers = (0..3)
         .map(|partition| GroupConsumer { partition, ..consumer("node-b/1", false, 5) })
@@ -468,7 +468,7 @@ fn consumers_of_one_name_are_told_apart_by_their_partition() {
 }
 
 #[test]
-fn a_count_that_redis_gave_up_follows_from_the_lag() {
+fn an_unavailable_count_is_derived_from_the_lag() {
     let mut snapshot = flowing();
     snapshot.entries.partitions[0].read = None;
     let mut bench = Bench::new(snapshot.clone());
@@ -483,7 +483,7 @@ fn a_count_that_redis_gave_up_follows_from_the_lag() {
 }
 
 #[test]
-fn who_is_gone_is_told_from_who_died() {
+fn stopped_nodes_are_distinguished_from_dead_ones() {
     let mut snapshot = flowing();
     for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault) = (Some(number == 199), None);

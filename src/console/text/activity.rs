@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stand_in_their_order_and_the_unknown_says_so() {
+    fn figures_are_sorted_and_unknown_ones_labelled() {
         let before = r#"{"books":"off","pending":1280,"stock":null,"sale":7}"#;
         let after = r#"{"books":"balanced","pending":0,"more_of_it":3}"#;
         let shown: Vec<String> = changes(Some(before), Some(after))

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well() {
+    fn figures_are_readable() {
         assert_eq!([0, 999, 1_000, 12_340_000].map(thousands), ["0", "999", "1,000", "12,340,000"]);
         assert_eq!([within(98_765_432_109, 11), within(182_440, 11)], ["99G", "182,440"]);
         assert_eq!(rate_within(1_234_567.0, 9), "1.2M/s");

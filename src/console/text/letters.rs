@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_letter_is_removed_whose_buyer_waits_unless_all_is_given_back() {
+    fn no_letter_of_a_waiting_buyer_is_removed_without_compensation() {
         for verdict in LetterVerdict::ALL {
             let discarded = Settling::Discard.fate(verdict);
             assert_eq!(discarded == Fate::Stays, verdict.is_awaited(), "{verdict}");

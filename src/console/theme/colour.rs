@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_numbers_and_digits_are_read_and_nothing_else() {
+    fn colours_are_parsed_from_names_numbers_and_hex() {
         assert_eq!(read("cyan"), Some(Color::Cyan));
         assert_eq!(read("default"), Some(Color::Reset));
         assert_eq!(read("#1aA8c8"), Some(Color::Rgb(0x1a, 0xa8, 0xc8)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_colours_say_the_same() {
+    fn fewer_colours_keep_the_meaning() {
         let rgb = |text: &str| read(text).unwrap();
         assert_eq!(among_256(rgb("#1aa8c8")), Color::Indexed(38));
         assert_eq!(among_256(rgb("#808080")), Color::Indexed(244));

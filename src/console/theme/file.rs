@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_it_changes() {
+    fn a_theme_file_overrides_colours() {
         let text =
             "# mine\nbase = \"light\"\naccent = \"#ff8800\"\ngood = 34\nbad = \"bright-red\"\n";
         let palette = parse(text).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_file_and_a_file_must_be_one() {
+    fn a_theme_name_is_not_a_file() {
         let error = Palette::load("dusk").unwrap_err().to_string();
         assert!(error.contains("unknown theme 'dusk'; use dark, light, high-contrast"), "{error}");
         let error = Palette::load("./nowhere/dusk.toml").unwrap_err().to_string();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_names_every_role_and_is_understood() {
+    fn the_example_theme_names_every_role() {
         let text = include_str!("../../../assets/themes/example.toml");
         assert_eq!(parse(text).map(|_| ()), Ok(()));
         let open = text.replace("\n# ", "\n");

@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_stands_in_the_order_of_the_roles() {
+    fn roles_are_listed_in_order() {
         for (at, (name, role, _)) in ROLES.into_iter().enumerate() {
             assert_eq!(role as usize, at, "{name}");
         }
     }
 
     #[test]
-    fn every_colour_can_be_read_on_its_paper() {
+    fn every_colour_is_readable_on_its_background() {
         let papers: [(&str, &[Rgb]); 3] = [
             ("dark", &[(0, 0, 0), (0x12, 0x12, 0x16), (0x1e, 0x1e, 0x24), (0x28, 0x2c, 0x34)]),
             (
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_leaves_out_follows() {
+    fn omitted_colours_follow_the_base_theme() {
         let text = [(Role::Accent, Color::Magenta), (Role::Soft, Color::Blue)];
         let palette = Palette::DARK.with(&text);
         for (role, color) in [

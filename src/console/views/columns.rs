@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_all_wanted_and_those_behind_a_mark_are_not() {
+    fn all_terms_must_match_and_negated_ones_must_not() {
         assert!(lets("", "hot pot") && lets("!", "hot pot") && lets(" POT hot ", "hot pot"));
         assert!(!lets("hot tea", "hot pot") && lets("hot !tea", "hot pot"));
         assert!(!lets("hot !po", "hot pot") && lets("!tea !soup", "hot pot"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_goes_through_the_columns_that_are_seen() {
+    fn the_sort_cycles_through_the_visible_columns() {
         let facet = |head: &str| Facet::<u8>::new(head, |_| String::new(), |_| Rank::Unknown);
         let facets = [facet("A"), facet("B"), facet("C")];
         let mut scroll = Scroll { heads: vec!["A".into(), "C".into()], ..Scroll::default() };

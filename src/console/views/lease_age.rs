@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_down_between_snapshots_and_is_full_when_renewed() {
+    fn a_lease_runs_down_between_snapshots_and_is_full_when_renewed() {
         let mut leases = Leases::default();
         let (_, lease) = seen(&mut leases, START, 24_000, 600_000);
         assert!((lease.share(START) - 0.8).abs() < 1e-9 && !lease.renewed);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_never_renewed_has_the_length_of_its_whole_life() {
+    fn a_lease_without_renewal_has_its_full_length() {
         let (_, lease) = seen(&mut Leases::default(), START, 4_000, 1_000);
         assert!((lease.share(START) - 0.8).abs() < 1e-9);
         let (_, long) = seen(&mut Leases::default(), START, 90_000, 1_000);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choice_follows_the_thing_and_not_the_row() {
+    fn the_selection_follows_the_item_and_not_the_row() {
         let mut state = ListState::default();
         state.settle(&jobs(&["a", "b", "c"]));
         assert!(state.step(&jobs(&["a", "b", "c"]), Step::By(1)));

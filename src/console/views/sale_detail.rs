@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_keeps_its_room() {
+    fn the_list_keeps_its_height() {
         assert_eq!(rows(13, 1), None);
         for height in 14..60 {
             for sales in [1, 2, 4, 100] {

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_knows_the_state_as_the_row_says_it() {
+    fn the_filter_matches_the_displayed_state() {
         let line = |holding, dead| EntryLine {
             entry: EntryId::MIN,
             order: None,

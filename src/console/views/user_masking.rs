@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_keeps_every_number_but_the_users() {
+    fn masking_keeps_every_number_but_the_user_id() {
         let within = |text, user: Option<u64>| Users::MASKED.within(text, user.map(UserId));
         let label = "buyer 1004 already holds order 910041004 for voucher 7";
         assert_eq!(within(label, Some(1_004)), label.replace("buyer 1004", "buyer ***04"));

@@ -60,13 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_that_can_not_be_shown_keeps_its_cells() {
+    fn an_unsupported_glyph_keeps_its_cells() {
         assert_eq!(shown("a火é🍲b… “x”", false), "a?????b~ \"x\"");
         assert_eq!(shown("ok ~ {}", false), "ok ~ {}");
     }
 
     #[test]
-    fn wide_characters_stay_where_they_are_spoken() {
+    fn wide_characters_keep_their_position() {
         // The cell after a wide character is blank and hidden.
         assert_eq!(shown("火①锅—ñ", true), "火 ?锅 -ñ");
     }

@@ -380,7 +380,7 @@ mod tests {
 
     /// 15,000 per second on a scale of 200k, while nothing is admitted any more.
     #[test]
-    fn what_is_written_is_seen_where_nothing_is_admitted() {
+    fn persisted_orders_are_visible_without_admissions() {
         use ratatui::{buffer::Buffer, layout::Rect};
 
         use crate::theme::Depth;

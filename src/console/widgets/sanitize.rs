@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_whole_is_as_wide_as_its_characters(text in "[a 火👩❤🏽🇨🇳\u{1100}\u{1112}\u{1161}\u{11ab}각\u{200d}\u{200b}\u{202e}\u{fe0f}\u{fe0e}\u{20e3}\u{301}\u{e0067}न\u{94d}لا1]{0,24}") {
+        fn text_width_is_the_sum_of_its_characters(text in "[a 火👩❤🏽🇨🇳\u{1100}\u{1112}\u{1161}\u{11ab}각\u{200d}\u{200b}\u{202e}\u{fe0f}\u{fe0e}\u{20e3}\u{301}\u{e0067}न\u{94d}لا1]{0,24}") {
             let shown = plain(&text);
             for part in shown.graphemes(true) {
                 let cells: usize = part.chars().filter_map(UnicodeWidthChar::width).sum();
@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_steers_is_left(text: String) {
+        fn no_control_sequence_is_left(text: String) {
             prop_assert!(!plain(&text).chars().any(|c| is_hidden(c) || c == JOINER));
         }
     }

@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_fitted_fits(text: String, limit in 0..30_usize) {
+        fn fitted_text_fits(text: String, limit in 0..30_usize) {
             prop_assert!(width(&fit(&text, limit, "…")) <= limit);
             prop_assert!(wrap(&text, limit + 2).iter().all(|line| width(line) <= limit + 2));
         }

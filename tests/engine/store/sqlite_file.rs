@@ -82,7 +82,7 @@ async fn many_may_create_the_file_at_once() {
 }
 
 #[tokio::test]
-async fn reopening_keeps_all_of_it() {
+async fn reopening_keeps_the_data() {
     let (dir, store) = sqlite().await;
     let sale = sale_of(&store, 5).await;
     store.write_orders(&[entry(1, 1, sale.voucher_id)], NOW).await.unwrap();
@@ -101,7 +101,7 @@ async fn reopening_keeps_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_closed_order_gives_its_buyer_another_chance() {
+async fn a_closed_order_allows_its_buyer_another_order() {
     let (dir, store) = sqlite().await;
     let voucher = sale_of(&store, 5).await.voucher_id;
     store.write_orders(&[entry(1, 1, voucher), entry(2, 2, voucher)], NOW).await.unwrap();
@@ -147,7 +147,7 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
 }
 
 #[tokio::test]
-async fn another_schema_is_refused_in_words() {
+async fn another_schema_is_refused_with_an_error() {
     let spoil = [
         ("INSERT INTO _sqlx_migrations VALUES (9, 'x', 0, TRUE, x'00', 0)", "version 9"),
         (
@@ -169,7 +169,7 @@ async fn another_schema_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_refused_and_left_alone() {
+async fn a_foreign_database_is_refused_and_left_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let alien = dir.path().join("alien.db");
     run(&alien, "CREATE TABLE diary (day, words)").await;
@@ -188,7 +188,7 @@ async fn what_is_not_ours_is_refused_and_left_alone() {
 /// Tests may run as root, whom permissions do not bind: so these are places where nobody can
 /// keep a database.
 #[tokio::test]
-async fn impossible_places_are_refused_in_words() {
+async fn impossible_paths_are_refused_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     let mut places = vec![
@@ -208,7 +208,7 @@ async fn impossible_places_are_refused_in_words() {
 }
 
 #[tokio::test]
-async fn names_may_hold_anything() {
+async fn paths_may_contain_any_character() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("库 ?#&%41.db");
     let url = format!("sqlite:{}", dir.path().join("库 %3F#&%2541.db").display());
