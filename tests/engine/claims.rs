@@ -145,14 +145,17 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     on_group(&world, "CREATECONSUMER", &[&format!("{NODE}/replay")]);
     let nobody = format!("{NODE}/replay");
     for idle in ["node-c/1", &nobody] {
-        let told = fault(claim_plan(&world, of_b(), idle, false).await);
-        assert_eq!(told, GroupFault::Idle(idle.to_owned()));
+        let result = fault(claim_plan(&world, of_b(), idle, false).await);
+        assert_eq!(result, GroupFault::Idle(idle.to_owned()));
     }
-    let told = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
-    assert!(told.contains(&format!("existing consumers: node-b/1, node-c/1, {NODE}/1")), "{told}");
+    let result = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
+    assert!(
+        result.contains(&format!("existing consumers: node-b/1, node-c/1, {NODE}/1")),
+        "{result}"
+    );
     let from = ClaimScope::Holder("nobody".to_owned());
-    let told = fault(claim_plan(&world, from, NODE, false).await).to_string();
-    assert!(told.contains("no consumer 'nobody'") && told.contains("node-b/1"), "{told}");
+    let result = fault(claim_plan(&world, from, NODE, false).await).to_string();
+    assert!(result.contains("no consumer 'nobody'") && result.contains("node-b/1"), "{result}");
     let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
     assert!(matches!(
         fault(claim_plan(&world, none, NODE, false).await),
@@ -185,13 +188,13 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
         let shown = remove::preview(&mut link, &world.keys, name, partition, DEAD_MS).await?;
         world.execute(Command::RemoveConsumer(shown)).await
     };
-    let told = fault(remove(&name, None).await);
-    assert_eq!(told, GroupFault::Holds { name: name.clone(), partition: of, pending: 30 });
+    let outcome = fault(remove(&name, None).await);
+    assert_eq!(outcome, GroupFault::Holds { name: name.clone(), partition: of, pending: 30 });
     assert_eq!(world.pending().await, 30);
     let alive = world.keys.partition(of).consumer(NODE);
     assert_eq!(fault(remove(&alive, None).await), GroupFault::Alive(alive.clone()));
-    let told = fault(remove("nobody", None).await).to_string();
-    assert!(told.contains(&name) && told.contains(&alive), "{told}");
+    let outcome = fault(remove("nobody", None).await).to_string();
+    assert!(outcome.contains(&name) && outcome.contains(&alive), "{outcome}");
     assert!(matches!(fault(remove(&name, Some(1 - of)).await), GroupFault::NoConsumer { .. }));
     assert!(matches!(fault(remove(&name, Some(2)).await), GroupFault::NoPartition { .. }));
     world.replay(Scope::All(Filter::default())).await;
@@ -200,9 +203,9 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
         other => panic!("{other:?}"),
     }
     let line = world.store.acts(1).await.unwrap().remove(0);
-    let told = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
+    let outcome = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("consumer '{name}' removed from partition {of}");
-    assert_eq!(told, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
+    assert_eq!(outcome, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
     assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
     world.settled().await;
     world.balanced().await;
@@ -229,8 +232,8 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     assert_eq!(done.partitions, [0]);
     let there = |number: u16| {
         let orders = world.keys.partition(number).orders();
-        let told: redis::Value = world.server.query(&["XINFO", "CONSUMERS", &orders, &group]);
-        format!("{told:?}").contains(name)
+        let error: redis::Value = world.server.query(&["XINFO", "CONSUMERS", &orders, &group]);
+        format!("{error:?}").contains(name)
     };
     assert_eq!([there(0), there(1)], [false, true]);
     let home = world.keys.partition(0).orders();
@@ -250,8 +253,8 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
         &orders,
         ">",
     ]);
-    let told = remove::remove(&mut link, &world.keys, &shown, 1).await.unwrap_err();
-    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    let error = remove::remove(&mut link, &world.keys, &shown, 1).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
     assert_eq!(done, PartDone::Removed(vec![0]));
 }

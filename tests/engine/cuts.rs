@@ -47,8 +47,8 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     }
     let before = world.store.sale(voucher).await.unwrap();
     assert_eq!(before.stock, 10, "SQL knows of no buyer yet");
-    let told = cut(&world, voucher, 5).await.unwrap_err();
-    assert!(matches!(told, EngineError::Short { by: 5, left: 4, .. }), "{told}");
+    let error = cut(&world, voucher, 5).await.unwrap_err();
+    assert!(matches!(error, EngineError::Short { by: 5, left: 4, .. }), "{error}");
     assert_eq!(in_redis(&world, voucher).await, (1, 10, 4));
     assert_eq!(world.store.sale(voucher).await.unwrap(), before);
 
@@ -64,10 +64,10 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
     assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
     let acts = world.store.acts(9).await.unwrap();
-    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), &*act.subject)).collect();
+    let error: Vec<_> = acts.iter().map(|act| (act.act.as_str(), &*act.subject)).collect();
     let named = |by: &str| format!("#{voucher} by {by}");
-    assert!(told.contains(&("sale cut", &named("4"))), "{told:?}");
-    assert!(told.contains(&("sale restock", &named("1"))), "{told:?}");
+    assert!(error.contains(&("sale cut", &named("4"))), "{error:?}");
+    assert!(error.contains(&("sale restock", &named("1"))), "{error:?}");
     world.settled().await;
     world.balanced().await;
 }
@@ -81,8 +81,8 @@ async fn an_invalid_stock_change_has_no_effect() {
         assert!(world.execute(Command::Restock { voucher, by }).await.is_err(), "{by}");
     }
     // Redis could give all of them, but SQL keeps one: it is put back, and sold.
-    let told = cut(&world, voucher, 10).await.unwrap_err();
-    assert!(matches!(told, EngineError::Store(StoreError::Rule(_))), "{told}");
+    let error = cut(&world, voucher, 10).await.unwrap_err();
+    assert!(matches!(error, EngineError::Store(StoreError::Rule(_))), "{error}");
     let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
     assert_eq!(now, before);
     let report = world.rush(LoadTest::new(voucher, 30)).await;
@@ -94,11 +94,11 @@ async fn an_invalid_stock_change_has_no_effect() {
     let mut drop = cmd("DEL");
     drop.arg(world.keys.sale(most)).arg(world.keys.stock(most));
     world.redis.link().query::<u64>(&drop).await.unwrap();
-    let told = cut(&world, most, 1).await.unwrap_err();
-    assert!(matches!(told, EngineError::NotHeld(_)), "{told}");
+    let error = cut(&world, most, 1).await.unwrap_err();
+    assert!(matches!(error, EngineError::NotHeld(_)), "{error}");
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let told = cut(&world, voucher, 1).await.unwrap_err();
-    assert!(matches!(told, EngineError::Store(StoreError::Ended(_))), "{told}");
+    let error = cut(&world, voucher, 1).await.unwrap_err();
+    assert!(matches!(error, EngineError::Store(StoreError::Ended(_))), "{error}");
 }
 
 /// Holds SQLite's write lock while a cut stands between Redis and SQL.
@@ -126,8 +126,8 @@ async fn a_stock_reduction_yields_to_a_concurrent_change() {
     assert_eq!(in_redis(&world, voucher).await, (1, 6, 6));
     other.execute("UPDATE tb_seckill_voucher SET state = 'paused', version = 2").await.unwrap();
     other.execute("COMMIT").await.unwrap();
-    let told = cutting.await.unwrap().unwrap_err();
-    assert!(matches!(told, EngineError::Store(StoreError::Changed(_))), "{told}");
+    let error = cutting.await.unwrap().unwrap_err();
+    assert!(matches!(error, EngineError::Store(StoreError::Changed(_))), "{error}");
     assert_eq!(in_redis(&world, voucher).await, (2, 10, 10));
     assert_eq!(world.ask(voucher, 1).await, Outcome::Paused);
     world.balanced().await;
@@ -167,8 +167,8 @@ async fn a_database_timeout_leaves_the_sale_intact() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let (other, cutting) = half_way(&world, voucher, 4).await;
-    let told = cutting.await.unwrap().unwrap_err();
-    assert!(told.is_away(), "{told}");
+    let error = cutting.await.unwrap().unwrap_err();
+    assert!(error.is_away(), "{error}");
     drop(other);
     assert_eq!(in_redis(&world, voucher).await, (1, 10, 10));
     assert_eq!(world.store.sale(voucher).await.unwrap().version, 1);
@@ -184,8 +184,8 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
         call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
         call.key(world.keys.buyers(voucher));
         call.arg(4).arg(version).arg(300);
-        let told: (String, i64) = world.redis.link().invoke(&call).await.unwrap();
-        assert_eq!(told, ("cut".to_owned(), 6));
+        let result: (String, i64) = world.redis.link().invoke(&call).await.unwrap();
+        assert_eq!(result, ("cut".to_owned(), 6));
     };
     die_half_way(&world, 1).await;
     world.restart_node().await;

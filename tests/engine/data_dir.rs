@@ -85,13 +85,13 @@ fn impossible_paths_are_refused_with_an_error() {
     let file = place.path().join("file");
     fs::write(&file, "").unwrap();
     for path in [file.clone(), file.join("below")] {
-        let told = DataDir::open(&path).unwrap_err();
-        assert!(matches!(told, DataDirError::NotADirectory(_)), "{told}");
-        assert!(told.to_string().contains("--data-dir"), "{told}");
+        let error = DataDir::open(&path).unwrap_err();
+        assert!(matches!(error, DataDirError::NotADirectory(_)), "{error}");
+        assert!(error.to_string().contains("--data-dir"), "{error}");
     }
     if cfg!(target_os = "linux") {
-        let told = DataDir::open("/proc").unwrap_err().to_string();
-        assert!(told.contains("/proc") && told.contains("--data-dir"), "{told}");
+        let error = DataDir::open("/proc").unwrap_err().to_string();
+        assert!(error.contains("/proc") && error.contains("--data-dir"), "{error}");
     }
 }
 

@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How many orders: `SECKILL_TEST_ORDERS`, or what a slow build writes in a few seconds.
 fn orders() -> u64 {
-    let told = std::env::var("SECKILL_TEST_ORDERS").ok().and_then(|it| it.parse().ok());
-    told.unwrap_or(if cfg!(debug_assertions) { 20_000 } else { 100_000 })
+    let result = std::env::var("SECKILL_TEST_ORDERS").ok().and_then(|it| it.parse().ok());
+    result.unwrap_or(if cfg!(debug_assertions) { 20_000 } else { 100_000 })
 }
 
 fn sale(stock: u64) -> NewSale {
@@ -136,17 +136,17 @@ async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
         .until("the lock is told, and who waits for it", async || {
             let seen = picture();
             let why = seen.sql.unwritable.as_ref().and_then(Said::data);
-            let told = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
-            why == Some(Unread::Sql(StoreError::Locked)) && seen.alarms.iter().any(told)
+            let result = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
+            why == Some(Unread::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
         })
         .await;
-    let told = picture();
+    let result = picture();
     let open = |focus: &mut Focus| focus.orders = Some(OrdersView::default());
     world.node().remote().focus.send_modify(open);
     world
         .until("it is read all the while", async || {
             let seen = picture();
-            seen.sql.last_ok > told.sql.last_ok && seen.orders.taken > told.sql.last_ok
+            seen.sql.last_ok > result.sql.last_ok && seen.orders.taken > result.sql.last_ok
         })
         .await;
     let seen = picture();

@@ -125,8 +125,8 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
         let history = letter.history();
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
         assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
-        let told = |it: &Burial| matches!(it.reason.data(), Some(OrderFault::Refused(_)));
-        assert!(history.iter().all(told), "{history:?}");
+        let result = |it: &Burial| matches!(it.reason.data(), Some(OrderFault::Refused(_)));
+        assert!(history.iter().all(result), "{history:?}");
         assert!(history.iter().all(|it| it.consumer == "node-t/1" && it.deliveries == 1));
         assert!(history.is_sorted_by_key(|it| it.at), "{history:?}");
         let report = replay(&world, matching(""), false).await;
@@ -210,8 +210,8 @@ async fn compensation_happens_once(database: Database) {
     let judged = letters_of(&world).await;
     let entries: Vec<OrderEntry> = judged.iter().filter_map(|it| it.letter.order).collect();
     // Died between SQL and Redis, then between Redis and the letter.
-    let told = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
-    assert_eq!(told, [Cancelled::Now; 10]);
+    let result = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
+    assert_eq!(result, [Cancelled::Now; 10]);
     world.stranded().await;
     let mut link = world.redis.link();
     let given = payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
@@ -436,8 +436,8 @@ async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
     operator.read_only = true;
     let command = Command::DiscardLetters { scope: matching(""), compensate: false };
     assert!(command.is_recovery());
-    let told = operator.execute(command, &CancellationToken::new()).await;
-    assert!(matches!(told, Err(EngineError::ReadOnly)), "{told:?}");
+    let result = operator.execute(command, &CancellationToken::new()).await;
+    assert!(matches!(result, Err(EngineError::ReadOnly)), "{result:?}");
 }
 
 macro_rules! on_each {

@@ -69,8 +69,8 @@ async fn only_the_programs_own_redis_is_killed() {
     server.ensure().await.unwrap();
     let redis = Redis::from_managed(Arc::clone(&server)).unwrap();
     let run = async || {
-        let told: String = redis.link().query(cmd("INFO").arg("server")).await.ok()?;
-        told.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
+        let error: String = redis.link().query(cmd("INFO").arg("server")).await.ok()?;
+        error.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
     };
     let before = run().await.unwrap();
     fault_injection::kill_redis(&redis).await.unwrap();
@@ -79,8 +79,8 @@ async fn only_the_programs_own_redis_is_killed() {
     server.detach().await.unwrap();
 
     let world = World::start().await;
-    let told = fault_injection::kill_redis(&world.redis).await.unwrap_err();
-    assert!(matches!(told, EngineError::Plan(_)), "{told}");
+    let error = fault_injection::kill_redis(&world.redis).await.unwrap_err();
+    assert!(matches!(error, EngineError::Plan(_)), "{error}");
     assert_eq!(world.server.query::<String>(&["PING"]), "PONG");
 }
 
@@ -90,8 +90,8 @@ async fn only_the_programs_own_redis_is_killed() {
 fn the_program_dies_at_the_fault_point_and_the_next_one_continues() {
     let home = Seckill::new();
     let create = home.args(&["sale", "create", "--title", "t", "--stock", "9"]);
-    let told = format!("{}:1", Point::AfterSaleCommit.name());
-    let env = [(KILL_AT, told.as_str())];
+    let result = format!("{}:1", Point::AfterSaleCommit.name());
+    let env = [(KILL_AT, result.as_str())];
     let ran = Background::spawn(BINARY, &create, &home, &env).wait(PATIENCE);
     assert_eq!(ran.status.signal(), Some(9), "{ran}");
     let sales = home.run(&["sale", "list", "--json"]).expect_code(0).json();
@@ -177,15 +177,15 @@ fn drills_are_listed_and_refuse_external_servers() {
         assert_eq!(names.len(), 8, "{listed}");
         assert!(names.contains(&&"group-destroyed".into()), "{listed}");
     }
-    let told = run(&["drill"]).expect_code(0);
-    assert!(told.stdout.contains("stream-trimmed"), "{told}");
+    let result = run(&["drill"]).expect_code(0);
+    assert!(result.stdout.contains("stream-trimmed"), "{result}");
     let home = Seckill::new();
     for (args, why) in [
         (["drill", "poison", "--headless"].as_slice(), "--data-dir"),
         (&["drill", "earthquake"], "group-destroyed"),
     ] {
-        let told = home.run(args).expect_code(2);
-        assert!(told.stderr.contains(why), "{told}");
+        let result = home.run(args).expect_code(2);
+        assert!(result.stderr.contains(why), "{result}");
     }
     assert!(!home.data_dir().exists(), "nothing was opened");
     for args in [
@@ -196,8 +196,8 @@ fn drills_are_listed_and_refuse_external_servers() {
     ] {
         run(args).expect_code(2);
     }
-    let told = run(&["drill", "poison", "--headless", "--read-only"]);
-    assert_ne!(told.code(), 0, "{told}");
+    let result = run(&["drill", "poison", "--headless", "--read-only"]);
+    assert_ne!(result.code(), 0, "{result}");
 }
 
 #[test]

@@ -68,14 +68,14 @@ fn doctor_reports_the_durability_level() {
 
     let bare = TestRedis::start();
     let _: String = bare.query(&["CONFIG", "SET", "appendonly", "no"]);
-    let told = home.run(&["--redis", &bare.url(), "doctor", "--json"]).expect_code(1).json();
-    let cost = told["may_cost"]["both_killed"].as_str().unwrap();
-    assert_eq!(cost, "every admission that SQL does not hold yet", "{told}");
+    let result = home.run(&["--redis", &bare.url(), "doctor", "--json"]).expect_code(1).json();
+    let cost = result["may_cost"]["both_killed"].as_str().unwrap();
+    assert_eq!(cost, "every admission that SQL does not hold yet", "{result}");
 
     let config = home.file("config.toml");
     std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
-    let told = home.run(&["--config", config.to_str().unwrap(), "doctor"]).expect_code(1).stdout;
-    assert!(told.contains("0 connected, 1 have to confirm"), "{told}");
+    let result = home.run(&["--config", config.to_str().unwrap(), "doctor"]).expect_code(1).stdout;
+    assert!(result.contains("0 connected, 1 have to confirm"), "{result}");
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn doctor_names_the_replica_that_takes_over() {
             home.run(&[&["--redis", &url, "--partitions", "4", "doctor", "--json"], more].concat())
         };
         // Whether these servers write to disk is another matter.
-        let told = doctor(&[]).json();
-        let cost = told["may_cost"]["failover"].as_str().unwrap();
-        assert!(cost.contains("had not sent"), "{told}");
+        let result = doctor(&[]).json();
+        let cost = result["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("had not sent"), "{result}");
         let config = home.file("config.toml");
         std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
-        let told = doctor(&["--config", config.to_str().unwrap()]).json();
-        let cost = told["may_cost"]["failover"].as_str().unwrap();
-        assert!(cost.contains("confirmed it"), "{told}");
-        let checks = told["checks"].as_array().unwrap();
+        let result = doctor(&["--config", config.to_str().unwrap()]).json();
+        let cost = result["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("confirmed it"), "{result}");
+        let checks = result["checks"].as_array().unwrap();
         let replicas = checks.iter().find(|check| check["name"] == "replicas").unwrap();
         assert_eq!(replicas["grade"], "good", "{replicas}");
     }
@@ -106,12 +106,12 @@ fn doctor_names_the_replica_that_takes_over() {
 fn doctor_finds_commands_without_permission() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     let redis = ["--redis", &server.url(), "doctor", "--json"];
-    let check = |told: &serde_json::Value, name: &str| {
-        let checks = told["checks"].as_array().unwrap();
+    let check = |result: &serde_json::Value, name: &str| {
+        let checks = result["checks"].as_array().unwrap();
         checks.iter().find(|it| it["name"] == name).cloned().unwrap_or_default()
     };
-    let told = home.run(&redis).expect_code(0).json();
-    assert_eq!(check(&told, "commands")["grade"], "good", "{told}");
+    let result = home.run(&redis).expect_code(0).json();
+    assert_eq!(check(&result, "commands")["grade"], "good", "{result}");
     let left: Vec<String> = server.query(&["KEYS", "*doctor*"]);
     assert!(left.is_empty(), "{left:?}");
 
@@ -122,14 +122,14 @@ fn doctor_finds_commands_without_permission() {
     for name in denied {
         let rule = format!("-{}", name.to_lowercase().replace(' ', "|"));
         server.query::<()>(&["ACL", "SETUSER", "shop", &rule]);
-        let told = home.run(&["--redis", &url, "doctor", "--json"]).expect_code(1).json();
-        let found = check(&told, "commands");
+        let result = home.run(&["--redis", &url, "doctor", "--json"]).expect_code(1).json();
+        let found = check(&result, "commands");
         assert!(
             found["grade"] == "bad" && found["found"].to_string().contains(name),
-            "{name}: {told}"
+            "{name}: {result}"
         );
         let again = format!("+{}", name.to_lowercase().replace(' ', "|"));
-        assert!(found["mend"].to_string().contains(&again), "{told}");
+        assert!(found["mend"].to_string().contains(&again), "{result}");
         server.query::<()>(&["ACL", "SETUSER", "shop", &again]);
     }
 }
@@ -140,23 +140,23 @@ fn a_redis_that_refuses_writes_is_reported_by_status_and_doctor() {
     let url = server.url();
     home.run(&["--redis", &url, "status"]).expect_code(0);
     server.query::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
-    let told = home.run(&["--redis", &url, "status"]).expect_code(3).stdout;
-    assert!(told.contains("TAKES NO WRITES") && told.contains("raise maxmemory"), "{told}");
-    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
-    assert!(told.contains("OOM") && told.contains("raise maxmemory"), "{told}");
+    let result = home.run(&["--redis", &url, "status"]).expect_code(3).stdout;
+    assert!(result.contains("TAKES NO WRITES") && result.contains("raise maxmemory"), "{result}");
+    let result = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(result.contains("OOM") && result.contains("raise maxmemory"), "{result}");
     server.query::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     server.query::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
     server.query::<()>(&["CONFIG", "SET", "replica-serve-stale-data", "yes"]);
-    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
-    assert!(told.contains("READONLY") && told.contains("it is a replica"), "{told}");
+    let result = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(result.contains("READONLY") && result.contains("it is a replica"), "{result}");
 }
 
 #[test]
 fn a_lock_that_another_program_has_overwritten_is_listed() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     server.query::<()>(&["SET", "lock:job:close-overdue", "x"]);
-    let told = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
-    assert!(told.contains("'lock:job:close-overdue' holds a string"), "{told}");
+    let result = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
+    assert!(result.contains("'lock:job:close-overdue' holds a string"), "{result}");
 }
 
 /// Without a node, the repair of an operator does what a node would.
@@ -170,12 +170,12 @@ fn a_partition_is_repaired_by_the_audit() {
     let last = "18446744073709551615-18446744073709551615";
     let add = ["XADD", "seckill:{p0}:orders", last, "userId", "7", "voucherId", "1", "id", "9"];
     server.query::<()>(&add);
-    let told = run(&["audit", "--json"]).expect_code(1).json();
-    assert_eq!(told["balanced"], false, "{told}");
-    assert!(told["partitions"][0]["findings"][0].to_string().contains("future"), "{told}");
-    let told = run(&["audit", "--repair", "--yes"]).expect_code(0).stdout;
-    assert!(told.contains("1 fault of partitions repaired"), "{told}");
-    let told = run(&["activity"]).expect_code(0).stdout;
-    assert!(told.contains("partition repaired"), "{told}");
+    let result = run(&["audit", "--json"]).expect_code(1).json();
+    assert_eq!(result["balanced"], false, "{result}");
+    assert!(result["partitions"][0]["findings"][0].to_string().contains("future"), "{result}");
+    let result = run(&["audit", "--repair", "--yes"]).expect_code(0).stdout;
+    assert!(result.contains("1 fault of partitions repaired"), "{result}");
+    let result = run(&["activity"]).expect_code(0).stdout;
+    assert!(result.contains("partition repaired"), "{result}");
     run(&["rush", "--voucher", "1", "--users", "20", "--seed", "2"]).expect_code(0);
 }

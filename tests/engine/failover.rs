@@ -273,10 +273,10 @@ async fn wait_asks_for_replicas() {
     for replica in &replicas {
         trio.node(*replica).freeze();
     }
-    let told = ask(&node, voucher, 2).await;
+    let result = ask(&node, voucher, 2).await;
     assert!(
-        matches!(&told, Err(AdmissionError::NoAnswer(why)) if why.contains("replicas")),
-        "{told:?}"
+        matches!(&result, Err(AdmissionError::NoAnswer(why)) if why.contains("replicas")),
+        "{result:?}"
     );
     for replica in &replicas {
         trio.node(*replica).thaw();

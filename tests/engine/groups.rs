@@ -294,16 +294,16 @@ async fn invalid_positions_are_refused() {
     let state = states(&world).await.remove(usize::from(of));
     let last = state.last.unwrap();
     let ahead = last.next().unwrap();
-    let told = fault(preview(&world, &ahead.to_string(), None).await);
-    assert_eq!(told, GroupFault::Forward { partition: of, to: ahead, delivered: last });
+    let result = fault(preview(&world, &ahead.to_string(), None).await);
+    assert_eq!(result, GroupFault::Forward { partition: of, to: ahead, delivered: last });
     assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupFault::Forward { .. }));
     let other = (of + 1) % 3;
-    let told = fault(preview(&world, &format!("{}@{of}", last.in_stream()), Some(other)).await);
-    assert_eq!(told, GroupFault::OtherPartition { entry: last, partition: other });
-    let told = fault(preview(&world, "start", Some(9)).await);
-    assert_eq!(told, GroupFault::NoPartition { number: 9, last: 2 });
-    let told = fault(preview(&world, "1795000000000-0@7", None).await);
-    assert_eq!(told, GroupFault::NoPartition { number: 7, last: 2 });
+    let result = fault(preview(&world, &format!("{}@{of}", last.in_stream()), Some(other)).await);
+    assert_eq!(result, GroupFault::OtherPartition { entry: last, partition: other });
+    let result = fault(preview(&world, "start", Some(9)).await);
+    assert_eq!(result, GroupFault::NoPartition { number: 9, last: 2 });
+    let result = fault(preview(&world, "1795000000000-0@7", None).await);
+    assert_eq!(result, GroupFault::NoPartition { number: 7, last: 2 });
     assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupFault::NoStream(other));
     // An id as Redis writes it, of the partition that was named; and a time before all of them.
     let plan = preview(&world, &last.in_stream(), Some(of)).await.unwrap();
@@ -359,11 +359,11 @@ async fn a_changed_group_stops_the_rewind() {
     assert_eq!(shown.len(), 2);
     let (of, group) = (world.keys.partition(1), world.keys.home().group().to_owned());
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
-    let told = rewound(&world, shown).await.unwrap_err();
+    let error = rewound(&world, shown).await.unwrap_err();
     let line = world.store.acts(1).await.unwrap().remove(0);
     let sentence = "the groups of partition 0 were already moved back, run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
-    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     let what = Meanwhile::Destroyed;
     assert_eq!(fault::<()>(Err(*why)), GroupFault::Meanwhile { partition: 1, what });
     assert_eq!(done, PartDone::Rewound(vec![0]));

@@ -541,8 +541,8 @@ async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     let b = JobNode::new(&redis, &store, "b");
     let mut tick = job("tick", "every 1s", Arc::new(Tick(Arc::default())));
     tick.at_most = Duration::from_mins(10);
-    let told = b.runner.run_now(&tick, &b.stop).await.unwrap_err().to_string();
-    assert!(told.contains("a "), "who runs it is named: {told}");
+    let error = b.runner.run_now(&tick, &b.stop).await.unwrap_err().to_string();
+    assert!(error.contains("a "), "who runs it is named: {error}");
     let task = b.schedule(vec![tick]);
     a.signal(Signal::KILL);
     let killed = Instant::now();

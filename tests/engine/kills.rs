@@ -139,8 +139,8 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     let mut link = world.redis.link();
     let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
     if lost > 0 {
-        let told = Finding::Lost(lost as u64).to_string();
-        assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&told)), "{plan:?}");
+        let result = Finding::Lost(lost as u64).to_string();
+        assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&result)), "{plan:?}");
         world.execute(Command::Repair(plan)).await.unwrap();
     }
     world.settled().await;

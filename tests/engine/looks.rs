@@ -391,8 +391,8 @@ async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
     world.server.freeze();
     let silent = |it: &Snapshot| {
-        let told = it.redis.error.as_ref().and_then(Said::data);
-        matches!(told, Some(Unread::RedisSilent(..)))
+        let result = it.redis.error.as_ref().and_then(Said::data);
+        matches!(result, Some(Unread::RedisSilent(..)))
     };
     let seen = picture(&world, "Redis gives no answer", silent).await;
     world.server.thaw();
@@ -538,7 +538,7 @@ async fn keys_of_another_program_are_named() {
     world.server.query::<()>(&["RENAME", &buyers, "kept"]);
     world.server.query::<()>(&["SET", &buyers, "x"]);
     let mut link = world.redis.link();
-    let told = link.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
-    let told = told.unwrap_err().to_string();
-    assert!(told.contains(&buyers) && told.contains("RENAME"), "{told}");
+    let error = link.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(&buyers) && error.contains("RENAME"), "{error}");
 }

@@ -162,9 +162,9 @@ async fn the_managed_server_is_configured_for_durability() {
     for (name, value) in
         [("appendonly", "yes"), ("appendfsync", "everysec"), ("save", ""), ("port", "0")]
     {
-        let (_, told): (String, String) =
+        let (_, result): (String, String) =
             redis::cmd("CONFIG").arg("GET").arg(name).query(&mut connect(&server)).unwrap();
-        assert_eq!(told, value, "{name}");
+        assert_eq!(result, value, "{name}");
     }
     server.detach().await.unwrap();
 }
@@ -303,9 +303,9 @@ async fn a_damaged_file_is_reported_with_the_remedy() {
     fs::write(&incr, [b"garbage\r\n".as_slice(), &whole].concat()).unwrap();
 
     let (_dir, server) = room.enter();
-    let told = server.ensure().await.unwrap_err();
-    assert!(matches!(told, ServerError::Damaged { .. }), "{told}");
-    assert!(told.to_string().contains("redis-check-aof --fix"), "{told}");
+    let error = server.ensure().await.unwrap_err();
+    assert!(matches!(error, ServerError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("redis-check-aof --fix"), "{error}");
     fs::write(&incr, whole).unwrap();
     server.ensure().await.unwrap();
     assert_eq!(connect(&server).get::<_, String>("a").unwrap(), "b");
@@ -320,8 +320,8 @@ async fn a_foreign_server_on_the_socket_is_left_alone() {
     strange.ensure().await.unwrap();
     let (dir, server) = room.enter();
     std::os::unix::fs::symlink(strange.socket(), dir.socket_path()).unwrap();
-    let told = server.ensure().await.unwrap_err();
-    assert!(matches!(told, ServerError::Foreign { .. }), "{told}");
+    let error = server.ensure().await.unwrap_err();
+    assert!(matches!(error, ServerError::Foreign { .. }), "{error}");
     server.detach().await.unwrap();
     strange.ensure().await.unwrap();
     assert_eq!(lives(&elsewhere.log()), "(");
@@ -402,10 +402,10 @@ async fn a_server_that_exits_at_once_is_reported_with_its_last_output() {
     let dir = DataDir::open(room.path()).unwrap();
     let search = Some(OsString::from(&bin));
     let server = ManagedServer::attach_searching(&dir, search).unwrap();
-    let told = server.ensure().await.unwrap_err();
+    let error = server.ensure().await.unwrap_err();
     assert!(
-        matches!(&told, ServerError::Died { why: Some(why), .. } if why.contains("7.9.9")),
-        "{told}"
+        matches!(&error, ServerError::Died { why: Some(why), .. } if why.contains("7.9.9")),
+        "{error}"
     );
     // Its lock went with it.
     let (_, other) = room.enter();

@@ -65,7 +65,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
     world.hold().await;
     let mut link = world.redis.link();
     // The consumer makes the group anew as soon as it notices, so ask until the gap is hit.
-    let told = async {
+    let result = async {
         loop {
             let mut destroy = cmd("XGROUP");
             destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
@@ -75,7 +75,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), told).await.expect("NotReady was never told");
+    tokio::time::timeout(Duration::from_secs(10), result).await.expect("NotReady was never told");
     world.node().hold_consumer(false).await;
     // It heals: the same buyer gets his piece, and the books balance.
     world

@@ -299,10 +299,10 @@ async fn with_a_new_connection(store: &SharedStore, proxy: &Proxy) {
 }
 
 /// Away in words without a password; `commits` if the cut was at a COMMIT, of which nobody can say more.
-fn judge(told: &StoreError, commits: bool, at: &str) {
-    assert!(told.is_away(), "{at}: {told}");
-    assert_eq!(matches!(told, StoreError::Unknown(_)), commits, "{at}: {told}");
-    assert!(!format!("{told} {told:?}").contains(PASSWORD), "{at}: {told}");
+fn judge(result: &StoreError, commits: bool, at: &str) {
+    assert!(result.is_away(), "{at}: {result}");
+    assert_eq!(matches!(result, StoreError::Unknown(_)), commits, "{at}: {result}");
+    assert!(!format!("{result} {result:?}").contains(PASSWORD), "{at}: {result}");
 }
 
 async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S) {
@@ -336,17 +336,17 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                 let new = OrderEntry { entry, order, user, voucher: spare, place: 1 };
                 store.write_orders(&[new], NOW).await.unwrap();
                 proxy.cut_at(message, cut);
-                let told = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let result = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
                 let taken = proxy.heal();
                 let seen = scene.look::<S>(&mut conn).await;
                 let Some(commits) = taken.first().copied() else {
-                    assert!(told.is_ok(), "{at}: {told:?}");
+                    assert!(result.is_ok(), "{at}: {result:?}");
                     assert_eq!(seen, whole, "{at}");
                     break;
                 };
                 cuts += 1;
                 commit = commits;
-                judge(&told.expect_err(&at), commits, &at);
+                judge(&result.expect_err(&at), commits, &at);
                 let done = commits && cut != Cut::Before;
                 assert_eq!(&seen, if done { &whole } else { &before }, "{at}");
                 if done && op == Op::Restock {
@@ -380,11 +380,11 @@ async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server
                 let at = format!("{op:?} cut {cut:?} message {message}");
                 with_a_new_connection(&store, &proxy).await;
                 proxy.cut_at(message, cut);
-                let told = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let error = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
                 let taken = !proxy.heal().is_empty();
-                match told {
-                    Ok(told) => assert_eq!(told, right, "{at}"),
-                    Err(told) => judge(&told, false, &at),
+                match error {
+                    Ok(error) => assert_eq!(error, right, "{at}"),
+                    Err(error) => judge(&error, false, &at),
                 }
                 if !taken {
                     break;
@@ -410,15 +410,15 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
         let at = format!("opening cut {cut:?} message {message}");
         server.clear(&name).await;
         proxy.cut_at(message, cut);
-        let told = timeout(SOON, seckill_store::open(&cut_url, &settings)).await.expect(&at);
+        let error = timeout(SOON, seckill_store::open(&cut_url, &settings)).await.expect(&at);
         if proxy.heal().is_empty() {
-            told.expect(&at);
+            error.expect(&at);
             break;
         }
         cuts += 1;
         // The last words of a connection need no answer.
-        if let Err(told) = told {
-            judge(&told, false, &at);
+        if let Err(error) = error {
+            judge(&error, false, &at);
         }
         let store = seckill_store::open(&url, &settings).await.expect(&at);
         Scene::set(&store, 1).await;
@@ -438,13 +438,13 @@ async fn a_login_that_is_cut_is_tried_again(server: impl Server) {
             let at = format!("login cut {cut:?} message {message}");
             let store = seckill_store::open(&url, &settings()).await.unwrap();
             proxy.cut_at(message, cut);
-            let told = timeout(SOON, store.sales()).await.expect(&at);
+            let error = timeout(SOON, store.sales()).await.expect(&at);
             if proxy.heal().is_empty() {
-                told.expect(&at);
+                error.expect(&at);
                 break;
             }
-            if let Err(told) = told {
-                judge(&told, false, &at);
+            if let Err(error) = error {
+                judge(&error, false, &at);
             }
             let again = timeout(SOON, store.sales()).await.expect(&at);
             assert_eq!(again.expect(&at), [], "{at}");

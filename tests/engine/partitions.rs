@@ -113,9 +113,9 @@ async fn the_number_of_partitions_changes_only_at_rest() {
         let mut link = redis.link();
         partitions::change(&store, &mut link, &old, &new, DEAD_MS).await
     };
-    let refused = |told: Result<(), EngineError>, why: &str| {
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains(why), "'{why}' is not in: {told}");
+    let refused = |error: Result<(), EngineError>, why: &str| {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(why), "'{why}' is not in: {error}");
     };
     refused(change().await, "is alive");
     world.stick(voucher, 60, 10).await;
@@ -189,8 +189,8 @@ async fn a_redis_is_bound_to_one_database() {
                 other.store.setting("deployment").await.unwrap().is_some()
             })
             .await;
-        let told = deployment::tie(&other.store, &mut link, &world.keys, read_only).await;
-        assert!(matches!(&told, Err(EngineError::Foreign(_))), "{told:?}");
+        let result = deployment::tie(&other.store, &mut link, &world.keys, read_only).await;
+        assert!(matches!(&result, Err(EngineError::Foreign(_))), "{result:?}");
     }
     // A FLUSHALL takes the name with it, and the next heal puts it back.
     world.server.query::<()>(&["FLUSHALL"]);
@@ -217,8 +217,8 @@ async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     // As one that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();
-    let told = admission.request(voucher, seckill_model::UserId(1)).answer().await.outcome;
-    let told = told.unwrap_err().to_string();
-    assert!(told.contains("the number of partitions is now 4"), "{told}");
+    let error = admission.request(voucher, seckill_model::UserId(1)).answer().await.outcome;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the number of partitions is now 4"), "{error}");
     assert!(old.stop().await.in_time);
 }

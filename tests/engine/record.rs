@@ -145,8 +145,9 @@ async fn an_outage_of_redis_is_reported_once_with_its_duration() {
     world.server.restart();
     let back = |world: &World| {
         let picture = pictures.borrow().clone();
-        let told = picture.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
-        told && picture.redis.back.is_some() && world.server.is_running()
+        let outcome =
+            picture.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
+        outcome && picture.redis.back.is_some() && world.server.is_running()
     };
     world.until("the screen says that it came back", async || back(&world)).await;
     world.until("its end is told", async || !of(&world, "redis back").await.is_empty()).await;

@@ -161,8 +161,8 @@ async fn a_partially_applied_plan_continues() {
     // Nobody else gets a hand in meanwhile, and is told whose it is.
     let other = world.another_node("node-c");
     let act = Command::Apply(made.clone(), Pace::default());
-    let told = other.operator().execute(act, other.stopping()).await.unwrap_err().to_string();
-    assert!(told.contains("pending apply") && told.contains(crate::world::NODE), "{told}");
+    let error = other.operator().execute(act, other.stopping()).await.unwrap_err().to_string();
+    assert!(error.contains("pending apply") && error.contains(crate::world::NODE), "{error}");
     assert!(other.stop().await.in_time);
     let cancelled = world.execute(Command::Cancel).await.unwrap();
     assert_eq!(cancelled, Reply::Cancelled(true));
@@ -267,17 +267,17 @@ async fn an_invalid_plan_is_refused_before_any_change() {
 
     let refuses = |text: &str, why: &str| {
         std::fs::write(&file, text).unwrap();
-        let told = shell.run(&["pending", "apply", path, "--yes"]).expect_code(2);
-        assert!(told.stderr.contains(why), "{told}");
+        let result = shell.run(&["pending", "apply", path, "--yes"]).expect_code(2);
+        assert!(result.stderr.contains(why), "{result}");
     };
     refuses(&whole.replace("\"stuck\"", "\"written\""), "edited after it was made");
     refuses(&whole[..whole.len() / 2], "truncated");
     refuses("{}", "not a plan");
     refuses("", "not a plan");
-    let told = shell.run(&["pending", "apply", "/no/such/plan", "--yes"]).expect_code(2);
-    assert!(told.stderr.contains("/no/such/plan"), "{told}");
-    let told = shell.run(&["pending", "apply", "--filter", "colour=red", "--yes"]).expect_code(2);
-    assert!(told.stderr.contains("there is no field 'colour'"), "{told}");
+    let result = shell.run(&["pending", "apply", "/no/such/plan", "--yes"]).expect_code(2);
+    assert!(result.stderr.contains("/no/such/plan"), "{result}");
+    let result = shell.run(&["pending", "apply", "--filter", "colour=red", "--yes"]).expect_code(2);
+    assert!(result.stderr.contains("there is no field 'colour'"), "{result}");
     let none = shell.run(&["pending", "apply", "--filter", "voucher=99", "--yes"]).expect_code(1);
     assert!(none.stdout.contains("matches no pending entry"), "{none}");
     shell.run(&["pending", "plan", "--filter", "voucher=99"]).expect_code(1);
@@ -290,9 +290,9 @@ async fn an_invalid_plan_is_refused_before_any_change() {
     std::fs::write(&file, &whole).unwrap();
     let other = World::start().await;
     let stranger = Shell { home: Seckill::new(), world: &other };
-    let told = stranger.run(&["pending", "apply", path, "--yes"]);
-    assert!(told.stderr.contains("another deployment"), "{told}");
-    assert_eq!(told.code(), 2, "{told}");
+    let result = stranger.run(&["pending", "apply", path, "--yes"]);
+    assert!(result.stderr.contains("another deployment"), "{result}");
+    assert_eq!(result.code(), 2, "{result}");
     assert_eq!(world.pending().await, 30, "nothing was done");
 }
 
@@ -309,8 +309,8 @@ async fn an_interrupted_repair_reports_the_repaired_sales() {
     };
     let gone = VoucherId(there.0 + 1);
     let plan = vec![repair(there, Cure::Reconcile), repair(gone, Cure::Reconcile)];
-    let told = world.execute(Command::Repair(plan)).await.unwrap_err();
-    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    let error = world.execute(Command::Repair(plan)).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");
     assert_eq!(done, PartDone::Repaired { sales: vec![there], planned: 2 });
 }

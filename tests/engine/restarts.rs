@@ -224,8 +224,8 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
         match find(&world.store, &mut link, &world.keys, promise.order).await {
             Ok(Standing::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
-                let told = reason.data::<OrderFault>().map(|it| it.to_string());
-                assert_eq!(told.as_deref(), Some(&*reason));
+                let result = reason.data::<OrderFault>().map(|it| it.to_string());
+                assert_eq!(result.as_deref(), Some(&*reason));
             }
             other => panic!("{other:?}"),
         }

@@ -183,8 +183,8 @@ async fn a_limit_above_one_is_enforced() {
         };
         ids.push(order);
     }
-    let told = world.ask(voucher, 7).await;
-    assert_eq!(told, Outcome::Duplicate { order: ids[2] });
+    let result = world.ask(voucher, 7).await;
+    assert_eq!(result, Outcome::Duplicate { order: ids[2] });
     // A closed order frees its place, and that one alone.
     world.settled().await;
     world.balanced().await;

@@ -112,8 +112,8 @@ async fn a_server_that_is_frozen_for_longer_than_a_statement_may_take(server: im
     server.freeze();
     // Twice, so that the batch that was on its way has run into its bound as well.
     for _ in 0..2 {
-        let told = world.store.ping().await.unwrap_err();
-        assert!(told.is_away(), "{told}");
+        let error = world.store.ping().await.unwrap_err();
+        assert!(error.is_away(), "{error}");
     }
     server.thaw();
     each_order_is_written_once(&world, voucher, rush).await;
@@ -140,10 +140,10 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
             assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
         }
         proxy.cut_at_commit(cut);
-        let told = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
+        let error = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
         assert_eq!(proxy.heal(), [true]);
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains("check before you repeat it"), "{told}");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("check before you repeat it"), "{error}");
         pieces += if cut == Cut::After { 5 } else { 0 };
         let mut read = cmd("HGET");
         read.arg(world.keys.sale(voucher)).arg("initial");

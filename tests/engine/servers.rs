@@ -34,9 +34,9 @@ async fn open(url: &str) -> SharedStore {
 }
 
 async fn refusal(url: &str) -> StoreError {
-    let told = seckill_store::open(url, &quick()).await.unwrap_err();
-    assert!(!told.to_string().contains("hunter2"), "{told}");
-    told
+    let error = seckill_store::open(url, &quick()).await.unwrap_err();
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    error
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> VoucherId {
@@ -57,11 +57,11 @@ async fn a_killed_server_is_away_and_comes_back(mut server: impl Server) {
         store.write_orders(&[entry(voucher.0 * 10, voucher)], NOW).await.unwrap();
         server.kill();
         let started = Instant::now();
-        let told =
+        let error =
             store.write_orders(&[entry(voucher.0 * 10 + 1, voucher)], NOW).await.unwrap_err();
-        assert!(matches!(told, StoreError::Away(_)), "{told}");
-        let told = store.sales().await.unwrap_err();
-        assert!(matches!(told, StoreError::Away(_)), "{told}");
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
+        let error = store.sales().await.unwrap_err();
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(refusal(&url).await.is_away());
         server.restart();
@@ -81,8 +81,8 @@ async fn a_frozen_server_makes_nobody_wait_for_ever(server: impl Server) {
     let started = Instant::now();
     let batch = [entry(2, voucher)];
     let (a, b, c) = tokio::join!(store.sales(), store.write_orders(&batch, NOW), store.ping());
-    for told in [a.unwrap_err(), b.unwrap_err(), c.unwrap_err()] {
-        assert!(matches!(told, StoreError::Away(_)), "{told}");
+    for error in [a.unwrap_err(), b.unwrap_err(), c.unwrap_err()] {
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
     }
     assert!(refusal(&server.url(&name)).await.is_away());
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
@@ -102,8 +102,8 @@ async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
     for (number, cut, then) in [(1, Cut::Before, Written::New), (2, Cut::After, Written::Again)] {
         let batch = [entry(number, voucher)];
         proxy.cut_at_commit(cut);
-        let told = store.write_orders(&batch, NOW).await.unwrap_err();
-        assert!(matches!(told, StoreError::Unknown(_)) && told.is_away(), "{told}");
+        let error = store.write_orders(&batch, NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unknown(_)) && error.is_away(), "{error}");
         assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [then], "asked again");
     }
     let books = store.books(voucher).await.unwrap();
@@ -148,7 +148,9 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
                         })
                         .collect();
                     match store.write_orders(&batch, NOW).await {
-                        Ok(told) => new += told.iter().filter(|it| **it == Written::New).count(),
+                        Ok(result) => {
+                            new += result.iter().filter(|it| **it == Written::New).count()
+                        }
                         Err(StoreError::OutOfStock(_)) => {}
                         Err(fault) => panic!("{fault}"),
                     }
@@ -171,10 +173,10 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
 async fn a_foreign_database_is_refused_and_left_unchanged(server: impl Server) {
     let name = server.create().await;
     server.run(&name, "CREATE TABLE diary (words VARCHAR(9))").await;
-    let told = refusal(&server.url(&name)).await;
-    assert!(matches!(told, StoreError::File(_)), "{told}");
-    assert!(told.to_string().contains("another program (diary)"), "{told}");
-    assert!(told.to_string().contains("--database"), "{told}");
+    let result = refusal(&server.url(&name)).await;
+    assert!(matches!(result, StoreError::File(_)), "{result}");
+    assert!(result.to_string().contains("another program (diary)"), "{result}");
+    assert!(result.to_string().contains("--database"), "{result}");
     server.run(&name, "DROP TABLE diary").await;
     let store = open(&server.url(&name)).await;
     sale_of(&store, 1).await;
@@ -183,13 +185,13 @@ async fn a_foreign_database_is_refused_and_left_unchanged(server: impl Server) {
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  VALUES (9, 'x', TRUE, '', 0)";
     server.run(&name, newer).await;
-    let told = refusal(&server.url(&name)).await;
-    assert!(matches!(told, StoreError::Schema(_)), "{told}");
-    assert!(told.to_string().contains("version 9, created by a newer seckill"), "{told}");
+    let result = refusal(&server.url(&name)).await;
+    assert!(matches!(result, StoreError::Schema(_)), "{result}");
+    assert!(result.to_string().contains("version 9, created by a newer seckill"), "{result}");
     server.run(&name, "DELETE FROM _sqlx_migrations WHERE version = 9").await;
     server.run(&name, "UPDATE _sqlx_migrations SET checksum = 'x'").await;
-    let told = refusal(&server.url(&name)).await;
-    assert!(told.to_string().contains("schema version 1 of the database differs"), "{told}");
+    let result = refusal(&server.url(&name)).await;
+    assert!(result.to_string().contains("schema version 1 of the database differs"), "{result}");
 }
 
 async fn impossible_paths_are_refused_with_an_error(server: impl Server) {
@@ -203,13 +205,13 @@ async fn impossible_paths_are_refused_with_an_error(server: impl Server) {
         (format!("{url}?sslmod=verify"), "unknown parameter 'sslmod'"),
         (url.replace("127.0.0.1", "no-such-host.invalid"), "the database is unavailable"),
     ] {
-        let told = refusal(&url).await.to_string();
-        assert!(told.contains(words), "{url}: {told}");
+        let error = refusal(&url).await.to_string();
+        assert!(error.contains(words), "{url}: {error}");
     }
     let name = server.create().await;
     let tls = Settings { tls: Tls::Require, ..quick() };
-    let told = seckill_store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
-    assert!(told.is_away() && told.to_string().contains("store.tls"), "{told}");
+    let error = seckill_store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
+    assert!(error.is_away() && error.to_string().contains("store.tls"), "{error}");
     let missing = Settings { tls: Tls::Verify, ca: Some("/no/such.pem".into()), ..quick() };
     assert!(seckill_store::open(&server.tcp_url(&name), &missing).await.is_err());
 }
@@ -241,13 +243,13 @@ async fn mariadb_refuses_wrong_passwords_and_writes_on_a_replica() {
     let url = server.tcp_url_of(&name).replace("root@", "shop:hunter2@");
     let store = open(&url).await;
     assert!(!store.describe().contains("hunter2") && !store.describe().contains("shop"));
-    let told = refusal(&url.replace("hunter2", "hunter2x")).await;
-    assert!(told.is_away() && told.to_string().contains("password"), "{told}");
+    let error = refusal(&url.replace("hunter2", "hunter2x")).await;
+    assert!(error.is_away() && error.to_string().contains("password"), "{error}");
 
     let voucher = sale_of(&store, 5).await;
     server.run("", "SET GLOBAL read_only = 1").await;
-    let told = store.write_orders(&[entry(1, voucher)], NOW).await.unwrap_err();
-    assert!(told.is_away() && told.to_string().contains("replica"), "{told}");
+    let error = store.write_orders(&[entry(1, voucher)], NOW).await.unwrap_err();
+    assert!(error.is_away() && error.to_string().contains("replica"), "{error}");
     assert_eq!(store.sales().await.unwrap().len(), 1, "it can be read");
     server.run("", "SET GLOBAL read_only = 0").await;
     assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
@@ -269,8 +271,8 @@ async fn postgres_refuses_wrong_passwords_and_writes_on_a_replica() {
         )
         .await;
     let url = server.tcp_url_of(&name).replace("root@", &format!("{GUARDED}:hunter2@"));
-    let told = refusal(&url.replace("hunter2", "hunter2x")).await;
-    assert!(told.is_away() && told.to_string().contains("password"), "{told}");
+    let error = refusal(&url.replace("hunter2", "hunter2x")).await;
+    assert!(error.is_away() && error.to_string().contains("password"), "{error}");
 
     let store = open(&server.url_of(&name)).await;
     let voucher = sale_of(&store, 5).await;
@@ -282,7 +284,7 @@ async fn postgres_refuses_wrong_passwords_and_writes_on_a_replica() {
     read_only(true).await;
     let write = async || store.write_orders(&[entry(1, voucher)], NOW).await;
     wait_until(PATIENCE, "new connections write nothing", async || {
-        write().await.is_err_and(|told| told.is_away() && told.to_string().contains("replica"))
+        write().await.is_err_and(|error| error.is_away() && error.to_string().contains("replica"))
     })
     .await;
     assert_eq!(store.sales().await.unwrap().len(), 1, "it can be read");
@@ -304,8 +306,8 @@ async fn locked_rows_are_waited_for_within_a_bound() {
     pg.execute(lock).await.unwrap();
     let (x, y) = ([entry(1, a)], [entry(1, b)]);
     let (x, y) = tokio::join!(first.write_orders(&x, NOW), second.write_orders(&y, NOW));
-    for told in [x.unwrap_err(), y.unwrap_err()] {
-        assert!(matches!(told, StoreError::Away(_)), "{told}");
+    for error in [x.unwrap_err(), y.unwrap_err()] {
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
     }
     my.execute("ROLLBACK").await.unwrap();
     pg.execute("ROLLBACK").await.unwrap();
@@ -353,8 +355,8 @@ async fn a_deadlock_is_retried() {
                     };
                     other.execute(end).await.unwrap();
                 };
-                let (told, ()) = tokio::join!(store.write_orders(&batch, NOW), theirs);
-                assert_eq!(told.unwrap(), [Written::New; 2]);
+                let (result, ()) = tokio::join!(store.write_orders(&batch, NOW), theirs);
+                assert_eq!(result.unwrap(), [Written::New; 2]);
             }};
         }
         if is_mariadb { meet!(MySqlConnection) } else { meet!(PgConnection) }
@@ -370,8 +372,8 @@ async fn mariadb_takes_large_batches_in_small_packets() {
     let batch: Vec<_> = (0..5_000).map(|n| entry(n, voucher)).collect();
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), vec![Written::New; 5_000]);
     let batch: Vec<_> = (4_000..6_000).map(|n| entry(n, voucher)).collect();
-    let told = store.write_orders(&batch, NOW).await.unwrap();
-    assert_eq!(told.iter().filter(|it| **it == Written::New).count(), 1_000);
+    let result = store.write_orders(&batch, NOW).await.unwrap();
+    assert_eq!(result.iter().filter(|it| **it == Written::New).count(), 1_000);
     let ids: Vec<_> = (0..9_000).map(|n| entry(n, voucher).order).collect();
     assert_eq!(store.existing(&ids).await.unwrap().len(), 6_000);
     assert_eq!(store.pay(&ids, NOW).await.unwrap().len(), 9_000);
@@ -384,8 +386,8 @@ async fn mariadb_is_strict_regardless_of_its_settings() {
     let name = server.create().await;
     let store = open(&server.url_of(&name)).await;
     let sale = NewSale { title: "火".repeat(1_001), stock: 1, begin: None, end: None, limit: 1 };
-    let told = store.create_sale(&sale, NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::Refused(_)), "{told}");
+    let error = store.create_sale(&sale, NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused(_)), "{error}");
     let sale = NewSale { title: "火锅 🍲".into(), ..sale };
     let made = store.create_sale(&sale, NOW).await.unwrap();
     store.close().await;
@@ -415,10 +417,10 @@ async fn mariadb_rolls_back_what_a_killed_process_began() {
 #[tokio::test]
 async fn durability_settings_are_reported() {
     let mariadb = open(&MariaDb::shared().database().await).await;
-    let told = mariadb.durability().await.unwrap();
-    assert!(told.contains(&("innodb_flush_log_at_trx_commit".into(), "2".into())), "{told:?}");
+    let result = mariadb.durability().await.unwrap();
+    assert!(result.contains(&("innodb_flush_log_at_trx_commit".into(), "2".into())), "{result:?}");
     let postgres = open(&Postgres::shared().database().await).await;
-    let told = postgres.durability().await.unwrap();
-    assert!(told.contains(&("fsync".into(), "off".into())), "{told:?}");
-    assert!(told.contains(&("synchronous_commit".into(), "on".into())), "{told:?}");
+    let result = postgres.durability().await.unwrap();
+    assert!(result.contains(&("fsync".into(), "off".into())), "{result:?}");
+    assert!(result.contains(&("synchronous_commit".into(), "on".into())), "{result:?}");
 }

@@ -430,10 +430,10 @@ async fn wait_runs_on_the_connection_that_wrote() {
 async fn a_tls_server_is_trusted_by_the_configured_ca() {
     let server = TestRedis::start();
     let url = format!("rediss://localhost:{}", encrypted(&server.socket()));
-    let told = Redis::from_url(&url).unwrap().link().connection(HOME).await.map(|_| ());
-    let told = told.unwrap_err();
-    assert!(matches!(told, BrokerError::Certificate { .. }), "{told:?}");
-    assert!(told.to_string().contains("--redis-ca"), "{told}");
+    let error = Redis::from_url(&url).unwrap().link().connection(HOME).await.map(|_| ());
+    let error = error.unwrap_err();
+    assert!(matches!(error, BrokerError::Certificate { .. }), "{error:?}");
+    assert!(error.to_string().contains("--redis-ca"), "{error}");
 
     let dir = tempfile::tempdir().unwrap();
     let ca = dir.path().join("ca.pem");

@@ -1,4 +1,4 @@
-//! The buyers: they ask, ask again where they got no answer, and remember every word that they were told.
+//! Buyers: they send requests, retry those without an answer, and record every reply.
 
 use std::{
     io::Write as _,
@@ -14,70 +14,70 @@ use tokio::task::JoinHandle;
 
 use super::plan::Ask;
 
-/// One answer that named an order.
+/// A reply with an order ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Whose answers rise: one lane asks one after the other.
+pub struct Receipt {
+    /// Issuer and lane; a lane sends one request at a time, so its order IDs increase.
     pub lane: (usize, usize),
     pub voucher: VoucherId,
     pub user: u64,
     pub order: i64,
-    /// New, and not what he held already.
+    /// Newly admitted; false for the ID of an existing order.
     pub admitted: bool,
 }
 
-/// All that was told, in the order in which it was heard.
+/// All replies in the order of their arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    told: Arc<Mutex<Vec<Told>>>,
-    /// Buyers who asked in vain.
-    unheard: Arc<Mutex<Vec<String>>>,
-    /// For whoever reads along after this process has died.
-    aloud: bool,
+    receipts: Arc<Mutex<Vec<Receipt>>>,
+    /// Requests that got no answer in time.
+    unanswered: Arc<Mutex<Vec<String>>>,
+    /// Prints each receipt, for a reader that outlives this process.
+    is_printed: bool,
 }
 
 impl Log {
-    pub fn aloud() -> Self {
-        Self { aloud: true, ..Self::default() }
+    pub fn printed() -> Self {
+        Self { is_printed: true, ..Self::default() }
     }
 
-    pub fn note(&self, told: Told) {
-        if self.aloud {
-            println!("{}", line(&told));
+    pub fn push(&self, receipt: Receipt) {
+        if self.is_printed {
+            println!("{}", line(&receipt));
             let _ = std::io::stdout().flush();
         }
-        self.told.lock().unwrap().push(told);
+        self.receipts.lock().unwrap().push(receipt);
     }
 
-    pub fn all(&self) -> Vec<Told> {
-        self.told.lock().unwrap().clone()
+    pub fn all(&self) -> Vec<Receipt> {
+        self.receipts.lock().unwrap().clone()
     }
 
-    pub fn unheard(&self) -> Vec<String> {
-        self.unheard.lock().unwrap().clone()
+    pub fn unanswered(&self) -> Vec<String> {
+        self.unanswered.lock().unwrap().clone()
     }
 
     pub fn admitted(&self) -> usize {
-        self.told.lock().unwrap().iter().filter(|told| told.admitted).count()
+        self.receipts.lock().unwrap().iter().filter(|it| it.admitted).count()
     }
 
-    /// What another process has said of its buyers.
-    pub fn read(&self, said: &str) {
-        self.told.lock().unwrap().extend(heard(said));
+    /// Adds the receipts that another process printed.
+    pub fn read(&self, output: &str) {
+        self.receipts.lock().unwrap().extend(parse(output));
     }
 }
 
-fn line(told: &Told) -> String {
-    let Told { lane: (issuer, lane), voucher, user, order, admitted } = told;
-    format!("told {issuer} {lane} {voucher} {user} {order} {admitted} .")
+fn line(receipt: &Receipt) -> String {
+    let Receipt { lane: (issuer, lane), voucher, user, order, admitted } = receipt;
+    format!("receipt {issuer} {lane} {voucher} {user} {order} {admitted} .")
 }
 
-/// What a process has told its buyers; a last line that was cut short was heard by nobody.
-pub fn heard(said: &str) -> Vec<Told> {
+/// Receipts printed by a process; a truncated last line does not count.
+pub fn parse(output: &str) -> Vec<Receipt> {
     let one = |line: &str| {
-        let mut words = line.strip_prefix("told ")?.strip_suffix(" .")?.split(' ');
+        let mut words = line.strip_prefix("receipt ")?.strip_suffix(" .")?.split(' ');
         let mut next = || words.next();
-        Some(Told {
+        Some(Receipt {
             lane: (next()?.parse().ok()?, next()?.parse().ok()?),
             voucher: VoucherId(next()?.parse().ok()?),
             user: next()?.parse().ok()?,
@@ -85,14 +85,14 @@ pub fn heard(said: &str) -> Vec<Told> {
             admitted: next()? == "true",
         })
     };
-    said.lines().filter_map(one).collect()
+    output.lines().filter_map(one).collect()
 }
 
-/// Buyers on their way.
+/// Running buyers.
 pub struct Buyers(Vec<JoinHandle<()>>);
 
 impl Buyers {
-    /// Lets buyers ask at the entrances, each lane at one of them, as issuer `issuer`.
+    /// Starts the lanes of buyers, each at one of the entrances, as issuer `issuer`.
     pub fn ask(
         entrances: &[Admission],
         issuer: usize,
@@ -127,23 +127,23 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, 
         loop {
             let outcome = admission.request(voucher, UserId(user)).answer().await.outcome;
             if Instant::now() > until {
-                let what = format!("buyer {user} of #{voucher} asked in vain: {outcome:?}");
+                let what = format!("buyer {user} of #{voucher} got no answer in time: {outcome:?}");
                 println!("{what}");
-                log.unheard.lock().unwrap().push(what);
+                log.unanswered.lock().unwrap().push(what);
                 return;
             }
             match outcome {
                 Ok(Outcome::Admitted { order }) => {
                     let order = order.as_i64();
-                    log.note(Told { lane, voucher, user, order, admitted: true });
+                    log.push(Receipt { lane, voucher, user, order, admitted: true });
                     break;
                 }
                 Ok(Outcome::Duplicate { order }) => {
                     let order = order.as_i64();
-                    log.note(Told { lane, voucher, user, order, admitted: false });
+                    log.push(Receipt { lane, voucher, user, order, admitted: false });
                     break;
                 }
-                // His turn comes.
+                // Retried.
                 Ok(Outcome::Busy | Outcome::NotReady | Outcome::NotLoaded | Outcome::Paused)
                 | Err(AdmissionError::NoAnswer(_) | AdmissionError::Refused(_)) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;

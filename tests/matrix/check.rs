@@ -6,22 +6,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use redis::{Connection, Value, cmd};
 use sqlx::Connection as _;
 
-use super::{buyers::Told, stage::connection, world::World};
+use super::{buyers::Receipt, stage::connection, world::World};
 
-/// What SQL and Redis hold, read while nothing moves.
+/// The contents of SQL and Redis, read at rest.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// id -> user, voucher, place, status, paid, closed.
     orders: HashMap<i64, (i64, i64, i64, i64, bool, bool)>,
     /// voucher -> initial, stock, limit, version.
     sales: BTreeMap<i64, (i64, i64, i64, i64)>,
-    /// order -> whether Redis was told.
+    /// order -> whether Redis has it back.
     give_backs: HashMap<i64, bool>,
     /// Writes under a lower token than an earlier one of the same job.
     fallen: Vec<String>,
     /// voucher -> what Redis holds.
     redis: BTreeMap<i64, Held>,
-    /// Orders in the stream that nobody has finished: order -> voucher.
+    /// Undelivered and pending orders of the stream: order -> voucher.
     under_way: HashMap<i64, i64>,
     /// Orders among the dead letters.
     dead: HashSet<i64>,
@@ -167,13 +167,13 @@ impl Seen {
                 say(format!("1: #{voucher} is not in Redis"));
                 continue;
             };
-            let (Some(left), Some(told)) = (held.stock, held.initial) else {
+            let (Some(left), Some(result)) = (held.stock, held.initial) else {
                 say(format!("1: #{voucher} has no stock in Redis"));
                 continue;
             };
-            if told != left + held.buyers.len() as i64 || left < 0 || told != *initial {
+            if result != left + held.buyers.len() as i64 || left < 0 || result != *initial {
                 say(format!(
-                    "1: #{voucher} Redis {told} is not {left} + {}, SQL says {initial}",
+                    "1: #{voucher} Redis {result} is not {left} + {}, SQL says {initial}",
                     held.buyers.len()
                 ));
             }
@@ -228,17 +228,19 @@ impl Seen {
         wrong
     }
 
-    /// What the buyers could complain of, and what no audit looks at. Of `gone` nobody could know any more.
-    pub fn promises(&self, told: &[Told], gone: &HashSet<i64>) -> Vec<String> {
+    /// Violations that buyers would see and that no audit checks. The orders in `gone` are lost for good.
+    pub fn promises(&self, receipts: &[Receipt], gone: &HashSet<i64>) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut owners: HashMap<i64, (i64, u64)> = HashMap::new();
         let mut last: HashMap<((usize, usize), i64), i64> = HashMap::new();
-        for one in told {
+        for one in receipts {
             let voucher = one.voucher.0 as i64;
             let owner = *owners.entry(one.order).or_insert((voucher, one.user));
             if owner != (voucher, one.user) {
-                wrong
-                    .push(format!("5: order {} was told to two: {owner:?} and {one:?}", one.order));
+                wrong.push(format!(
+                    "5: order {} was issued to two buyers: {owner:?} and {one:?}",
+                    one.order
+                ));
             }
             // Each partition issues for itself, and a sale lies in one.
             if one.admitted {

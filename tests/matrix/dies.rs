@@ -20,11 +20,11 @@ use sqlx::Executor as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    buyers::{Buyers, Log, heard},
+    buyers::{Buyers, Log, parse},
     check::{Seen, at_rest},
     live::AofSizes,
     plan::{Fate, Plan},
-    stage::{self, Told, until},
+    stage::{self, ScenarioReport, until},
     support::{Background, Seckill},
     world::{Beside, NODE, World},
 };
@@ -35,24 +35,24 @@ pub const CHILD: &str = "MATRIX_CHILD";
 const NEXT: &str = "node-next";
 const DEAD_BEFORE: &str = "node-b";
 
-pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
+pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     let (mut world, _illness) = stage::world(plan).await;
     let vouchers = stage::create(&world, plan).await;
     let log = Log::default();
     let sizes = AofSizes::watch(&world);
     before(&mut world, plan, fate, &vouchers, &log).await?;
     let mut child = Child::start(&world, plan, fate, &vouchers);
-    let mut told = Told { struck: true, ..Told::default() };
+    let mut report = ScenarioReport { struck: true, ..ScenarioReport::default() };
     let (mut gone, next) = (HashSet::new(), next_of(plan));
     let mut successor = None;
     match fate {
         Fate::DiesAt(..) => {
             until("the child dies", async || child.is_done() || !child.process.is_running())
                 .await?;
-            told.struck = !child.process.is_running();
+            report.struck = !child.process.is_running();
         }
         Fate::WithRedis { after, truncated } => {
-            child.has_told(after).await?;
+            child.has_printed(after).await?;
             let killed = Instant::now();
             child.process.signal(Signal::KILL);
             world.server.kill();
@@ -63,7 +63,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
             until("it is dead", async || !child.process.is_running()).await?;
         }
         Fate::Suspended { after } => {
-            child.has_told(after).await?;
+            child.has_printed(after).await?;
             suspend_outside_a_write(&world, &child).await?;
             successor = Some(());
             take_over(&mut world, plan, false).await?;
@@ -73,10 +73,10 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
             until("it ends", async || child.is_done() || !child.process.is_running()).await?;
         }
     }
-    let said = child.end();
-    log.read(&said);
+    let output = child.end();
+    log.read(&output);
     if let Fate::WithRedis { .. } = fate {
-        // What neither Redis nor SQL has, after both were killed, nobody has: no more may be missing in the end.
+        // What neither Redis nor SQL holds after both were killed is lost; nothing else may be missing in the end.
         let known = Seen::look(&world).await.known();
         gone = log.all().iter().map(|it| it.order).filter(|id| !known.contains(id)).collect();
         if plan.always && !gone.is_empty() {
@@ -95,15 +95,15 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
     }
     stage::verdict(&world, &log, &gone)
         .await
-        .map_err(|error| format!("{error}\nthe child: {}", tail(&said)))?;
-    told.gone = gone.len();
-    told.admitted = log.admitted();
+        .map_err(|error| format!("{error}\nthe child: {}", tail(&output)))?;
+    report.gone = gone.len();
+    report.admitted = log.admitted();
     world.stop_node().await;
-    Ok(told)
+    Ok(report)
 }
 
-fn tail(said: &str) -> String {
-    said.lines().rev().take(4).collect::<Vec<_>>().join(" / ")
+fn tail(output: &str) -> String {
+    output.lines().rev().take(4).collect::<Vec<_>>().join(" / ")
 }
 
 /// A first third of the buyers, and what the child has to find for its point to be passed.
@@ -114,7 +114,7 @@ async fn before(
     vouchers: &[VoucherId],
     log: &Log,
 ) -> Result<(), String> {
-    let told = |error: EngineError| error.to_string();
+    let result = |error: EngineError| error.to_string();
     world.start_node();
     let buyers = Buyers::ask(&[stage::entrance(world)], 0, vouchers, plan.lanes(0, 3), log);
     let sticks = matches!(fate, Fate::DiesAt(Point::AfterClaim | Point::AfterRebuild, _));
@@ -125,7 +125,7 @@ async fn before(
     if sticks {
         fault_injection::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20, 600_000)
             .await
-            .map_err(told)?;
+            .map_err(result)?;
         world.node().hold_consumer(false).await;
         let undelivered = async || {
             let mut redis = stage::connection(world);
@@ -150,10 +150,10 @@ async fn before(
     for of in world.keys.partitions() {
         match fate {
             Fate::DiesAt(Point::AfterRebuild, _) => {
-                fault_injection::trim_pending(&mut link, &of).await.map_err(told)?;
+                fault_injection::trim_pending(&mut link, &of).await.map_err(result)?;
             }
             Fate::DiesAt(Point::BeforeBurial | Point::AfterBurial, _) => {
-                fault_injection::poison(&mut link, &of, 6).await.map_err(told)?;
+                fault_injection::poison(&mut link, &of, 6).await.map_err(result)?;
             }
             _ => {}
         }
@@ -260,7 +260,7 @@ struct Child {
 impl Child {
     fn start(world: &World, plan: &Plan, fate: Fate, vouchers: &[VoucherId]) -> Self {
         let home = Seckill::new();
-        let told = format!(
+        let result = format!(
             "{}|{}|{}|{}|{}",
             plan.seed,
             world.server.url(),
@@ -274,7 +274,7 @@ impl Child {
         };
         let this = std::env::current_exe().unwrap();
         let args = crate::support::only("matrix", "a_process_of_the_matrix");
-        let env = [(CHILD, told.as_str()), (KILL_AT, kill_at.as_str())];
+        let env = [(CHILD, result.as_str()), (KILL_AT, kill_at.as_str())];
         let process = Background::spawn(this.to_str().unwrap(), &args, &home, &env);
         Self { process, _home: home }
     }
@@ -283,16 +283,16 @@ impl Child {
         self.process.stdout().lines().any(|line| line == "done")
     }
 
-    async fn has_told(&mut self, after: usize) -> Result<(), String> {
+    async fn has_printed(&mut self, after: usize) -> Result<(), String> {
         until("the child serves buyers", async || {
-            heard(&self.process.stdout()).len() > after
+            parse(&self.process.stdout()).len() > after
                 || self.is_done()
                 || !self.process.is_running()
         })
         .await
     }
 
-    /// SIGKILL, where it lives still; returns what it said.
+    /// Kills the process if it still runs; returns its output.
     fn end(mut self) -> String {
         if self.process.is_running() {
             self.process.signal(Signal::KILL);
@@ -303,9 +303,9 @@ impl Child {
 }
 
 /// The work of the process: the second third of the buyers, then everything else that an engine does.
-pub async fn be_one(told: &str) {
-    let parts: Vec<&str> = told.split('|').collect();
-    let [seed, url, database, first, last] = parts[..] else { panic!("{told}") };
+pub async fn be_one(result: &str) {
+    let parts: Vec<&str> = result.split('|').collect();
+    let [seed, url, database, first, last] = parts[..] else { panic!("{result}") };
     let plan = Plan::of(seed.parse().unwrap());
     let vouchers: Vec<VoucherId> =
         (first.parse().unwrap()..=last.parse().unwrap()).map(VoucherId).collect();
@@ -315,12 +315,12 @@ pub async fn be_one(told: &str) {
     .await;
     take_name(&mut world.redis.link(), &world.keys, NODE, "child", 2_000, true).await.unwrap();
     let node = world.start(NODE, "child");
-    let log = Log::aloud();
+    let log = Log::printed();
     let entrance = node.operator().admission.clone().unwrap();
     let mut lanes = plan.lanes(1, 3);
     let late: Vec<_> = lanes.iter_mut().map(|lane| lane.split_off(lane.len() / 2)).collect();
     Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, lanes, &log).done().await;
-    // A clock that steps, in a process where nobody else's tests go by it. Its issuer stays one.
+    // The clock steps in a process of its own, so that no other test sees it.
     fault_injection::step_clock(plan.step);
     Buyers::ask(&[entrance], 10, &vouchers, late, &log).done().await;
     let rest = async || {

@@ -20,7 +20,7 @@ use super::{
     buyers::{Buyers, Log},
     check::last_delivered,
     plan::{Fault, Harm, Key, Plan},
-    stage::{self, Told, until},
+    stage::{self, ScenarioReport, until},
     world::{NODE, World},
 };
 
@@ -30,7 +30,7 @@ const CUT_WITHIN: Duration = Duration::from_secs(2);
 const OTHERS: [&str; 2] = ["node-2", "node-3"];
 const DEAD_NODE: &str = "node-b";
 
-pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String> {
+pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioReport, String> {
     let (mut world, illness) = stage::world(plan).await;
     world.start_node();
     let others: Vec<Node> =
@@ -52,10 +52,10 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
     let names = [&[NODE], &OTHERS[..plan.nodes - 1]].concat();
-    let mut told = Told { struck: true, ..Told::default() };
+    let mut result = ScenarioReport { struck: true, ..ScenarioReport::default() };
     for (after, fault) in faults {
         until("buyers are in", async || log.admitted() >= *after || buyers.are_done()).await?;
-        told.struck &= !buyers.are_done();
+        result.struck &= !buyers.are_done();
         let nodes: Vec<&Node> = std::iter::once(world.node()).chain(&others).collect();
         match *fault {
             Fault::KillRedis { away } => restart(&mut world, away, None).await,
@@ -86,12 +86,12 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     stage::give_back(&world).await?;
     stage::asked_again(&world, plan, &log).await?;
     stage::verdict(&world, &log, &HashSet::new()).await?;
-    told.admitted = log.admitted();
+    result.admitted = log.admitted();
     for other in others {
         other.stop().await;
     }
     world.stop_node().await;
-    Ok(told)
+    Ok(result)
 }
 
 /// Whether entries are gone that nobody is given again: taken with their consumer, before they were delivered, or
@@ -167,20 +167,20 @@ async fn stick(
     }
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
-    let told = |error: seckill_engine::EngineError| error.to_string();
+    let result = |error: seckill_engine::EngineError| error.to_string();
     fault_injection::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
         .await
-        .map_err(told)?;
+        .map_err(result)?;
     let mut link = world.redis.link();
     for of in world.keys.partitions() {
         match fault {
             Fault::ConsumerRemoved(_) => {
                 fault_injection::remove_consumer(&mut link, &of, &of.consumer(DEAD_NODE))
                     .await
-                    .map_err(told)?;
+                    .map_err(result)?;
             }
             Fault::TrimmedPending(_) => {
-                fault_injection::trim_pending(&mut link, &of).await.map_err(told)?;
+                fault_injection::trim_pending(&mut link, &of).await.map_err(result)?;
             }
             _ => {
                 let mut redis = stage::connection(world);

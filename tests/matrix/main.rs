@@ -34,7 +34,7 @@ use std::{
 
 use plan::{Fate, Plan, Story};
 use seckill_model::faults::Point;
-use stage::Told;
+use stage::ScenarioReport;
 
 const SEEDS: u64 = 200;
 /// Stories at once: most of their time is spent waiting.
@@ -43,10 +43,12 @@ const AT_ONCE: u64 = 4;
 const STORY: Duration = Duration::from_mins(3);
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|told| told.parse().unwrap_or_else(|_| panic!("{name}={told}")))
+    std::env::var(name)
+        .ok()
+        .map(|result| result.parse().unwrap_or_else(|_| panic!("{name}={result}")))
 }
 
-async fn tell(plan: &Plan) -> Result<Told, String> {
+async fn play(plan: &Plan) -> Result<ScenarioReport, String> {
     match &plan.story {
         Story::Live(faults) => live::run(plan, faults).await,
         Story::Dies(fate) => dies::run(plan, *fate).await,
@@ -60,23 +62,23 @@ fn run(seed: u64) -> Ran {
     let tell = || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-        let told = runtime.block_on(async { tokio::time::timeout(STORY, tell(&plan)).await });
+        let result = runtime.block_on(async { tokio::time::timeout(STORY, play(&plan)).await });
         runtime.shutdown_background();
-        told.unwrap_or_else(|_| Err(format!("it took longer than {STORY:?}")))
+        result.unwrap_or_else(|_| Err(format!("it took longer than {STORY:?}")))
     };
-    let told = catch_unwind(AssertUnwindSafe(tell));
-    let told = told.unwrap_or_else(|_| Err("it panicked, as told above".to_owned()));
-    if let Err(why) = &told {
+    let result = catch_unwind(AssertUnwindSafe(tell));
+    let result = result.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
+    if let Err(why) = &result {
         println!(
             "\nseed {seed} failed: {why}\n{plan:?}\nagain: SEED={seed} cargo test --test matrix the_books -- --nocapture\n"
         );
     }
-    Ran { plan, told, took: started.elapsed() }
+    Ran { plan, result, took: started.elapsed() }
 }
 
 struct Ran {
     plan: Plan,
-    told: Result<Told, String>,
+    result: Result<ScenarioReport, String>,
     took: Duration,
 }
 
@@ -122,17 +124,17 @@ fn the_ledger_balances_after_every_fault() {
         }
     });
     drop(ran);
-    for Ran { plan, told, took } in stories {
+    for Ran { plan, result, took } in stories {
         slowest = slowest.max((took, plan.seed));
         for kind in kinds(&plan) {
             let line = table.entry(kind).or_default();
             line.0 += 1;
-            line.1 += u64::from(told.as_ref().is_ok_and(|told| told.struck));
+            line.1 += u64::from(result.as_ref().is_ok_and(|result| result.struck));
         }
-        match told {
-            Ok(told) => {
-                gone += told.gone;
-                admitted += told.admitted;
+        match result {
+            Ok(result) => {
+                gone += result.gone;
+                admitted += result.admitted;
             }
             Err(_) => failed.push(plan.seed),
         }

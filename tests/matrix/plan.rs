@@ -198,7 +198,7 @@ impl Plan {
         plan
     }
 
-    /// Takes out what could not be told apart from a fault of the engine.
+    /// Removes what could not be distinguished from a fault of the engine.
     fn make_honest(&mut self) {
         match &self.story {
             Story::Live(faults) => {

@@ -28,14 +28,14 @@ use super::{
 /// Longest wait for anything, on a machine that many share.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How a story went.
+/// The result of one scenario.
 #[derive(Debug, Default)]
-pub struct Told {
-    /// What the plan wanted to happen did happen.
+pub struct ScenarioReport {
+    /// Whether the planned fault occurred.
     pub struck: bool,
-    /// Orders that buyers were told and nobody can know any more.
+    /// Order IDs that buyers received and that are lost for good.
     pub gone: usize,
-    /// Buyers that were told an order.
+    /// Buyers that received an order ID.
     pub admitted: usize,
 }
 
@@ -164,8 +164,8 @@ async fn is_reconciled(world: &World) -> bool {
 /// A node that nobody asks notices within a second that its Redis has lost something.
 fn is_healed_by(world: &World, node: &str) -> bool {
     let mut redis = connection(world);
-    let told: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
-    let run = told.lines().find_map(|line| line.strip_prefix("run_id:"));
+    let result: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
+    let run = result.lines().find_map(|line| line.strip_prefix("run_id:"));
     world.keys.partitions().all(|of| {
         let healed: Option<String> =
             cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap_or_default();
@@ -211,15 +211,15 @@ pub async fn give_back(world: &World) -> Result<(), String> {
 /// Lets the operator put right what the audit finds; says what that was.
 pub async fn repair(world: &World) -> Result<Vec<String>, String> {
     let mut link = world.redis.link();
-    let told = |error: EngineError| format!("repair: {error}");
-    let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(told)?;
+    let result = |error: EngineError| format!("repair: {error}");
+    let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(result)?;
     let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
     // A connection that lay idle over a restart of Redis breaks with its first command: the operator asks again.
     while !plan.is_empty() {
         match world.execute(Command::Repair(plan.clone())).await {
             Err(error) if error.is_away() => tokio::time::sleep(Duration::from_millis(50)).await,
             done => {
-                done.map_err(told)?;
+                done.map_err(result)?;
                 break;
             }
         }
@@ -242,11 +242,11 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     }
 }
 
-/// All eight invariants, and every word that a buyer was told but those that are `gone`.
+/// Checks all eight invariants and every receipt of a buyer, except those in `gone`.
 pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<(), String> {
     let (seen, mut wrong) = agreed(world).await?;
     wrong.extend(seen.promises(&log.all(), gone));
-    wrong.extend(log.unheard());
+    wrong.extend(log.unanswered());
     if wrong.is_empty() {
         return Ok(());
     }
@@ -255,7 +255,7 @@ pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<()
     Err(format!("{}\n(and {more} more)", wrong.join("\n")))
 }
 
-/// Whoever was told an order hears the same one again; one that became a dead letter keeps its place.
+/// A buyer with an order ID gets the same one again, also if the order is a dead letter.
 pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
     if plan.limit > 1 || plan.closes() {
         return Ok(());
@@ -265,14 +265,14 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
         ask.arg(world.keys.buyers(voucher)).arg(user);
         ask.query(&mut connection(world)).unwrap()
     };
-    for told in log.all().iter().step_by(17) {
-        let outcome = world.ask(told.voucher, told.user).await;
+    for result in log.all().iter().step_by(17) {
+        let outcome = world.ask(result.voucher, result.user).await;
         let now = match outcome {
             seckill_model::Outcome::Duplicate { order } => order.as_i64(),
-            other => return Err(format!("{told:?} asks again and hears {other:?}")),
+            other => return Err(format!("{result:?} asks again and receives {other:?}")),
         };
-        if now != told.order || Some(now) != held(told.voucher, told.user) {
-            return Err(format!("{told:?} asks again and hears {now}"));
+        if now != result.order || Some(now) != held(result.voucher, result.user) {
+            return Err(format!("{result:?} asks again and receives {now}"));
         }
     }
     Ok(())

@@ -55,11 +55,11 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     });
     // One of them is of a buyer who was admitted, and waits.
     home.run(&["audit"]).expect_code(1);
-    let told = home.run(&["audit", "--repair"]).expect_code(1).stdout;
+    let outcome = home.run(&["audit", "--repair"]).expect_code(1).stdout;
     for part in ["'seckill dead replay --all'", "'seckill dead discard --all --compensate'"] {
-        assert!(told.contains(part), "'{part}' is not in: {told}");
+        assert!(outcome.contains(part), "'{part}' is not in: {outcome}");
     }
-    assert!(!told.contains("tb_voucher_order") && !told.contains("asks for"), "{told}");
+    assert!(!outcome.contains("tb_voucher_order") && !outcome.contains("asks for"), "{outcome}");
 
     let listed = json(&home, &["dead", "list", "--limit", "2"]);
     assert_eq!(listed["letters"].as_array().map(Vec::len), Some(2));

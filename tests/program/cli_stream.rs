@@ -142,10 +142,10 @@ fn a_rewind_is_shown_asked_for_and_done() {
     let (orders, group) = (of.orders(), of.group());
     let _: u64 = home.redis.query(&["XTRIM", &orders, "MAXLEN", "50"]);
     let oldest = shown(&home)["first"].as_str().unwrap().to_owned();
-    let told = format!(
+    let result = format!(
         "150 older entries were trimmed or deleted in partition 0 and cannot be redelivered; the earliest position is {oldest}"
     );
-    refused(home.run(&["stream", "rewind", "--to", first]), 1, &told);
+    refused(home.run(&["stream", "rewind", "--to", first]), 1, &result);
     let _: u64 = home.redis.query(&["XGROUP", "DESTROY", &orders, group]);
     let words = home.run(&["stream", "show"]).expect_code(0).stdout;
     assert!(words.contains("NO GROUP"), "{words}");
@@ -221,10 +221,10 @@ fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_no
         redis::cmd("DEL").arg(&key).exec(&mut redis).unwrap();
         redis::cmd("RPUSH").arg(&key).arg("x").exec(&mut redis).unwrap();
         let finding = format!("the key '{key}' in Redis holds a list");
-        let told = format!("! partition 0: {finding}");
+        let outcome = format!("! partition 0: {finding}");
         for command in ["audit", "status"] {
             let ran = home.run(&[command]).expect_code(1);
-            assert!(ran.stdout.contains(&told), "{command}: {ran}");
+            assert!(ran.stdout.contains(&outcome), "{command}: {ran}");
             assert!(ran.stdout.contains("'seckill audit --repair'"), "{command}: {ran}");
             assert!(!ran.stdout.contains("RENAME"), "{command}: {ran}");
             let shown = home.run(&[command, "--json"]).expect_code(1).json();

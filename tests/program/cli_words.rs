@@ -56,8 +56,8 @@ fn json_steers_no_terminal_and_keeps_its_values() {
     // Bytes of an entry are shown with a sign in the place of each.
     assert!(holds(&json(&["dead", "show", letter]), "火锅····"));
     for args in [&["sale", "list"][..], &["sale", "show", "1"], &["voucher", "list"], &["status"]] {
-        let told = json(args);
-        assert!(holds(&told, &foreign), "{args:?}: {told}");
+        let result = json(args);
+        assert!(holds(&result, &foreign), "{args:?}: {result}");
     }
 }
 

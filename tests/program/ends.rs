@@ -117,11 +117,11 @@ fn a_console_beside_which_something_panics() {
 
 fn panicking(home: &Seckill, place: &str) -> (Pty, PathBuf) {
     let file = home.file("now");
-    let told = format!("{place}:{}", file.display());
+    let result = format!("{place}:{}", file.display());
     let this = std::env::current_exe().unwrap();
     let name = "a_console_beside_which_something_panics";
     let args = crate::support::only(module_path!(), name);
-    let terminal = Pty::open(this.as_os_str(), &args, 80, 24, home, &[(PANICS, &told)]);
+    let terminal = Pty::open(this.as_os_str(), &args, 80, 24, home, &[(PANICS, &result)]);
     terminal.wait_for(LONG, "the console", |screen| screen.contains("Waiting for the first"));
     (terminal, file)
 }
@@ -152,8 +152,8 @@ fn a_panic_elsewhere_is_told_and_the_console_goes_on() {
     assert!(terminal.exit_status(LONG).success());
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
     let output = String::from_utf8(terminal.output()).unwrap();
-    let [_, told, _] = output.split(LEAVES).collect::<Vec<_>>()[..] else { panic!("left twice") };
-    assert!(told.contains("the other thread broke"), "{told}");
+    let [_, result, _] = output.split(LEAVES).collect::<Vec<_>>()[..] else { panic!("left twice") };
+    assert!(result.contains("the other thread broke"), "{result}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
 #[test]
 fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
     let chinese = ("LANG", "zh_CN.UTF-8");
-    for (args, envs, told) in [
+    for (args, envs, result) in [
         (&[][..], [("TERM", "dumb"), chinese], "控制台不支持终端类型“dumb”"),
         (&["demo"], [("TERM", ""), chinese], "未知终端"),
         (&["--lang", "zh", "drill", "poison"], [("TERM", "dumb"), ("LANG", "C")], "控制台不支持"),
@@ -192,7 +192,7 @@ fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
         let mut terminal = Pty::open(program, args, 80, 24, &home, &envs);
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2, "{args:?}");
         let said = terminal.screen();
-        assert!(said.contains(told), "{said}");
+        assert!(said.contains(result), "{said}");
     }
     let home = Seckill::new();
     let said = home.run(&["--lang", "zh"]).expect_code(2).stderr;

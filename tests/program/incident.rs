@@ -271,16 +271,16 @@ fn without_sql_every_partition_is_read_from_redis() {
         let servers = ["--redis", &url, "--database", "mysql://root@127.0.0.1:1/none"];
         home.run(&[&servers[..], args].concat()).expect_code(3)
     };
-    let told = run(&["status", "--json"]).json();
-    assert_eq!(told["stream"]["pending"], 2, "{told}");
-    assert_eq!((&told["redis"]["up"], &told["sql"]["up"]), (&true.into(), &false.into()));
-    let told = run(&["status"]).stdout;
-    assert!(told.contains("pending 2") && told.contains("AWAY"), "{told}");
+    let result = run(&["status", "--json"]).json();
+    assert_eq!(result["stream"]["pending"], 2, "{result}");
+    assert_eq!((&result["redis"]["up"], &result["sql"]["up"]), (&true.into(), &false.into()));
+    let result = run(&["status"]).stdout;
+    assert!(result.contains("pending 2") && result.contains("AWAY"), "{result}");
     assert!(
-        told.contains("the database is unreachable: sales, orders, jobs and the log are unknown"),
-        "{told}"
+        result.contains("the database is unreachable: sales, orders, jobs and the log are unknown"),
+        "{result}"
     );
-    assert!(!told.contains("no sale yet"), "{told}");
-    let told = run(&["incident"]).stdout;
-    assert!(told.contains("| partitions | 2 |"), "{told}");
+    assert!(!result.contains("no sale yet"), "{result}");
+    let result = run(&["incident"]).stdout;
+    assert!(result.contains("| partitions | 2 |"), "{result}");
 }

@@ -157,9 +157,9 @@ fn recording(terminal: &Pty) -> String {
             Ok(_) => rest.len(),
             Err(error) => error.valid_up_to(),
         };
-        let told: Vec<u8> = rest.drain(..whole).collect();
+        let result: Vec<u8> = rest.drain(..whole).collect();
         let seconds = (at.as_secs_f64() * 1e3).round() / 1e3;
-        text.push_str(&format!("{}\n", json!([seconds, "o", String::from_utf8(told).unwrap()])));
+        text.push_str(&format!("{}\n", json!([seconds, "o", String::from_utf8(result).unwrap()])));
     }
     text
 }

@@ -74,16 +74,19 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
     let mut other = SqliteConnection::connect(&url).await.unwrap();
     sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
-    let told = home.run(&["status"]).expect_code(3).stdout;
-    assert!(told.contains("! the database is locked by another program"), "{told}");
-    assert!(told.contains("TAKES NO WRITES"), "{told}");
-    assert!(told.contains("火锅"), "what can be read is told: {told}");
-    let told = home.run(&["status", "--json"]).expect_code(3).json();
-    assert_eq!(told["alarms"][0]["kind"]["alarm"], "sql_locked", "{told}");
-    assert_eq!(told["sql"]["up"], true, "{told}");
+    let result = home.run(&["status"]).expect_code(3).stdout;
+    assert!(result.contains("! the database is locked by another program"), "{result}");
+    assert!(result.contains("TAKES NO WRITES"), "{result}");
+    assert!(result.contains("火锅"), "what can be read is told: {result}");
+    let result = home.run(&["status", "--json"]).expect_code(3).json();
+    assert_eq!(result["alarms"][0]["kind"]["alarm"], "sql_locked", "{result}");
+    assert_eq!(result["sql"]["up"], true, "{result}");
     assert!(home.run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
-    let told = home.run(&["doctor"]).expect_code(3).stdout;
-    assert!(told.contains("AWAY  writes") && told.contains("locked by another program"), "{told}");
+    let result = home.run(&["doctor"]).expect_code(3).stdout;
+    assert!(
+        result.contains("AWAY  writes") && result.contains("locked by another program"),
+        "{result}"
+    );
     let alone = home.run(&["--redis", "redis://127.0.0.1:1", "status"]).expect_code(3).stdout;
     assert!(alone.contains("TAKES NO WRITES") && alone.contains("火锅"), "{alone}");
     other.close().await.unwrap();
@@ -163,14 +166,14 @@ fn what_was_written_is_read_where_the_disk_is_full() {
         all.extend(home.args(args));
         crate::support::Background::spawn("sh", &all, &home, &[]).wait(LONG)
     };
-    let told = run(&["status"]).expect_code(3).stdout;
-    assert!(told.contains("火锅") && told.contains("passed"), "{told}");
-    assert!(told.contains("TAKES NO WRITES") && told.contains("the disk is full"), "{told}");
+    let result = run(&["status"]).expect_code(3).stdout;
+    assert!(result.contains("火锅") && result.contains("passed"), "{result}");
+    assert!(result.contains("TAKES NO WRITES") && result.contains("the disk is full"), "{result}");
     let audit = run(&["audit", "--json"]).expect_code(0).json();
     assert_eq!(audit["sales"][0]["persisted"], 10, "{audit}");
     assert!(run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
-    let told = run(&["doctor"]).expect_code(3).stdout;
-    assert!(told.contains("AWAY  writes") && told.contains("the disk is full"), "{told}");
+    let result = run(&["doctor"]).expect_code(3).stdout;
+    assert!(result.contains("AWAY  writes") && result.contains("the disk is full"), "{result}");
     home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
 }
 
@@ -206,18 +209,18 @@ fn nobody_else_may_read_the_data_whatever_the_umask() {
     let id = create(&home, "10");
     home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
     assert_eq!(open_to_others(&home.data_dir()), Vec::<String>::new());
-    let told = home.run(&["doctor"]).stdout;
-    assert!(!told.contains("open to other users"), "{told}");
+    let result = home.run(&["doctor"]).stdout;
+    assert!(!result.contains("open to other users"), "{result}");
 
     // A database that was put elsewhere is the user's own affair, but doctor speaks of it.
     let elsewhere = home.file("other.db");
     let url = format!("sqlite:{}", elsewhere.display());
     home.run(&["--database", &url, "sale", "list"]);
     std::fs::set_permissions(&elsewhere, wide).unwrap();
-    let told = home.run(&["--database", &url, "doctor"]).stdout;
+    let result = home.run(&["--database", &url, "doctor"]).stdout;
     assert!(
-        told.contains("open to other users") && told.contains("other.db (mode 0755)"),
-        "{told}"
+        result.contains("open to other users") && result.contains("other.db (mode 0755)"),
+        "{result}"
     );
     worker.signal(Signal::TERM);
     worker.wait(LONG).expect_code(0);

@@ -89,9 +89,9 @@ fn columns_stay_aligned_whatever_a_title_is_made_of() {
 #[test]
 fn a_terminal_without_utf8_gets_ascii_only() {
     let home = with_titles();
-    let seen = |args: &[&str], envs: &[(&str, &str)], told: &str| {
+    let seen = |args: &[&str], envs: &[(&str, &str)], result: &str| {
         let mut terminal = home.pty(args, 120, 36, envs);
-        terminal.wait_for(LONG, told, |screen| screen.contains(told));
+        terminal.wait_for(LONG, result, |screen| screen.contains(result));
         opens_the_sales(&terminal);
         let ends = ends(&terminal, "4,711");
         assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}\n{}", terminal.screen());
@@ -105,19 +105,19 @@ fn a_terminal_without_utf8_gets_ascii_only() {
         assert!(terminal.exit_status(LONG).success());
         terminal.output()
     };
-    for (args, locale, told) in [
+    for (args, locale, result) in [
         (&[][..], ("LC_ALL", "C"), "LC_ALL=C is not a UTF-8 locale"),
         (&[], ("LC_ALL", "POSIX"), "LC_ALL=POSIX is not a UTF-8 locale"),
         (&[], ("LANG", "de_DE"), "LANG=de_DE is not a UTF-8 locale"),
         (&["--ascii"], ("LANG", "C.UTF-8"), "Overview"),
     ] {
-        let output = seen(args, &[locale], told);
+        let output = seen(args, &[locale], result);
         let beyond: Vec<u8> = output.into_iter().filter(|byte| *byte > 0x7e).collect();
         assert!(beyond.is_empty(), "{locale:?}: {}", String::from_utf8_lossy(&beyond));
     }
-    let told = "LC_ALL=C 不是 UTF-8 环境：因 --lang zh 仍以 UTF-8 绘制";
+    let result = "LC_ALL=C 不是 UTF-8 环境：因 --lang zh 仍以 UTF-8 绘制";
     let mut chinese = home.pty(&["--lang", "zh"], 120, 36, &[("LC_ALL", "C")]);
-    chinese.wait_for(LONG, told, |screen| screen.contains(told));
+    chinese.wait_for(LONG, result, |screen| screen.contains(result));
     chinese.send("q");
     assert!(chinese.exit_status(LONG).success());
     let output = seen(&[], &[("LANG", "xx_YY.UTF-8")], "Overview");
@@ -149,8 +149,8 @@ fn a_title_that_steers_a_terminal_is_not_passed_on() {
         &["audit"],
     ] {
         let out = home.run(command);
-        let told = format!("{}{}", out.stdout, out.stderr);
+        let result = format!("{}{}", out.stdout, out.stderr);
         let steers = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
-        assert_eq!(told.chars().find(steers), None, "{command:?}: {told:?}");
+        assert_eq!(result.chars().find(steers), None, "{command:?}: {result:?}");
     }
 }

@@ -186,7 +186,7 @@ impl TestRedis {
             match client.get_connection_with_timeout(Duration::from_secs(5)) {
                 // A child's end reaches this thread as a signal, which no wait with a bound survives.
                 Err(error) if error.to_string().starts_with("Interrupted") => {}
-                told => break told?,
+                result => break result?,
             }
         };
         connection.set_read_timeout(Some(Duration::from_secs(5)))?;

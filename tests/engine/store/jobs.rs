@@ -39,18 +39,21 @@ pub(crate) async fn runs_are_kept_with_their_ends(store: SharedStore) {
     let first = store.begin_run(&run("close", 10, 1)).await.unwrap().unwrap();
     store.end_run(first, &end(JobOutcome::Done)).await.unwrap();
     store.end_run(first, &end(JobOutcome::Failed)).await.unwrap();
-    let told = store.runs(Some("close"), 9).await.unwrap().remove(0);
-    assert_eq!((told.id, told.outcome, told.took_ms), (first, JobOutcome::Done, Some(12)));
-    assert_eq!((told.detail.as_deref(), told.rows), (Some("三 of 4 🍲"), Some(3)));
-    assert_eq!((told.due, told.started, told.cause), (NOW.plus(10), NOW.plus(11), Cause::Due));
+    let result = store.runs(Some("close"), 9).await.unwrap().remove(0);
+    assert_eq!((result.id, result.outcome, result.took_ms), (first, JobOutcome::Done, Some(12)));
+    assert_eq!((result.detail.as_deref(), result.rows), (Some("三 of 4 🍲"), Some(3)));
+    assert_eq!(
+        (result.due, result.started, result.cause),
+        (NOW.plus(10), NOW.plus(11), Cause::Due)
+    );
 
     // A node that was away comes back under its old token.
     store.begin_run(&run("close", 20, 3)).await.unwrap().unwrap();
     assert_eq!(store.begin_run(&run("close", 30, 2)).await.unwrap(), None);
     assert_eq!(store.lose_runs("close", 3, NOW).await.unwrap(), 0);
     assert_eq!(store.lose_runs("close", 4, NOW.plus(50)).await.unwrap(), 1);
-    let told = store.runs(Some("close"), 1).await.unwrap().remove(0);
-    assert_eq!((told.outcome, told.took_ms), (JobOutcome::Lost, Some(29)));
+    let result = store.runs(Some("close"), 1).await.unwrap().remove(0);
+    assert_eq!((result.outcome, result.took_ms), (JobOutcome::Lost, Some(29)));
     let operators = NewRun { cause: Cause::Operator, ..run("close", 40, 4) };
     store.begin_run(&operators).await.unwrap().unwrap();
     let last = store.last_due("close", NOW.plus(99)).await.unwrap().unwrap();

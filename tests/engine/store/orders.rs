@@ -109,12 +109,12 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     let before = store.books(voucher).await.unwrap();
 
     let too_many = [entry(2, 2, voucher), entry(3, 3, voucher)];
-    let told = store.write_orders(&too_many, NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::OutOfStock(it) if it == voucher), "{told}");
+    let error = store.write_orders(&too_many, NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::OutOfStock(it) if it == voucher), "{error}");
     // The same through the path of batches that are not all new.
     let mixed = [entry(1, 1, voucher), entry(2, 2, voucher), entry(3, 3, voucher)];
-    let told = store.write_orders(&mixed, NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::OutOfStock(it) if it == voucher), "{told}");
+    let error = store.write_orders(&mixed, NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::OutOfStock(it) if it == voucher), "{error}");
 
     assert_eq!(store.books(voucher).await.unwrap(), before);
     assert_eq!(store.existing(&[id(2), id(3)]).await.unwrap(), []);
@@ -135,7 +135,7 @@ pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore
         entry(1, 9, voucher),
         entry(1, 9, VoucherId(77)),
     ];
-    let told = [
+    let result = [
         Written::New,
         Written::NoSale,
         Written::NoSale,
@@ -144,7 +144,7 @@ pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore
         Written::IdTaken,
         Written::NoSale,
     ];
-    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), told);
+    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), result);
     assert_eq!(store.write_orders(&batch[1..3], NOW).await.unwrap(), [Written::NoSale; 2]);
     assert_eq!(store.books(voucher).await.unwrap(), books(9, 2));
     assert_eq!(store.existing(&[id(2), id(3), id(5)]).await.unwrap(), []);
@@ -157,8 +157,8 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     let (a, b) = (sale_of(&store, 5).await.voucher_id, sale_of(&store, 1).await.voucher_id);
     let batch = [entry(1, 1, a), entry(2, 1, b), entry(3, 2, a)];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [Written::New; 3]);
-    let told = store.write_orders(&[entry(4, 4, a), entry(5, 5, b)], NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::OutOfStock(it) if it == b), "{told}");
+    let error = store.write_orders(&[entry(4, 4, a), entry(5, 5, b)], NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::OutOfStock(it) if it == b), "{error}");
     assert_eq!(store.books(a).await.unwrap(), books(5, 2));
     assert_eq!(store.books(b).await.unwrap(), books(1, 1));
     // A sale that was stopped still takes in what was admitted before.
@@ -171,8 +171,8 @@ pub(crate) async fn what_a_row_cannot_hold_is_refused(store: SharedStore) {
     let voucher = sale_of(&store, 5).await.voucher_id;
     let top = i64::MAX as u64;
     assert_eq!(store.write_orders(&[entry(1, top, voucher)], NOW).await.unwrap(), [Written::New]);
-    let told = store.write_orders(&[entry(2, top + 1, voucher)], NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::Refused(_)), "{told}");
+    let error = store.write_orders(&[entry(2, top + 1, voucher)], NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused(_)), "{error}");
     let largest =
         OrderEntry { order: OrderId::from_i64(i64::MAX).unwrap(), ..entry(0, 7, voucher) };
     assert_eq!(store.write_orders(&[largest], NOW).await.unwrap(), [Written::New]);
@@ -212,8 +212,8 @@ pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
         store.live_orders(voucher, None, 9).await.unwrap().iter().map(|it| it.place).collect();
     assert_eq!(places, [1, 2]);
     assert_eq!(store.order(id(2)).await.unwrap().unwrap().place, Some(2));
-    let told = store.books(voucher).await.unwrap();
-    assert_eq!((told.live, told.doubled), (2, 0));
+    let result = store.books(voucher).await.unwrap();
+    assert_eq!((result.live, result.doubled), (2, 0));
 }
 
 /// Every filter, on every page size, tells what a look at all orders tells.
@@ -303,8 +303,8 @@ pub(crate) async fn twenty_thousand_orders(store: SharedStore) {
     assert_eq!(store.books(voucher).await.unwrap(), books(ORDERS, ORDERS));
     let ids: Vec<_> = (0..ORDERS * 2).map(id).collect();
     assert_eq!(store.existing(&ids).await.unwrap().len() as u64, ORDERS);
-    let told = store.write_orders(&[entry(ORDERS, 1, voucher)], NOW).await.unwrap_err();
-    assert!(matches!(told, StoreError::OutOfStock(_)), "{told}");
+    let error = store.write_orders(&[entry(ORDERS, 1, voucher)], NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::OutOfStock(_)), "{error}");
 }
 
 /// What a store must answer, entry by entry, told without SQL.
@@ -365,16 +365,18 @@ pub(crate) async fn a_model_agrees_on_any_batches(store: SharedStore) {
                 .map(|(order, user, at)| entry(round * 100 + order, user, vouchers[at]))
                 .collect();
             match (store.write_orders(&batch, NOW).await, model.write(&batch)) {
-                (Ok(told), Ok(expected)) => assert_eq!(told, expected, "{batch:?}"),
-                (Err(StoreError::OutOfStock(told)), Err(expected)) => assert_eq!(told, expected),
-                (told, expected) => panic!("{told:?} is not {expected:?} for {batch:?}"),
+                (Ok(result), Ok(expected)) => assert_eq!(result, expected, "{batch:?}"),
+                (Err(StoreError::OutOfStock(result)), Err(expected)) => {
+                    assert_eq!(result, expected)
+                }
+                (result, expected) => panic!("{result:?} is not {expected:?} for {batch:?}"),
             }
         }
         for voucher in vouchers {
             let live = model.live.keys().filter(|(it, _)| *it == voucher).count() as u64;
-            let told = store.books(voucher).await.unwrap();
-            assert_eq!(told, books(told.initial, live));
-            assert_eq!(told.stock as u64, model.stock[&voucher]);
+            let result = store.books(voucher).await.unwrap();
+            assert_eq!(result, books(result.initial, live));
+            assert_eq!(result.stock as u64, model.stock[&voucher]);
         }
     }
 }

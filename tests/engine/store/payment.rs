@@ -23,12 +23,12 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     let (voucher, orders) = sold(&store, 3).await;
     assert_eq!(store.pay(&[], NOW).await.unwrap(), []);
     let asked = [orders[0], id(9), orders[0]];
-    let told = store.pay(&asked, NOW.plus(5)).await.unwrap();
-    assert_eq!(told, [Payment::Paid, Payment::NotFound, Payment::PaidBefore]);
+    let result = store.pay(&asked, NOW.plus(5)).await.unwrap();
+    assert_eq!(result, [Payment::Paid, Payment::NotFound, Payment::PaidBefore]);
     let closed = store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
     assert_eq!(closed.iter().map(|it| it.id).collect::<Vec<_>>(), orders[1..]);
-    let told = store.pay(&orders, NOW.plus(7)).await.unwrap();
-    assert_eq!(told, [Payment::PaidBefore, Payment::TooLate, Payment::TooLate]);
+    let result = store.pay(&orders, NOW.plus(7)).await.unwrap();
+    assert_eq!(result, [Payment::PaidBefore, Payment::TooLate, Payment::TooLate]);
     let (paid, late) =
         (store.order(orders[0]).await.unwrap(), store.order(orders[1]).await.unwrap());
     let (paid, late) = (paid.unwrap(), late.unwrap());
@@ -61,8 +61,8 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
         for page in orders.rchunks(30) {
             let mut page = page.to_vec();
             page.reverse();
-            let told = store.pay(&page, NOW.plus(1)).await.unwrap();
-            paid += told.iter().filter(|it| **it == Payment::Paid).count() as u64;
+            let result = store.pay(&page, NOW.plus(1)).await.unwrap();
+            paid += result.iter().filter(|it| **it == Payment::Paid).count() as u64;
         }
         paid
     };
@@ -118,9 +118,9 @@ pub(crate) async fn what_was_closed_is_told_until_redis_knows(store: SharedStore
     store.gave_back(&[orders[0], orders[1], id(77)], NOW.plus(3)).await.unwrap();
     store.gave_back(&[orders[1]], NOW.plus(9)).await.unwrap();
     assert_eq!(store.returning().await.unwrap(), 4);
-    let mut told = store.closed_among(&orders).await.unwrap();
-    told.sort_unstable();
-    assert_eq!(told, orders[..2]);
+    let mut result = store.closed_among(&orders).await.unwrap();
+    result.sort_unstable();
+    assert_eq!(result, orders[..2]);
     // Redis forgot its last moments.
     let since = async |at| store.given_since(voucher, NOW.plus(at), None, 99).await.unwrap().len();
     assert_eq!((since(3).await, since(4).await), (5, 3));
@@ -165,7 +165,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
         entry(2, 3, voucher),
         entry(12, 12, VoucherId(77)),
     ];
-    let told = [
+    let result = [
         Cancelled::Now,
         Cancelled::Now,
         Cancelled::Before,
@@ -174,7 +174,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
         Cancelled::IdTaken,
         Cancelled::NoSale,
     ];
-    assert_eq!(store.cancel_orders(&batch, NOW.plus(5)).await.unwrap(), told);
+    assert_eq!(store.cancel_orders(&batch, NOW.plus(5)).await.unwrap(), result);
     let again = store.cancel_orders(&batch[..2], NOW.plus(9)).await.unwrap();
     assert_eq!(again, [Cancelled::Before; 2]);
     assert_eq!(store.cancel_orders(&[], NOW).await.unwrap(), []);
@@ -257,8 +257,8 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
 
     // Paid in one call with orders of a sale; the rest is closed, and nothing goes back to Redis.
     let paid = store.pay(&[id(10), sold[0], id(10), id(99)], NOW.plus(20)).await.unwrap();
-    let told = [Payment::Paid, Payment::Paid, Payment::PaidBefore, Payment::NotFound];
-    assert_eq!(paid, told);
+    let result = [Payment::Paid, Payment::Paid, Payment::PaidBefore, Payment::NotFound];
+    assert_eq!(paid, result);
     let close = async |limit: u32, token: i64| {
         store.close_overdue_ordinary(NOW.plus(50), limit, NOW.plus(60), &fence(token)).await
     };

@@ -30,8 +30,8 @@ pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
     store.record(&full).await.unwrap();
     store.record(&act(2, "as an older version wrote it")).await.unwrap();
     let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
-    let told: Vec<Act> = lines.into_iter().map(|line| line.act).collect();
-    assert_eq!(told, [act(2, "as an older version wrote it"), full.clone()]);
+    let result: Vec<Act> = lines.into_iter().map(|line| line.act).collect();
+    assert_eq!(result, [act(2, "as an older version wrote it"), full.clone()]);
     assert_eq!(store.acts(1).await.unwrap(), [act(2, "as an older version wrote it")]);
 }
 

@@ -65,8 +65,8 @@ pub(crate) async fn restocking_adds_to_both_sides(store: SharedStore) {
     let more = store.restock(voucher, 7, None).await.unwrap();
     assert_eq!((more.initial, more.stock, more.version), (12, 12, 2));
     for by in [0, MAX_STOCK as i64 - 11, i64::MAX] {
-        let told = store.restock(voucher, by, None).await.unwrap_err();
-        assert!(matches!(told, StoreError::Rule(_)), "{by}: {told}");
+        let error = store.restock(voucher, by, None).await.unwrap_err();
+        assert!(matches!(error, StoreError::Rule(_)), "{by}: {error}");
     }
     assert_eq!(store.sale(voucher).await.unwrap(), more);
     let most = store.restock(voucher, MAX_STOCK as i64 - 12, None).await.unwrap();
@@ -80,12 +80,12 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
     let cut = store.restock(voucher, -5, Some(1)).await.unwrap();
     assert_eq!((cut.initial, cut.stock, cut.version), (5, 1, 2));
     for by in [-2, i64::MIN] {
-        let told = store.restock(voucher, by, None).await.unwrap_err();
-        assert!(matches!(told, StoreError::Rule(_)), "{by}: {told}");
+        let error = store.restock(voucher, by, None).await.unwrap_err();
+        assert!(matches!(error, StoreError::Rule(_)), "{by}: {error}");
     }
     // Somebody decided on a version that is gone.
-    let told = store.restock(voucher, -1, Some(1)).await.unwrap_err();
-    assert!(matches!(told, StoreError::Changed(it) if it == voucher), "{told}");
+    let error = store.restock(voucher, -1, Some(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Changed(it) if it == voucher), "{error}");
     assert_eq!(store.sale(voucher).await.unwrap(), cut);
     let whole = sale_of(&store, 3).await.voucher_id;
     assert!(store.restock(whole, -3, None).await.is_err(), "a sale has a piece at least");

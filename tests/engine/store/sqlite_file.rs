@@ -161,10 +161,10 @@ async fn another_schema_is_refused_with_an_error() {
         store.close().await;
         let path = dir.path().join("a.db");
         run(&path, sql).await;
-        let told = refusal(&path).await;
-        assert!(matches!(told, StoreError::Schema(_)), "{told}");
-        assert!(told.to_string().contains(words), "{told}");
-        assert!(told.to_string().contains("--database"), "{told}");
+        let result = refusal(&path).await;
+        assert!(matches!(result, StoreError::Schema(_)), "{result}");
+        assert!(result.to_string().contains(words), "{result}");
+        assert!(result.to_string().contains("--database"), "{result}");
     }
 }
 
@@ -174,15 +174,15 @@ async fn a_foreign_database_is_refused_and_left_unchanged() {
     let alien = dir.path().join("alien.db");
     run(&alien, "CREATE TABLE diary (day, words)").await;
     let before = std::fs::read(&alien).unwrap();
-    let told = refusal(&alien).await.to_string();
-    assert!(told.contains("another program (diary)"), "{told}");
+    let result = refusal(&alien).await.to_string();
+    assert!(result.contains("another program (diary)"), "{result}");
     assert_eq!(std::fs::read(&alien).unwrap(), before);
 
     let text = dir.path().join("text.db");
     std::fs::write(&text, "dear diary, ".repeat(1_000)).unwrap();
-    let told = refusal(&text).await;
-    assert!(matches!(told, StoreError::File(_)), "{told}");
-    assert!(told.to_string().contains("not a SQLite database"), "{told}");
+    let result = refusal(&text).await;
+    assert!(matches!(result, StoreError::File(_)), "{result}");
+    assert!(result.to_string().contains("not a SQLite database"), "{result}");
 }
 
 /// Tests may run as root, whom permissions do not bind: so these are places where nobody can
@@ -200,10 +200,10 @@ async fn impossible_paths_are_refused_with_an_error() {
         places.push(("/proc/seckill.db".into(), "/proc"));
     }
     for (place, words) in places {
-        let told = refusal(&place).await;
-        assert!(matches!(told, StoreError::File(_)), "{told}");
-        assert!(told.to_string().contains(words), "{told}");
-        assert!(told.to_string().contains("--database"), "{told}");
+        let result = refusal(&place).await;
+        assert!(matches!(result, StoreError::File(_)), "{result}");
+        assert!(result.to_string().contains(words), "{result}");
+        assert!(result.to_string().contains("--database"), "{result}");
     }
 }
 
