@@ -20,7 +20,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     Millis, Said,
-    locale::{Lang, language},
+    locale::{Language, language},
     message::text,
 };
 use seckill_redis::{
@@ -287,8 +287,8 @@ impl Context {
             tracing::error!(?act, "the audit log does not contain this line");
             // In English, like the log.
             let result = match language() {
-                Lang::En => act.result.to_string(),
-                Lang::Zh => told_result(&act.result),
+                Language::ENGLISH => act.result.to_string(),
+                _ => told_result(&act.result),
             };
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);

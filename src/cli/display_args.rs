@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use seckill_console::{ColorChoice, Options, Palette};
 
-use seckill_model::locale::Lang;
+use seckill_model::locale::Language;
 
 use super::Fault;
 use crate::config::Config;
@@ -17,9 +20,9 @@ pub(super) struct DisplayArgs {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
     /// Language of the console [default: from the locale, else English]
-    #[arg(long, global = true, value_name = "LANG")]
-    lang: Option<LangArg>,
-    /// Draw the console in ASCII only; --lang zh still shows Chinese text
+    #[arg(long, global = true, value_name = "LANG", value_parser = language())]
+    lang: Option<Language>,
+    /// Draw the console in ASCII only; a language with other letters keeps them
     #[arg(long, global = true)]
     ascii: bool,
     /// Colour theme: dark, light, high-contrast, or a TOML file [default: dark]
@@ -40,10 +43,9 @@ enum Color {
     Never,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LangArg {
-    En,
-    Zh,
+fn language() -> impl TypedValueParser<Value = Language> {
+    let tags = PossibleValuesParser::new(Language::all().map(Language::tag));
+    tags.try_map(|tag| Language::find(&tag).ok_or("not in the catalog"))
 }
 
 impl DisplayArgs {
@@ -69,11 +71,11 @@ impl DisplayArgs {
         done
     }
 
-    fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Lang {
+    fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Language {
         match (self.lang, seckill_console::not_utf8(&variable)) {
-            (Some(LangArg::Zh), _) => Lang::Zh,
-            (Some(LangArg::En), _) | (None, Some(_)) => Lang::En,
-            (None, None) => Lang::of_environment(variable),
+            (Some(lang), _) => lang,
+            (None, Some(_)) => Language::ENGLISH,
+            (None, None) => Language::of_environment(variable),
         }
     }
 
@@ -89,8 +91,8 @@ impl DisplayArgs {
         };
         let plain_locale = seckill_console::not_utf8(&variable);
         let lang = self.lang(&variable);
-        // Chinese text requires UTF-8, regardless of the environment.
-        let ascii = self.ascii || (plain_locale.is_some() && lang != Lang::Zh);
+        // Text beyond ASCII requires UTF-8, regardless of the environment.
+        let ascii = self.ascii || (plain_locale.is_some() && lang.is_ascii());
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
             (None, Some(name)) => {
@@ -109,10 +111,10 @@ impl DisplayArgs {
 mod tests {
     use super::*;
 
-    fn options(lang: Option<LangArg>, locale: &str) -> Result<Options, Fault> {
+    fn options(lang: Option<&str>, locale: &str) -> Result<Options, Fault> {
         let args = DisplayArgs {
             color: Color::Auto,
-            lang,
+            lang: lang.and_then(Language::find),
             ascii: false,
             theme: None,
             present: false,
@@ -124,21 +126,21 @@ mod tests {
     #[test]
     fn locale_without_utf8_means_ascii_and_english() {
         let plain = options(None, "zh_CN.GBK").unwrap();
-        assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
+        assert_eq!((plain.lang.tag(), plain.ascii), ("en", true));
         assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
-        let english = options(Some(LangArg::En), "C").unwrap();
+        let english = options(Some("en"), "C").unwrap();
         assert!(english.ascii && english.plain_locale.is_some());
     }
 
     #[test]
     fn flags_override_the_environment() {
-        let lang = |asked, locale| options(asked, locale).unwrap().lang;
-        assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
-        assert_eq!(lang(Some(LangArg::En), "zh_CN.UTF-8"), Lang::En);
-        assert_eq!(lang(Some(LangArg::Zh), "en_US.UTF-8"), Lang::Zh);
-        assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
-        let chinese = options(Some(LangArg::Zh), "C").unwrap();
-        assert_eq!((chinese.lang, chinese.ascii), (Lang::Zh, false));
+        let lang = |asked, locale| options(asked, locale).unwrap().lang.tag();
+        assert_eq!(lang(None, "zh_CN.UTF-8"), "zh");
+        assert_eq!(lang(Some("en"), "zh_CN.UTF-8"), "en");
+        assert_eq!(lang(Some("zh"), "en_US.UTF-8"), "zh");
+        assert_eq!(lang(None, "xx_YY.UTF-8"), "en");
+        let chinese = options(Some("zh"), "C").unwrap();
+        assert_eq!((chinese.lang.tag(), chinese.ascii), ("zh", false));
         assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is reported");
     }
 }

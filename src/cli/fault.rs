@@ -163,18 +163,18 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use seckill_console::Palette;
-    use seckill_model::locale::{Lang, set_thread_language};
+    use seckill_model::locale::set_thread_language;
     use seckill_redis::{DataDir, HOME, Redis};
     use seckill_store::Settings;
 
     /// The message in both languages, and the exit code.
     fn both(fault: impl Into<Fault>) -> (String, String, u8) {
         let fault = fault.into();
-        let [english, chinese] = [Lang::En, Lang::Zh].map(|lang| {
+        let [english, chinese] = ["en", "zh"].map(|lang| {
             set_thread_language(lang);
             fault.told()
         });
-        set_thread_language(Lang::En);
+        set_thread_language("en");
         (english, chinese, fault.code)
     }
 

@@ -257,7 +257,7 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::locale::{Lang, set_thread_language};
+    use seckill_model::locale::set_thread_language;
 
     #[test]
     fn only_consoles_are_localized() {
@@ -285,7 +285,7 @@ mod tests {
             sandbox::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
-        assert_eq!(refusal(Lang::En), english);
-        assert_eq!(refusal(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
+        assert_eq!(refusal("en"), english);
+        assert_eq!(refusal("zh"), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
     }
 }

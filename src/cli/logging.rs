@@ -75,10 +75,7 @@ impl<W: Write> Write for Harmless<W> {
 
 #[cfg(test)]
 mod tests {
-    use seckill_model::{
-        locale::{Lang, set_thread_language},
-        message::Label,
-    };
+    use seckill_model::{locale::set_thread_language, message::Label};
 
     use super::*;
 
@@ -104,7 +101,7 @@ mod tests {
             .with_ansi(false)
             .with_writer(Mutex::new(file.reopen().unwrap()))
             .map_event_format(English);
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         tracing::subscriber::with_default(lines.finish(), || {
             tracing::warn!(error = %Label("common-lag"), "failed");
         });

@@ -46,7 +46,7 @@ use jiff::tz::TimeZone;
 use seckill_engine::command::Remote;
 use seckill_model::{
     Millis,
-    locale::{Lang, set_language},
+    locale::{Language, set_language},
 };
 use tokio::sync::watch;
 
@@ -74,7 +74,7 @@ pub struct Options {
     /// Pages of a guided demonstration.
     pub story: Option<watch::Receiver<Story>>,
     /// The display language.
-    pub lang: Lang,
+    pub lang: Language,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
     /// The locale variable that allows ASCII only, as [`not_utf8`] returns it; reported once at start.

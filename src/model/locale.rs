@@ -5,100 +5,116 @@
 
 use std::{
     cell::Cell,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    iter,
     sync::{
         LazyLock,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 use fluent_syntax::ast::Entry;
 use rust_embed::RustEmbed;
+use unic_langid::LanguageIdentifier;
 
 #[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../assets/locales"]
 #[include = "*.ftl"]
 struct Files;
 
-/// A language of the catalog.
+/// A language of the catalog, as an index of [`CATALOGS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lang {
-    /// English.
-    #[default]
-    En,
-    /// Chinese, in simplified characters.
-    Zh,
-}
+pub struct Language(usize);
 
-impl Lang {
-    /// Every language.
-    pub const ALL: [Self; 2] = [Self::En, Self::Zh];
+impl Language {
+    /// The language of logs and JSON, and the default.
+    pub const ENGLISH: Self = Self(0);
 
-    /// Its name in the catalog: `en`, `zh`.
+    /// Every language: one per file.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..CATALOGS.len()).map(Self)
+    }
+
+    /// The name of its file, a language tag: `en`, `zh`.
     pub fn tag(self) -> &'static str {
-        match self {
-            Self::En => "en",
-            Self::Zh => "zh",
-        }
+        CATALOGS[self.0].tag
+    }
+
+    /// The language of a tag or a POSIX locale, such as `zh`, `zh-Hans` or `zh_CN.UTF-8`.
+    pub fn find(locale: &str) -> Option<Self> {
+        let tag: LanguageIdentifier = locale.split(['.', '@']).next()?.parse().ok()?;
+        let offers = |it: &Self| {
+            let mut offered = CATALOGS[it.0].bundle.locales.iter();
+            offered.any(|range| range.matches(&tag, true, false))
+        };
+        Self::all().filter(offers).max_by_key(|it| it.tag().len())
     }
 
     /// The language of the environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not empty, as
-    /// in POSIX. English for every locale that is not Chinese.
+    /// in POSIX. English if the catalog does not have it.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_MESSAGES", "LANG"]
             .iter()
             .find_map(|name| variable(name).filter(|it| !it.is_empty()));
-        if locale.is_some_and(|it| it.to_ascii_lowercase().starts_with("zh")) {
-            Self::Zh
-        } else {
-            Self::En
-        }
+        locale.and_then(|it| Self::find(&it)).unwrap_or_default()
+    }
+
+    /// Whether its messages can be read without letters beyond ASCII.
+    pub fn is_ascii(self) -> bool {
+        CATALOGS[self.0].is_ascii
     }
 }
 
-static LANGUAGE: AtomicU8 = AtomicU8::new(0);
+static LANGUAGE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Overrides the language in this thread.
-    static OF_THREAD: Cell<Option<Lang>> = const { Cell::new(None) };
+    static OF_THREAD: Cell<Option<Language>> = const { Cell::new(None) };
 }
 
 /// Sets the language of the process.
-pub fn set_language(lang: Lang) {
-    LANGUAGE.store(lang as u8, Ordering::Relaxed);
+pub fn set_language(language: Language) {
+    LANGUAGE.store(language.0, Ordering::Relaxed);
 }
 
-/// Sets the language of this thread only: tests of both languages run in parallel.
-pub fn set_thread_language(lang: Lang) {
-    OF_THREAD.set(Some(lang));
+/// Sets the language of this thread only, by its tag: tests of several languages run in parallel.
+///
+/// # Panics
+/// The catalog does not have the language.
+pub fn set_thread_language(tag: &str) {
+    let language = Language::find(tag);
+    assert!(language.is_some(), "no language {tag}");
+    OF_THREAD.set(language);
 }
 
 /// Runs `this` in English, for output that programs read; other threads keep their language.
 pub fn in_english<T>(this: impl FnOnce() -> T) -> T {
-    let before = OF_THREAD.replace(Some(Lang::En));
+    let before = OF_THREAD.replace(Some(Language::ENGLISH));
     let done = this();
     OF_THREAD.set(before);
     done
 }
 
 /// The current language.
-pub fn language() -> Lang {
-    if let Some(lang) = OF_THREAD.get() {
-        return lang;
-    }
-    if LANGUAGE.load(Ordering::Relaxed) == Lang::Zh as u8 { Lang::Zh } else { Lang::En }
+pub fn language() -> Language {
+    OF_THREAD.get().unwrap_or_else(|| Language(LANGUAGE.load(Ordering::Relaxed)))
 }
 
 struct Catalog {
+    tag: &'static str,
     bundle: FluentBundle<&'static FluentResource>,
     /// Messages without arguments, by ID; the console reads hundreds of them per frame.
     labels: HashMap<&'static str, &'static str>,
+    is_ascii: bool,
 }
 
-/// By the index of their language. They live as long as the process.
-static CATALOGS: LazyLock<Vec<Catalog>> =
-    LazyLock::new(|| Lang::ALL.iter().map(|lang| Catalog::load(*lang)).collect());
+/// English, then the other languages by tag. They live as long as the process.
+static CATALOGS: LazyLock<Vec<Catalog>> = LazyLock::new(|| {
+    let files: BTreeSet<_> = Files::iter().collect();
+    let tags = files.iter().filter_map(|file| file.strip_suffix(".ftl")).filter(|tag| *tag != "en");
+    iter::once("en").chain(tags).map(Catalog::load).collect()
+});
 
 /// Number format, so far the same in every language: `-1,234.5`.
 fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
@@ -116,18 +132,14 @@ fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
     Some(text + fraction)
 }
 
-/// Source text of a language's messages.
-fn source(lang: Lang) -> String {
-    let file = Files::get(&format!("{}.ftl", lang.tag()));
-    file.map_or_else(String::new, |file| String::from_utf8_lossy(&file.data).into_owned())
-}
-
 impl Catalog {
-    fn load(lang: Lang) -> Self {
+    fn load(tag: &str) -> Self {
+        let file = Files::get(&format!("{tag}.ftl")).map(|it| it.data).unwrap_or_default();
         // A test checks the files; a missing message shows its ID.
-        let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(source(lang));
+        let (Ok(resource) | Err((resource, _))) =
+            FluentResource::try_new(String::from_utf8_lossy(&file).into_owned());
         let resource: &'static FluentResource = Box::leak(Box::new(resource));
-        let mut bundle = FluentBundle::new_concurrent(lang.tag().parse().into_iter().collect());
+        let mut bundle = FluentBundle::new_concurrent(tag.parse().into_iter().collect());
         // Directional isolates would take cells of a table.
         bundle.set_use_isolating(false);
         bundle.set_formatter(Some(grouped));
@@ -142,18 +154,21 @@ impl Catalog {
                 labels.insert(message.id.name, &*text.leak());
             }
         }
-        Self { bundle, labels }
+        let letters =
+            || labels.values().flat_map(|text| text.chars()).filter(|it| it.is_alphabetic());
+        let is_ascii = letters().all(|it| it.is_ascii());
+        Self { tag: tag.to_owned().leak(), bundle, labels, is_ascii }
     }
 }
 
-/// A message without arguments in the language `lang`; its ID where there is none.
-pub(crate) fn label(lang: Lang, id: &'static str) -> &'static str {
-    CATALOGS[lang as usize].labels.get(id).copied().unwrap_or(id)
+/// A message without arguments in the given language; its ID where there is none.
+pub(crate) fn label(language: Language, id: &'static str) -> &'static str {
+    CATALOGS[language.0].labels.get(id).copied().unwrap_or(id)
 }
 
-/// A message in the language `lang`; its ID where there is none.
-pub(crate) fn format(lang: Lang, id: &str, args: &FluentArgs<'_>) -> String {
-    let bundle = &CATALOGS[lang as usize].bundle;
+/// A message in the given language; its ID where there is none.
+pub(crate) fn format(language: Language, id: &str, args: &FluentArgs<'_>) -> String {
+    let bundle = &CATALOGS[language.0].bundle;
     let Some(pattern) = bundle.get_message(id).and_then(|it| it.value()) else {
         return id.to_owned();
     };
@@ -167,14 +182,22 @@ mod tests {
     #[test]
     fn first_nonempty_variable_decides() {
         let of = |set: &'static [(&'static str, &'static str)]| {
-            Lang::of_environment(|name| {
-                set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
-            })
+            let value = |name: &str| Some(set.iter().find(|(it, _)| *it == name)?.1.to_owned());
+            Language::of_environment(value).tag()
         };
-        assert_eq!(of(&[]), Lang::En);
-        assert_eq!(of(&[("LANG", "zh_CN.UTF-8")]), Lang::Zh);
-        assert_eq!(of(&[("LC_ALL", "C"), ("LANG", "zh_CN.UTF-8")]), Lang::En);
-        assert_eq!(of(&[("LC_ALL", ""), ("LC_MESSAGES", "zh_TW")]), Lang::Zh);
-        assert_eq!(of(&[("LANG", "xx_NOWHERE")]), Lang::En);
+        assert_eq!(of(&[]), "en");
+        assert_eq!(of(&[("LANG", "zh_CN.UTF-8")]), "zh");
+        assert_eq!(of(&[("LC_ALL", "C"), ("LANG", "zh_CN.UTF-8")]), "en");
+        assert_eq!(of(&[("LC_ALL", ""), ("LC_MESSAGES", "zh_TW")]), "zh");
+        assert_eq!(of(&[("LANG", "zh_Hans_CN@stroke")]), "zh");
+        assert_eq!(of(&[("LANG", "xx_NOWHERE")]), "en");
+    }
+
+    #[test]
+    fn languages_are_the_files_of_the_catalog() {
+        let languages: Vec<_> = Language::all().map(|it| (it.tag(), it.is_ascii())).collect();
+        assert_eq!(languages, [("en", true), ("zh", false)]);
+        assert_eq!(Language::find("zh-Hans").map(Language::tag), Some("zh"));
+        assert_eq!(Language::find("fr"), None);
     }
 }

@@ -8,7 +8,7 @@ use fluent_bundle::{FluentArgs, FluentValue};
 
 use crate::{
     Said,
-    locale::{self, Lang, language},
+    locale::{self, Language, language},
 };
 
 pub use crate::text;
@@ -20,7 +20,7 @@ pub struct Label(pub &'static str);
 impl Label {
     /// In English, for what programs read.
     pub fn english(self) -> &'static str {
-        locale::label(Lang::En, self.0)
+        locale::label(Language::ENGLISH, self.0)
     }
 
     /// In the current language.
@@ -149,7 +149,7 @@ mod tests {
         let stock = Label("console-stock");
         let age = || text!("common-old", age = "3 s");
         assert_eq!((stock.read(), age()), ("STOCK", "3 s old".to_owned()));
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         assert_eq!((stock.read(), stock.english()), ("库存", "STOCK"));
         assert_ne!(age(), "3 s old");
         assert_eq!(Label("no-such-message").read(), "no-such-message");

@@ -209,7 +209,7 @@ fn first_line(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::locale::{Lang, set_thread_language};
+    use seckill_model::locale::set_thread_language;
 
     #[test]
     fn each_fault_names_the_default() {
@@ -267,7 +267,7 @@ mod tests {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(expected), "{text}: {fault}");
         }
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         for (text, _, expected) in kinds {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(expected) && !fault.contains("usize"), "{text}: {fault}");
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn chinese_messages_quote_no_parser_text() {
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         for text in [
             "theme = ",
             "theme = dark",
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn faults_are_localized() {
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         for (text, expected) in [
             ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
             ("quue = 1", "第 1 行：没有设置项“quue”"),

@@ -13,10 +13,7 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
-use seckill_model::{
-    ForeignKey, NO_NUMBER, Phase, Said,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{ForeignKey, NO_NUMBER, Phase, Said, locale::set_thread_language};
 
 use super::{
     alarms::{full, sql_away},
@@ -132,8 +129,8 @@ fn both(name: &str, snapshot: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]
             let mut bench = opened(snapshot(), keys);
             (bench.text(width, height), cut(&mut bench, (width, height)))
         };
-        let (_, english) = read(Lang::En);
-        let (chinese, cut) = read(Lang::Zh);
+        let (_, english) = read("en");
+        let (chinese, cut) = read("zh");
         assert!(cut <= english, "{name}: {chinese}");
         assert_screen(&format!("{name}_zh_{width}x{height}"), &chinese);
     }
@@ -157,7 +154,7 @@ fn all_that_opens() {
 
 #[test]
 fn each_dialog_names_its_target() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     for (name, snapshot, keys) in OPENED {
         if name.starts_with("confirm_") || name.starts_with("form_") {
             let text = opened(snapshot(), keys).text(120, 36);
@@ -168,7 +165,7 @@ fn each_dialog_names_its_target() {
 
 #[test]
 fn frozen() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut bench = Bench::new(rushing());
     bench.keys("f");
     bench.show(empty());
@@ -180,7 +177,7 @@ fn frozen() {
 
 #[test]
 fn every_alarm() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut snapshot = normal();
     let place = "127.0.0.1:6379".to_owned();
     let error = Said::of(&Unread::RedisSilent(place, 1_500));
@@ -259,7 +256,7 @@ fn every_alarm() {
 
 #[test]
 fn a_form_reports_invalid_fields() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut bench = Bench::new(normal());
     bench.keys("N");
     bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
@@ -274,7 +271,7 @@ fn a_form_reports_invalid_fields() {
 
 #[test]
 fn the_palette_finds_both_names() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     for wanted in ["freeze", "冻结"] {
         let mut bench = Bench::new(normal());
         bench.keys(":");
@@ -286,7 +283,7 @@ fn the_palette_finds_both_names() {
 
 #[test]
 fn ascii_glyphs_leave_text_unchanged() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let text = Bench::themed(normal(), Theme::new(Depth::None, true)).text(120, 36);
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
 }
@@ -313,7 +310,7 @@ pub(super) fn english(screen: &str) -> Vec<String> {
 
 #[test]
 fn no_view_has_english_on_it() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let scenes: [Scene; 2] = [("normal", normal), ("outage", outage)];
     let mut faults = Vec::new();
     for (scene, snapshot) in scenes {

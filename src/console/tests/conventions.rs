@@ -8,10 +8,7 @@ use seckill_engine::{
     plan::made_up,
     telemetry::Snapshot,
 };
-use seckill_model::{
-    LetterCounts, LetterVerdict, Verdict, VoucherId,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{LetterCounts, LetterVerdict, Verdict, VoucherId, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, entry, normal, overflowing},
@@ -145,8 +142,8 @@ fn a_copy_is_reported_and_has_no_control_characters() {
 #[test]
 fn a_copy_in_tmux_says_what_it_needs() {
     for (lang, expected) in [
-        (Lang::En, "copied: 9; tmux forwards it only with 'set -s set-clipboard on'"),
-        (Lang::Zh, "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
+        ("en", "copied: 9; tmux forwards it only with 'set -s set-clipboard on'"),
+        ("zh", "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());

@@ -1,6 +1,6 @@
 //! Every view while the display is paused and the engine goes on: it shows the snapshot and its age.
 
-use seckill_model::locale::{Lang, set_thread_language};
+use seckill_model::locale::set_thread_language;
 
 use super::{
     fixture::{Bench, NOW, empty, normal},
@@ -31,7 +31,7 @@ fn every_view_is_steady() {
     for ((view, snapshot), key) in VIEWS {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
-            let tail = if lang == Lang::Zh { "_zh" } else { "" };
+            let tail = if lang == "zh" { "_zh" } else { "" };
             let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let seen = bench.text(width, height);

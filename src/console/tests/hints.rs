@@ -8,10 +8,7 @@ use seckill_engine::{
     plan::made_up,
     telemetry::{Snapshot, snapshot::LetterPage},
 };
-use seckill_model::{
-    LetterCounts, Verdict, VoucherId,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{LetterCounts, Verdict, VoucherId, locale::set_thread_language};
 use tokio::sync::oneshot;
 
 use super::{
@@ -30,8 +27,8 @@ fn choose(text: &str) {
 fn a_paused_display_names_the_resume_key() {
     choose("freeze = \"f6\"");
     for (lang, expected) in [
-        (Lang::En, "the display is paused; press F6 to resume before loading more"),
-        (Lang::Zh, "画面已冻结，按 F6 恢复后才能读取更多"),
+        ("en", "the display is paused; press F6 to resume before loading more"),
+        ("zh", "画面已冻结，按 F6 恢复后才能读取更多"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
@@ -46,12 +43,12 @@ fn choosing_names_its_keys() {
     choose("down = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"");
     for (lang, sale, consumer) in [
         (
-            Lang::En,
+            "en",
             "select the sale with ↑ and J, then press B again",
             "select a consumer in the list above with ↑ and J, then press K again",
         ),
         (
-            Lang::Zh,
+            "zh",
             "请先用 ↑ J 选中要操作的秒杀，再按一次 B",
             "请先按 ↑ J 在上方列表中选择一个消费者，再按一次 K",
         ),
@@ -89,7 +86,7 @@ fn a_covered_question_names_the_keys_to_close_and_retry() {
         }
         assert!(bench.app.dialog.is_none(), "{keys}");
     }
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     for (key, name) in [("R", "ReplayLetters"), ("D", "Discard"), ("C", "Compensate")] {
         let mut bench = Bench::new(poisoned());
         bench.keys("5");
@@ -115,8 +112,8 @@ fn a_covered_question_names_the_keys_to_close_and_retry() {
 fn an_unanswered_command_names_the_view_to_check() {
     choose("activity = \"f9\"");
     for (lang, expected) in [
-        (Lang::En, "; check Activity (F9) before you repeat the command"),
-        (Lang::Zh, "请先在日志（F9）中核对结果再重试"),
+        ("en", "; check Activity (F9) before you repeat the command"),
+        ("zh", "请先在日志（F9）中核对结果再重试"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());

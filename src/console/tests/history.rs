@@ -15,10 +15,7 @@ use seckill_engine::{
         stock::Stocks,
     },
 };
-use seckill_model::{
-    Said, SaleState, VoucherId,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{Said, SaleState, VoucherId, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
@@ -138,7 +135,7 @@ fn activity() {
     for (scene, snapshot) in SCENES {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
-            let tail = if lang == Lang::Zh { "_zh" } else { "" };
+            let tail = if lang == "zh" { "_zh" } else { "" };
             let mut bench = Bench::new(snapshot());
             bench.keys("0");
             assert_screen(
@@ -156,7 +153,7 @@ fn a_line_in_full() {
         bench.keys("0kl");
         assert_screen(&format!("activity_detail_{width}x{height}"), &bench.text(width, height));
     }
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut bench = Bench::new(logged());
     bench.keys("0kl");
     assert_screen("activity_detail_zh", &bench.text(120, 36));

@@ -19,7 +19,7 @@ use seckill_model::{
     UserId, VoucherDetails, VoucherId,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::{Finding, SaleFinding, Side},
-    locale::{Lang, set_thread_language},
+    locale::set_thread_language,
     order_id::OrderIdFault,
 };
 
@@ -292,9 +292,9 @@ fn subjects() -> Vec<Subject> {
 /// The Chinese text, from what SQL returns.
 fn assert_chinese(said: &Said, text: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let text = text(&read);
     assert!(!text.is_ascii() && english(&text).is_empty(), "{text}");
     assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
@@ -302,7 +302,7 @@ fn assert_chinese(said: &Said, text: impl Fn(&Said) -> String) {
 
 #[test]
 fn every_error_is_localized() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     for error in errors() {
         let text = error.to_string();
         let strange: Vec<String> = english(&text);
@@ -328,7 +328,7 @@ fn every_result_is_localized() {
         assert_chinese(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         let text = found.to_string();
         assert!(english(&text).is_empty(), "{text}");
         assert!(wrap(&text, ANSWER).len() == 1, "{text}");
@@ -341,9 +341,9 @@ fn every_order_error_is_localized() {
         let said = Said::of(&fault);
         let beside = said.beside(MAX_DATA).unwrap_or_default();
         let read = Said::with(said.to_string(), &beside);
-        set_thread_language(Lang::En);
+        set_thread_language("en");
         assert_eq!(text::order_fault(&read), fault.to_string());
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         let text = text::order_fault(&read);
         let strange = english(&text).into_iter().filter(|it| it != "userId").count();
         assert!(!text.is_ascii() && strange == 0 && width(&text) <= 60, "{text}");
@@ -367,7 +367,7 @@ fn every_subject_is_localized() {
 
 #[test]
 fn a_line_of_an_older_version_stays_as_it_is() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let old = Said::read("86 entries: 80 written".to_owned());
     assert_eq!(result(&old), "86 entries: 80 written");
     assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
@@ -386,8 +386,8 @@ fn vanished_entries_are_not_reported_as_settled() {
         ]
     };
     for (lang, known, guessed) in [
-        (Lang::En, &["3 no longer there"][..], &["settled", "done before"][..]),
-        (Lang::Zh, &["已不在 3", "3 条已不在"], &["落定", "已处理"]),
+        ("en", &["3 no longer there"][..], &["settled", "done before"][..]),
+        ("zh", &["已不在 3", "3 条已不在"], &["落定", "已处理"]),
     ] {
         set_thread_language(lang);
         for reply in missed() {
@@ -399,7 +399,7 @@ fn vanished_entries_are_not_reported_as_settled() {
     // A line that is in the log already.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
     assert_eq!(result(&Said::read(old.to_owned())), "已重放 0 条死信，3 条已不在");
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
     let text = "2 entries moved to another consumer, 1 without a body";

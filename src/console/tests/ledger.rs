@@ -13,7 +13,7 @@ use seckill_engine::{
 use seckill_model::{
     VoucherId,
     ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
-    locale::{Lang, set_thread_language},
+    locale::set_thread_language,
 };
 
 use super::{
@@ -68,7 +68,7 @@ fn plan() -> Vec<SaleRepair> {
 fn every_size_and_language() {
     for (lang, width, height) in SHOTS {
         set_thread_language(lang);
-        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        let tail = if lang == "zh" { "_zh" } else { "" };
         for (name, keys) in [("ledger", "9"), ("ledger_detail", "9jl"), ("confirm_repair", "9A")] {
             let mut bench = Bench::new(audited());
             bench.keys(keys);

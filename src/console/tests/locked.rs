@@ -8,10 +8,7 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
-use seckill_model::{
-    Said,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{Said, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, normal},
@@ -28,7 +25,7 @@ fn locked(mut snapshot: Snapshot) -> Snapshot {
 
 #[test]
 fn the_header_and_the_overview_show_it() {
-    for (lang, name) in [(Lang::En, "locked"), (Lang::Zh, "locked_zh")] {
+    for (lang, name) in [("en", "locked"), ("zh", "locked_zh")] {
         set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24)] {
             let text = Bench::new(locked(normal())).text(w, h);
@@ -55,7 +52,7 @@ fn reading_does_not_age_figures() {
 
 #[test]
 fn no_confirmation_opens_for_a_command_that_would_wait() {
-    for (lang, expected) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
+    for (lang, expected) in [("en", "rejects writes"), ("zh", "拒绝写入")] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
         assert_eq!(bench.app.away(), None);

@@ -6,10 +6,7 @@ use seckill_engine::{
     plan::made_up,
     telemetry::Snapshot,
 };
-use seckill_model::{
-    Verdict,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{Verdict, locale::set_thread_language};
 
 use super::fixture::{Bench, entry, normal, page};
 
@@ -47,12 +44,12 @@ fn asked_to_apply() -> Bench {
 fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
     for (lang, eighteen, five, now) in [
         (
-            Lang::En,
+            "en",
             "automatically in 18 s",
             "automatically in 5 s",
             "claiming these entries automatically",
         ),
-        (Lang::Zh, "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
+        ("zh", "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
     ] {
         set_thread_language(lang);
         let mut bench = asked_to_apply();
@@ -63,7 +60,7 @@ fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
         }
         assert!(bench.sent().is_empty(), "what is held is the same");
     }
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     let mut bench = asked_to_apply();
     let mut none = stranded(87, 12_000);
     none.claim_idle_ms = None;
@@ -91,8 +88,8 @@ fn a_question_about_a_plan_follows_takeovers() {
 #[test]
 fn a_question_ends_when_nothing_of_its_plan_is_left() {
     for (lang, expected) in [
-        (Lang::En, "nothing left to apply: live nodes claimed the entries"),
-        (Lang::Zh, "这些消息已由在线节点接管"),
+        ("en", "nothing left to apply: live nodes claimed the entries"),
+        ("zh", "这些消息已由在线节点接管"),
     ] {
         set_thread_language(lang);
         let mut bench = asked_to_apply();
@@ -104,7 +101,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         bench.keys("y");
         assert!(bench.sent().is_empty());
     }
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     // After the question is left, it does not come back.
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));

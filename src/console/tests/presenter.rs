@@ -4,11 +4,7 @@ use seckill_engine::{
     command::{Command, LoadTest},
     telemetry::{Snapshot, snapshot::LoadTestLine},
 };
-use seckill_model::{
-    Phase, VoucherId,
-    ledger::Balance,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{Phase, VoucherId, ledger::Balance, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
@@ -82,9 +78,9 @@ fn every_state() {
             snapshot
         }),
     ];
-    for lang in [Lang::En, Lang::Zh] {
+    for lang in ["en", "zh"] {
         set_thread_language(lang);
-        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        let tail = if lang == "zh" { "_zh" } else { "" };
         for (name, snapshot) in states {
             for (width, height) in SIZES {
                 let mut bench = Bench::new(snapshot());
@@ -122,7 +118,7 @@ fn a_paused_display_has_a_badge_and_does_not_change() {
             assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
         }
     }
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut bench = Bench::new(running());
     bench.keys("tf");
     assert_screen("presenter_frozen_zh_80x24", &bench.text(80, 24));
@@ -130,7 +126,7 @@ fn a_paused_display_has_a_badge_and_does_not_change() {
 
 #[test]
 fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
-    for lang in [Lang::En, Lang::Zh] {
+    for lang in ["en", "zh"] {
         set_thread_language(lang);
         for snapshot in [running(), watched(running()), away()] {
             let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..snapshot });
@@ -142,7 +138,7 @@ fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
         let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..away() });
         bench.app.on_story(story());
         bench.keys("t");
-        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        let tail = if lang == "zh" { "_zh" } else { "" };
         assert_screen(&format!("presenter_story_away{tail}_60x15"), &bench.text(60, 15));
     }
 }
@@ -219,7 +215,7 @@ fn the_outcome_is_shown_with_its_time() {
 
 #[test]
 fn orders_in_flight_are_counted() {
-    for lang in [Lang::En, Lang::Zh] {
+    for lang in ["en", "zh"] {
         set_thread_language(lang);
         let mut bench = Bench::new(running());
         bench.keys("t");
@@ -337,8 +333,8 @@ fn keys_toggle_presenter_mode() {
 #[test]
 fn a_key_of_the_views_does_not_end_a_demo() {
     for (lang, expected) in [
-        (Lang::En, " works in the views; press t to leave presenter mode"),
-        (Lang::Zh, " 用于普通视图，按 t 退出演示"),
+        ("en", " works in the views; press t to leave presenter mode"),
+        ("zh", " 用于普通视图，按 t 退出演示"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());

@@ -8,10 +8,7 @@ use seckill_engine::{
     plan::made_up,
     telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
 };
-use seckill_model::{
-    LetterVerdict, Millis, Verdict, VoucherId,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{LetterVerdict, Millis, Verdict, VoucherId, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, empty, entry, normal, overflowing, page},
@@ -452,7 +449,7 @@ fn an_empty_pending_list_shows_undelivered_entries() {
         (Some(1), "No pending entries. 1 entry waits in the stream (3).", "消息流积压 1 条"),
         (None, "The lag of the stream is unknown (3).", "消息流积压未知（3）。"),
     ] {
-        for (lang, expected) in [(Lang::En, english), (Lang::Zh, chinese)] {
+        for (lang, expected) in [("en", english), ("zh", chinese)] {
             set_thread_language(lang);
             let mut snapshot = empty();
             if let Some(stream) = &mut snapshot.stream {

@@ -5,7 +5,7 @@ use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
 use seckill_model::{
     Phase, VoucherId,
     ledger::{Balance, Finding, SaleFinding},
-    locale::{Lang, set_thread_language},
+    locale::set_thread_language,
 };
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
@@ -90,8 +90,8 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
         bench.text(width, height)
     };
     for (lang, label, expected, old) in [
-        (Lang::En, "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
-        (Lang::Zh, "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
+        ("en", "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
+        ("zh", "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
     ] {
         set_thread_language(lang);
         for size in [(200, 50), (120, 36), (80, 24), (60, 24)] {
@@ -114,7 +114,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             );
         }
     }
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     let mut snapshot = normal();
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
@@ -249,8 +249,7 @@ fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
 
 #[test]
 fn unknown_is_not_shown_as_unreachable() {
-    for (lang, unknown, away) in
-        [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
+    for (lang, unknown, away) in [("en", "unknown", "not in Redis"), ("zh", "未知", "不在 Redis")]
     {
         set_thread_language(lang);
         for (admitted, expected, not) in [(None, unknown, away), (Some(0), away, unknown)] {

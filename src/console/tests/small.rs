@@ -2,10 +2,7 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::Snapshot;
-use seckill_model::{
-    Phase,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{Phase, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, normal, sale},
@@ -42,7 +39,7 @@ fn story() -> Story {
 
 #[test]
 fn enter_opens_in_every_view() {
-    for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
+    for (lang, of) in [("en", 0), ("zh", 1)] {
         set_thread_language(lang);
         for shown in [Story::default(), story()] {
             for (keys, snapshot, words) in OPENS {
@@ -84,7 +81,7 @@ fn a_sale_is_shown_in_full() {
 #[test]
 fn a_consumer_without_detail_is_reported() {
     for (lang, said) in
-        [(Lang::En, "a consumer has no details beyond its row"), (Lang::Zh, "消费者没有更多详情")]
+        [("en", "a consumer has no details beyond its row"), ("zh", "消费者没有更多详情")]
     {
         set_thread_language(lang);
         let mut bench = Bench::new(flowing());

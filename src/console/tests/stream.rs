@@ -15,10 +15,7 @@ use seckill_engine::{
         snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
     },
 };
-use seckill_model::{
-    EntryId, OrderId, UserId, VoucherId,
-    locale::{Lang, set_thread_language},
-};
+use seckill_model::{EntryId, OrderId, UserId, VoucherId, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
@@ -174,7 +171,7 @@ fn every_state_at_every_size() {
     for (scene, snapshot) in scenes {
         for (lang, width, height) in SHOTS {
             set_thread_language(lang);
-            let tail = if lang == Lang::Zh { "_zh" } else { "" };
+            let tail = if lang == "zh" { "_zh" } else { "" };
             let mut bench = Bench::new(snapshot());
             bench.keys("3");
             if scene == "normal" {
@@ -209,11 +206,11 @@ fn details_consumers_and_a_held_window() {
 
 #[test]
 fn the_view_is_localized() {
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     let mut bench = Bench::new(flowing());
     bench.keys("3kkkkkkl");
     let text = bench.text(120, 36);
-    set_thread_language(Lang::En);
+    set_thread_language("en");
     assert_screen("stream_zh_120x36", &text);
 }
 

@@ -11,7 +11,7 @@ use seckill_engine::{
 use seckill_model::{
     Said,
     ledger::{Balance, Finding, SaleFinding},
-    locale::{Lang, set_thread_language},
+    locale::set_thread_language,
 };
 
 use super::{
@@ -147,6 +147,6 @@ fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
 fn how_long_it_took_is_the_same_in_both_languages() {
     let said = Said::of(&Event::Lasted(405_100));
     assert_eq!(result(&said), "after 405.1 s");
-    set_thread_language(Lang::Zh);
+    set_thread_language("zh");
     assert_eq!(result(&said), "持续 405.1 秒");
 }

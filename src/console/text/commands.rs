@@ -7,7 +7,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     NewSale, Phase, VoucherId,
-    locale::{Lang, language},
+    locale::{Language, language},
     message::{Label, text},
 };
 
@@ -168,13 +168,13 @@ pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     let most = thousands(plan.concurrency as u64);
     let pace = plan.rate.map(figures::rate);
     let first = match language() {
-        Lang::En => format!(
+        Language::ENGLISH => format!(
             "{} by {}, {} of them twice.",
             counted(requests, "request", "requests"),
             counted(buyers, "buyer", "buyers"),
             thousands(again),
         ),
-        Lang::Zh => format!(
+        _ => format!(
             "{} 位买家共 {} 次请求，其中 {} 位请求两次。",
             thousands(buyers),
             thousands(requests),
@@ -252,12 +252,12 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
     let (pending, letters) = (thousands(books.pending.after), thousands(books.dead.after));
     let (orders, rebuilt) = (thousands(books.persisted.after), thousands(books.rebuilt));
     let mut after = match language() {
-        Lang::En => format!(
+        Language::ENGLISH => format!(
             "Then: {pending} pending, {}, {} in SQL.",
             counted(books.dead.after, "dead letter", "dead letters"),
             counted(books.persisted.after, "order", "orders"),
         ),
-        Lang::Zh => {
+        _ => {
             format!("完成后：待确认 {pending} 条，死信 {letters} 条，SQL 中订单 {orders} 笔。")
         }
     };

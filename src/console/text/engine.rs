@@ -28,7 +28,7 @@ pub(crate) fn about(job: &JobLine) -> &str {
         _ => return about,
     };
     match seckill_model::locale::language() {
-        seckill_model::locale::Lang::En => about,
-        seckill_model::locale::Lang::Zh => chinese,
+        seckill_model::locale::Language::ENGLISH => about,
+        _ => chinese,
     }
 }

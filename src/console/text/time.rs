@@ -128,7 +128,7 @@ pub fn act_word(act: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::locale::{Lang, set_thread_language};
+    use seckill_model::locale::set_thread_language;
 
     #[test]
     fn an_event_of_a_server_names_it_once() {
@@ -144,7 +144,7 @@ mod tests {
             shown(),
             ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]
         );
-        set_thread_language(Lang::Zh);
+        set_thread_language("zh");
         assert_eq!(shown(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }
 }

@@ -190,7 +190,7 @@ mod tests {
         std::fs::write(&path, b"# mine\n# \xff\n").unwrap();
         let load = || Palette::load(path.to_str().unwrap()).unwrap_err().to_string();
         assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
-        seckill_model::locale::set_thread_language(crate::Lang::Zh);
+        seckill_model::locale::set_thread_language("zh");
         assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
         let said = settings::all(parse("warn = 256").unwrap_err());
         assert!(said.contains("删去此行则用 'dark' 的 warn"), "{said}");

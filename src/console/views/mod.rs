@@ -55,11 +55,7 @@ pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
-use seckill_model::{
-    Millis, VoucherId,
-    ledger::Balance,
-    locale::{Lang, language},
-};
+use seckill_model::{Millis, VoucherId, ledger::Balance, locale::language};
 pub(crate) use stream_state::{Moved, Pane, StreamState};
 pub(crate) use throughput_chart::{marks, until};
 pub(crate) use user_masking::Users;
@@ -329,7 +325,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         };
     }
     if app.theme.glyphs.ascii {
-        widgets::to_ascii(buffer, language() == Lang::Zh);
+        widgets::to_ascii(buffer, !language().is_ascii());
     }
     app.theme.settle(buffer);
     cursor
