@@ -14,7 +14,7 @@ use seckill_engine::{
     EngineError,
     locks::{LockName, Locks, MultiLock, Timing},
 };
-use seckill_redis::{BrokerError, HOME, Layout, Redis};
+use seckill_redis::{HOME, Layout, Redis, RedisError};
 
 /// Polling interval of the baseline.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
@@ -79,7 +79,7 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
         .unzip();
     let locks = kept.remove(0);
     let measuring = async {
-        let plain = Plain { connection: redis.link().connection(HOME).await? };
+        let plain = Plain { connection: redis.connection().multiplexed(HOME).await? };
         measure(&locks, &MultiLock::new(kept)?, &plain, plan).await
     };
     let report = measuring.await;
@@ -220,7 +220,7 @@ struct Plain {
 }
 
 impl Plain {
-    async fn take(&self, name: &LockName) -> Result<Option<String>, BrokerError> {
+    async fn take(&self, name: &LockName) -> Result<Option<String>, RedisError> {
         let owner = Uuid::new_v4().to_string();
         let options = SetOptions::default()
             .conditional_set(ExistenceCheck::NX)
@@ -229,18 +229,18 @@ impl Plain {
         let set: Option<String> = set
             .query_async(&mut self.connection.clone())
             .await
-            .map_err(|error| BrokerError::from_redis(&error, "the bench's server"))?;
+            .map_err(|error| RedisError::from_redis(&error, "the bench's server"))?;
         Ok(set.map(|_| owner))
     }
 
-    async fn give_back(&self, name: &LockName, owner: &str) -> Result<(), BrokerError> {
+    async fn give_back(&self, name: &LockName, owner: &str) -> Result<(), RedisError> {
         let script = Script::new(PLAIN_RELEASE);
         let mut call = script.prepare_invoke();
         call.key(plain_key(name)).arg(owner);
         let _: u8 = call
             .invoke_async(&mut self.connection.clone())
             .await
-            .map_err(|error| BrokerError::from_redis(&error, "the bench's server"))?;
+            .map_err(|error| RedisError::from_redis(&error, "the bench's server"))?;
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use seckill_engine::{
     vouchers,
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
-use seckill_redis::{Layout, Link, Redis, nodes::Nodes, stream, stream_stats};
+use seckill_redis::{Connection, Layout, Redis, nodes::Nodes, stream, stream_stats};
 use seckill_store::{SharedStore, bench_baseline::PlainOrders};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -116,8 +116,8 @@ pub async fn run(
 ) -> Result<Report, EngineError> {
     let (redis, store) = (ground.redis, ground.store);
     let keys = Layout::new(1, redis.is_cluster()).prefixed(PREFIX);
-    let mut link = redis.link();
-    refuse_deployment(&ground, &keys, &mut link).await?;
+    let mut conn = redis.connection();
+    refuse_deployment(&ground, &keys, &mut conn).await?;
     let mut bench =
         Bench { ground, keys: keys.clone(), made: Vec::new(), tasks: TaskTracker::new() };
     let end = CancellationToken::new();
@@ -132,7 +132,7 @@ pub async fn run(
     if ended.is_err() {
         tracing::warn!("a task of the bench did not end in time");
     }
-    let gone = unlink(&mut link, &keys, &bench.made).await;
+    let gone = unlink(&mut conn, &keys, &bench.made).await;
     let archived = archive(store, &bench.made).await;
     let report = measured?;
     gone.and(archived)?;
@@ -143,7 +143,7 @@ pub async fn run(
 async fn refuse_deployment(
     ground: &Ground<'_>,
     keys: &Layout,
-    link: &mut Link,
+    conn: &mut Connection,
 ) -> Result<(), EngineError> {
     let refuse = |why: String| Err(EngineError::Plan(why));
     if let Some(sale) = ground.store.sales().await?.first() {
@@ -152,7 +152,7 @@ async fn refuse_deployment(
             sale.voucher_id
         ));
     }
-    let nodes = Nodes::read(link, &Layout::new(1, ground.redis.is_cluster()).home()).await?;
+    let nodes = Nodes::read(conn, &Layout::new(1, ground.redis.is_cluster()).home()).await?;
     if let Some(node) = nodes.alive(ground.settings.node_dead_ms).next() {
         return refuse(format!(
             "the node {node} is alive on this Redis; measure on another --redis, or leave it out"
@@ -160,11 +160,11 @@ async fn refuse_deployment(
     }
     let mut exists = cmd("EXISTS");
     exists.arg(names(keys, &[]));
-    let found: u64 = link.query(&exists).await?;
+    let found: u64 = conn.query(&exists).await?;
     if found == 0 {
         let first = SetOptions::default().conditional_set(ExistenceCheck::NX);
         let claim = redis::Cmd::set_options(keys.plain_lock(CLAIM), NODE, first);
-        if link.query::<Option<String>>(&claim).await?.is_some() {
+        if conn.query::<Option<String>>(&claim).await?.is_some() {
             return Ok(());
         }
     }
@@ -189,10 +189,14 @@ fn tutorial_keys(keys: &Layout) -> Layout {
     keys.clone().prefixed(TUTORIAL_PREFIX)
 }
 
-async fn unlink(link: &mut Link, keys: &Layout, sales: &[VoucherId]) -> Result<(), EngineError> {
+async fn unlink(
+    conn: &mut Connection,
+    keys: &Layout,
+    sales: &[VoucherId],
+) -> Result<(), EngineError> {
     let mut unlink = cmd("UNLINK");
     unlink.arg(names(keys, sales));
-    link.query::<u64>(&unlink).await?;
+    conn.query::<u64>(&unlink).await?;
     Ok(())
 }
 
@@ -238,7 +242,7 @@ impl Bench<'_> {
         let voucher = self.ground.store.create_sale(&sale, now).await?.voucher_id;
         self.made.push(voucher);
         let (keys, redis) = (tutorial_keys(&self.keys), self.ground.redis);
-        tutorial::fill(&mut redis.link(), &keys, voucher, orders).await?;
+        tutorial::fill(&mut redis.connection(), &keys, voucher, orders).await?;
         let took = tutorial::drain(redis, &keys, self.ground.plain, orders).await?;
         let books = self.ground.store.books(voucher).await?;
         if (books.live, books.stock, books.doubled) != (orders, 0, 0) {
@@ -259,10 +263,10 @@ impl Bench<'_> {
         let (redis, store, keys) = (*redis, *store, self.keys.clone());
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
-        let mut link = redis.link();
-        let voucher = vouchers::create(store, &mut link, &keys, &sale).await?.voucher_id;
+        let mut conn = redis.connection();
+        let voucher = vouchers::create(store, &mut conn, &keys, &sale).await?.voucher_id;
         self.made.push(voucher);
-        stream::ensure_group(&mut link, &keys.home()).await?;
+        stream::ensure_group(&mut conn, &keys.home()).await?;
         self.admit(voucher, orders, end).await?;
 
         let (locks, keeper) = Locks::new(redis, keys.clone(), NODE, Timing::default());
@@ -279,9 +283,9 @@ impl Bench<'_> {
         );
         let begun = Instant::now();
         self.tasks.spawn(consumer.run(end.clone()));
-        let took = drained(&mut link, &keys, begun).await?;
+        let took = drained(&mut conn, &keys, begun).await?;
 
-        let audit = ledger::audit(store, &mut link, &keys, Some(voucher)).await?;
+        let audit = ledger::audit(store, &mut conn, &keys, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
             return Err(EngineError::BooksOff("the sale of the bench is gone".to_owned()));
         };
@@ -313,8 +317,8 @@ impl Bench<'_> {
         for gate in gates {
             self.tasks.spawn(gated.track_future(gate.run(close.clone())));
         }
-        let (store, link, keys) = (Arc::clone(store), redis.link(), keys.clone());
-        let generator = LoadGenerator { admission, store, link, keys, meters, halt: close.clone() };
+        let (store, conn, keys) = (Arc::clone(store), redis.connection(), keys.clone());
+        let generator = LoadGenerator { admission, store, conn, keys, meters, halt: close.clone() };
         let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
         let report = generator.run(&plan, &close).await?;
         // Stopped, so that the consumer is measured alone.
@@ -333,10 +337,14 @@ impl Bench<'_> {
 }
 
 /// Waits until every entry is delivered and acknowledged; returns the duration.
-async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Duration, EngineError> {
+async fn drained(
+    conn: &mut Connection,
+    keys: &Layout,
+    begun: Instant,
+) -> Result<Duration, EngineError> {
     let (mut left, mut moved) = (None, begun);
     loop {
-        let facts = stream_stats::survey(link, keys, &[]).await?.stream;
+        let facts = stream_stats::survey(conn, keys, &[]).await?.stream;
         let took = begun.elapsed();
         let now = facts.lag.map(|lag| lag + facts.pending);
         if now == Some(0) {

@@ -12,7 +12,7 @@ use seckill_model::{
     entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link, Redis,
+    Connection, Layout, Redis, RedisError,
     stream::{self, ReadFrom},
 };
 use seckill_store::bench_baseline::{Placed, PlainOrders};
@@ -27,24 +27,24 @@ const FILL: u64 = 1_000;
 
 /// Adds `orders` entries to the stream, each with a different buyer.
 pub(super) async fn fill(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     orders: u64,
 ) -> Result<(), EngineError> {
     let of = keys.home();
-    stream::ensure_group(link, &of).await?;
+    stream::ensure_group(conn, &of).await?;
     let mut worker = IdWorker::new(of.clone());
     for first in (1..=orders).step_by(FILL as usize) {
         let users = first..=orders.min(first + FILL - 1);
-        let ids = worker.issue(link, users.clone().count()).await?;
+        let ids = worker.issue(conn, users.clone().count()).await?;
         let mut add = pipe();
         for (user, id) in users.zip(ids) {
             add.cmd("XADD").arg(of.orders()).arg("*");
             add.arg(FIELD_USER).arg(user).arg(FIELD_VOUCHER).arg(voucher.0);
             add.arg(FIELD_ORDER).arg(id.get()).ignore();
         }
-        link.pipe::<()>(&add).await?;
+        conn.pipe::<()>(&add).await?;
     }
     Ok(())
 }
@@ -56,13 +56,13 @@ pub(super) async fn drain(
     plain: &PlainOrders,
     orders: u64,
 ) -> Result<Duration, EngineError> {
-    let (of, mut link) = (keys.home(), redis.blocking_link(BLOCK));
+    let (of, mut conn) = (keys.home(), redis.blocking_connection(BLOCK));
     let release = Script::new(PLAIN_RELEASE);
     // The first command opens the connection.
-    link.now().await?;
+    conn.now().await?;
     let (begun, mut done) = (Instant::now(), 0);
     while done < orders {
-        let read = stream::read_group(&mut link, &of, CONSUMER, ReadFrom::New(BLOCK), 1).await?;
+        let read = stream::read_group(&mut conn, &of, CONSUMER, ReadFrom::New(BLOCK), 1).await?;
         let Some(delivered) = read.into_iter().next() else {
             return Err(off("the stream ran dry before every order was written"));
         };
@@ -71,24 +71,24 @@ pub(super) async fn drain(
         };
         let lock = keys.plain_lock(&format!("order:{}", order.user));
         let owner = Uuid::new_v4().to_string();
-        if !take(&mut link, &lock, &owner).await? {
+        if !take(&mut conn, &lock, &owner).await? {
             return Err(off("another process holds the lock of a buyer"));
         }
         let placed = place(plain, &order).await;
         let mut call = release.prepare_invoke();
         call.key(&lock).arg(&owner);
-        link.invoke::<u8>(&call).await?;
+        conn.invoke::<u8>(&call).await?;
         placed?;
-        done += stream::acknowledge(&mut link, &of, [delivered.entry]).await?;
+        done += stream::acknowledge(&mut conn, &of, [delivered.entry]).await?;
     }
     Ok(begun.elapsed())
 }
 
-async fn take(link: &mut Link, lock: &str, owner: &str) -> Result<bool, BrokerError> {
+async fn take(conn: &mut Connection, lock: &str, owner: &str) -> Result<bool, RedisError> {
     let options = SetOptions::default()
         .conditional_set(ExistenceCheck::NX)
         .with_expiration(SetExpiry::PX(PLAIN_LEASE_MS));
-    let set: Option<String> = link.query(&redis::Cmd::set_options(lock, owner, options)).await?;
+    let set: Option<String> = conn.query(&redis::Cmd::set_options(lock, owner, options)).await?;
     Ok(set.is_some())
 }
 

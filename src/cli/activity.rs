@@ -81,7 +81,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
     let context = Context::open(config).await?;
     let losses = if args.before.is_none() && which != Some(Which::Acts) {
         // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
-        let published = published(&mut context.redis.link(), &context.keys.home()).await;
+        let published = published(&mut context.redis.connection(), &context.keys.home()).await;
         published.unwrap_or_default()
     } else {
         Vec::new()

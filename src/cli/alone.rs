@@ -17,7 +17,7 @@ use seckill_engine::{
 };
 use seckill_model::{EntryId, Millis, Said};
 use seckill_redis::{
-    BrokerError, Layout, Redis,
+    Layout, Redis, RedisError,
     data_dir::DataDir,
     lock_holders::holders,
     nodes::NodeState,
@@ -127,18 +127,18 @@ impl Alone {
         let dead_ms = settings.node_dead_ms;
         let looked = match redis {
             Ok(redis) => {
-                let mut link = redis.link();
+                let mut conn = redis.connection();
                 within(async {
                     // SQL may not answer which sales there are.
                     let mut sales = Vec::new();
                     for of in keys.partitions() {
-                        sales.extend(sales_held(&mut link, &of).await?);
+                        sales.extend(sales_held(&mut conn, &of).await?);
                     }
-                    let survey = survey(&mut link, keys, &sales).await?;
+                    let survey = survey(&mut conn, keys, &sales).await?;
                     let alive = |node: &str| survey.nodes.life(node, dead_ms);
-                    let locks = holders(&mut link, keys, LOCKS, alive).await?;
-                    let losses = published(&mut link, &keys.home()).await?;
-                    Ok::<_, BrokerError>((survey, sales, locks, losses))
+                    let locks = holders(&mut conn, keys, LOCKS, alive).await?;
+                    let losses = published(&mut conn, &keys.home()).await?;
+                    Ok::<_, RedisError>((survey, sales, locks, losses))
                 })
                 .await
             }
@@ -190,7 +190,9 @@ async fn layout(config: &Config, store: Option<&SharedStore>, redis: Option<&Red
         None => config.partitions,
     };
     let there = match (agreed, redis) {
-        (None, Some(redis)) => within(partitions_there(&mut redis.link(), cluster)).await.ok(),
+        (None, Some(redis)) => {
+            within(partitions_there(&mut redis.connection(), cluster)).await.ok()
+        }
         _ => None,
     };
     Layout::new(agreed.or(there).unwrap_or(1), cluster)

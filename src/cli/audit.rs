@@ -15,7 +15,7 @@ use seckill_model::{
     Millis, Said, VoucherId,
     ledger::{Finding, SaleAudit},
 };
-use seckill_redis::BrokerError;
+use seckill_redis::RedisError;
 use seckill_store::{Act, ActivityFilter, Recorded, Which};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -108,10 +108,10 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
 }
 
 async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report, Fault> {
-    let mut link = context.redis.link();
+    let mut conn = context.redis.connection();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
     let partitions = partitions(context).await?;
-    let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await;
+    let audit = ledger::audit(&context.store, &mut conn, &context.keys, args.voucher).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
         Err(error) if is_in_the_way(&error, &partitions) => {
@@ -127,7 +127,7 @@ async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Re
 /// Whether it is a key of another type that a finding names.
 pub(super) fn is_in_the_way(error: &EngineError, partitions: &[PartitionLine]) -> bool {
     match error {
-        EngineError::Broker(BrokerError::Foreign(found)) => {
+        EngineError::Redis(RedisError::Foreign(found)) => {
             partitions.iter().any(|it| it.names(&found.key))
         }
         _ => false,
@@ -136,9 +136,9 @@ pub(super) fn is_in_the_way(error: &EngineError, partitions: &[PartitionLine]) -
 
 /// What is wrong with each partition.
 pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, Fault> {
-    let (mut link, mut lines) = (context.redis.link(), Vec::new());
+    let (mut conn, mut lines) = (context.redis.connection(), Vec::new());
     for of in context.keys.partitions() {
-        let findings = mend::faults(&mut link, &context.keys, &of).await?;
+        let findings = mend::faults(&mut conn, &context.keys, &of).await?;
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         if !findings.is_empty() {
             lines.push(PartitionLine { partition: of.number(), findings });
@@ -151,7 +151,7 @@ pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, 
 async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
     // Before the log: what is written meanwhile is in both.
-    let published = published(&mut context.redis.link(), &context.keys.home()).await?;
+    let published = published(&mut context.redis.connection(), &context.keys.home()).await?;
     let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {
         let page = context.store.activity(&filter, before, PAGE).await?;
@@ -193,7 +193,8 @@ async fn repair(
         ask(&args.consent, &format!("Repair {partitions}?"))?;
         done = Some(execute(&operator, Vec::new()).await?);
     }
-    let mut plan = repair::plan(&context.store, &mut context.redis.link(), &context.keys).await?;
+    let mut plan =
+        repair::plan(&context.store, &mut context.redis.connection(), &context.keys).await?;
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     for sale in &plan {
         out.say(&told(sale));

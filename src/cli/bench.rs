@@ -164,7 +164,7 @@ async fn measure_persist(
     args: &PersistArgs,
     end: &mut EndOfLife,
 ) -> Result<persist::Report, Fault> {
-    context.redis.link().connection(HOME).await?;
+    context.redis.connection().multiplexed(HOME).await?;
     let database = context.config.database.clone();
     let database = database.unwrap_or_else(|| context.dir.database_url());
     let plain = PlainOrders::open(&database, &context.config.store).await?;

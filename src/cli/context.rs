@@ -24,7 +24,7 @@ use seckill_model::{
     message::text,
 };
 use seckill_redis::{
-    BrokerError, HOME, Layout, Redis,
+    HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
     server::ManagedServer,
 };
@@ -136,10 +136,10 @@ impl Context {
         let cluster = self.redis.is_cluster();
         let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
         self.keys = Layout::new(agreed, cluster);
-        let mut link = self.redis.link();
-        match deployment::tie(&self.store, &mut link, &self.keys, read_only).await {
+        let mut conn = self.redis.connection();
+        match deployment::tie(&self.store, &mut conn, &self.keys, read_only).await {
             // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
-            Err(EngineError::Broker(_)) => {}
+            Err(EngineError::Redis(_)) => {}
             other => other?,
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
@@ -152,7 +152,7 @@ impl Context {
         }
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
-        partitions::change(&self.store, &mut link, &self.keys, &new, dead_ms).await?;
+        partitions::change(&self.store, &mut conn, &self.keys, &new, dead_ms).await?;
         let line = Act {
             at: Millis::now(),
             operator: login_name(),
@@ -183,7 +183,7 @@ impl Context {
     }
 
     async fn answering(self) -> Result<Self, Fault> {
-        match self.redis.link().connection(HOME).await {
+        match self.redis.connection().multiplexed(HOME).await {
             Ok(_) => Ok(self),
             Err(error) => {
                 self.close().await;
@@ -221,13 +221,13 @@ impl Context {
         if !self.config.read_only {
             // The lock of this slot of the data dir proves that its previous owner has ended.
             let sure = self.config.node.is_none() && self.server.is_some();
-            let mut link = self.redis.link();
+            let mut conn = self.redis.connection();
             // A key of the wrong type would block the name. An unavailable server is reported below.
             let (store, keys) = (&self.store, &self.keys);
-            let _ = mend::mend_all(store, &mut link, keys, &self.outbox, &name).await;
+            let _ = mend::mend_all(store, &mut conn, keys, &self.outbox, &name).await;
             let (keys, instance) = (&self.keys, &self.instance);
-            let taken = take_name(&mut link, keys, &name, instance, dead_ms, sure).await;
-            if let Err(error @ EngineError::Broker(BrokerError::Unwilling(_))) = taken {
+            let taken = take_name(&mut conn, keys, &name, instance, dead_ms, sure).await;
+            if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
                 let mut fault = Fault::from(error);
                 let why = fault.told();
                 fault.sentence = text!("cli-read-only-works", why).into();

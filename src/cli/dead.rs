@@ -173,9 +173,9 @@ async fn list(
     from: EntryId,
     limit: usize,
 ) -> Result<u8, Fault> {
-    let mut link = context.redis.link();
-    let total = dead_letters::count(&mut link, &context.keys).await?;
-    let now = link.now().await?;
+    let mut conn = context.redis.connection();
+    let total = dead_letters::count(&mut conn, &context.keys).await?;
+    let now = conn.now().await?;
     let mut reader = reader(context);
     let (mut found, mut next) = (Vec::new(), Some(from));
     // One extra row shows where the next page begins.
@@ -194,7 +194,7 @@ async fn list(
 }
 
 async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8, Fault> {
-    let now = context.redis.link().now().await?;
+    let now = context.redis.connection().now().await?;
     let Some(judged) = reader(context).named(&[letter]).await?.into_iter().next() else {
         return Err(Fault::no(format!(
             "dead letter {letter} does not exist; see 'seckill dead list'"

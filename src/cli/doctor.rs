@@ -8,7 +8,7 @@ use seckill_model::{
     durability::{Append, Survival},
 };
 use seckill_redis::{
-    BrokerError, HOME,
+    HOME, RedisError,
     commands::{self, Denied},
     data_dir::{DataDir, others_may},
     server_binary, stream,
@@ -140,15 +140,15 @@ fn rights(config: &Config, dir: &DataDir, report: &mut Report) {
 }
 
 async fn redis(context: &Context, report: &mut Report) {
-    let mut link = context.redis.link();
-    if let Err(error) = link.connection(HOME).await {
+    let mut conn = context.redis.connection();
+    if let Err(error) = conn.multiplexed(HOME).await {
         return report.add("redis", Grade::Away, error.to_string(), None);
     }
-    let version = link.server(HOME).map_or_else(String::new, |server| server.version.clone());
+    let version = conn.server(HOME).map_or_else(String::new, |server| server.version.clone());
     report.add("redis", Grade::Good, format!("{version} at {}", context.redis.place()), None);
-    match link.setting(HOME, "appendonly").await {
+    match conn.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
-            let fsync = link.setting(HOME, "appendfsync").await.unwrap_or_default();
+            let fsync = conn.setting(HOME, "appendfsync").await.unwrap_or_default();
             let grade = match Append::read(&on, &fsync) {
                 Append::Always | Append::EverySecond => Grade::Good,
                 Append::Late | Append::Off => Grade::Bad,
@@ -166,7 +166,7 @@ async fn redis(context: &Context, report: &mut Report) {
             report.add("append-only file", Grade::Note, "this user may not read CONFIG", None);
         }
     }
-    if let Ok(policy) = link.setting(HOME, "maxmemory-policy").await {
+    if let Ok(policy) = conn.setting(HOME, "maxmemory-policy").await {
         let grade = if policy == "noeviction" { Grade::Good } else { Grade::Bad };
         let mend = (grade == Grade::Bad)
             .then_some("CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers");
@@ -176,10 +176,10 @@ async fn redis(context: &Context, report: &mut Report) {
 
 /// Whether Redis accepts writes, and each command from this user.
 async fn commands(context: &Context, report: &mut Report) {
-    let (mut link, keys) = (context.redis.link(), &context.keys);
-    match takes_writes_redis(&mut link, keys).await {
+    let (mut conn, keys) = (context.redis.connection(), &context.keys);
+    match takes_writes_redis(&mut conn, keys).await {
         // A missing permission is reported below.
-        Ok(()) | Err(BrokerError::Refused(_)) => {}
+        Ok(()) | Err(RedisError::Refused(_)) => {}
         Err(error) => return report.add("redis writes", Grade::Away, error.to_string(), None),
     }
     if context.config.read_only {
@@ -187,11 +187,11 @@ async fn commands(context: &Context, report: &mut Report) {
     }
     let mut denied: Vec<Denied> = Vec::new();
     for of in keys.partitions() {
-        match commands::try_all(&mut link, keys, &of).await {
+        match commands::try_all(&mut conn, keys, &of).await {
             Ok(found) => denied.extend(found),
             Err(error) => return report.add("commands", Grade::Away, error.to_string(), None),
         }
-        if !link.is_cluster() {
+        if !conn.is_cluster() {
             break;
         }
     }
@@ -252,10 +252,10 @@ async fn read_each_table(context: &Context) -> Result<(), StoreError> {
 
 /// Whether each partition has a server: a cluster may lack some.
 async fn partitions(context: &Context, report: &mut Report) {
-    let mut link = context.redis.link();
+    let mut conn = context.redis.connection();
     let mut away: Option<String> = None;
     for of in context.keys.partitions() {
-        if let Err(error) = stream::length(&mut link, &of).await {
+        if let Err(error) = stream::length(&mut conn, &of).await {
             away.get_or_insert(format!("partition {}: {error}", of.number()));
         }
     }
@@ -276,14 +276,14 @@ async fn partitions(context: &Context, report: &mut Report) {
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
-    let mut link = context.redis.link();
+    let mut conn = context.redis.connection();
     let servers = durability::Servers {
         redis: &context.redis,
         keys: &context.keys,
         store: &context.store,
         sentinels,
     };
-    let setup = match servers.setup(&mut link, wait).await {
+    let setup = match servers.setup(&mut conn, wait).await {
         Ok(setup) => setup,
         // In a cluster, some servers may be unavailable.
         Err(error) => return report.add("durability", Grade::Away, error.to_string(), None),

@@ -5,7 +5,7 @@ use seckill_engine::{EngineError, error::PlanFault};
 use seckill_model::{
     EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };
-use seckill_redis::{BrokerError, data_dir::DataDirError, server::ServerError};
+use seckill_redis::{RedisError, data_dir::DataDirError, server::ServerError};
 use seckill_store::StoreError;
 
 use super::output::plain;
@@ -71,7 +71,7 @@ impl From<EngineError> for Fault {
             | EngineError::LongReason { .. }
             | EngineError::Foreign(_) => USAGE,
             EngineError::Group(fault) if fault.is_misuse() => USAGE,
-            EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
+            EngineError::Redis(RedisError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }
             EngineError::Store(StoreError::File(_)) => UNREACHABLE,
@@ -82,8 +82,8 @@ impl From<EngineError> for Fault {
     }
 }
 
-impl From<BrokerError> for Fault {
-    fn from(error: BrokerError) -> Self {
+impl From<RedisError> for Fault {
+    fn from(error: RedisError) -> Self {
         EngineError::from(error).into()
     }
 }
@@ -96,7 +96,7 @@ impl From<StoreError> for Fault {
 
 impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
-        BrokerError::from(error).into()
+        RedisError::from(error).into()
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         };
         let redis = |url: &str| Redis::from_url(url).map(|_| ()).unwrap_err();
         let away = Redis::from_url("redis://127.0.0.1:1").unwrap();
-        let away = away.link().connection(HOME).await.map(|_| ()).unwrap_err();
+        let away = away.connection().multiplexed(HOME).await.map(|_| ()).unwrap_err();
         for ((english, chinese, code), message, expected) in [
             (
                 both(open("sqlite:/nonexistent/x.db".to_owned()).await),

@@ -129,7 +129,7 @@ async fn go(context: &mut Context, out: Output, command: JobsCommand) -> Result<
 
 async fn list(context: &Context, out: Output) -> Result<u8, Fault> {
     let jobs = builtin::jobs(&context.config.engine);
-    let now = context.redis.link().now().await?;
+    let now = context.redis.connection().now().await?;
     let lines = board(&context.store, &jobs, now, 1).await?;
     out.answer(&lines, || {
         let zone = TimeZone::system();

@@ -69,17 +69,17 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
 
 /// Which nodes send heartbeats.
 async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>, Fault> {
-    let nodes = Nodes::read(&mut context.redis.link(), &context.keys.home()).await?;
+    let nodes = Nodes::read(&mut context.redis.connection(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;
     Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
 async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {
     let alive = alive(context).await?;
-    let mut link = context.redis.link();
-    let mut held = lock_holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
+    let mut conn = context.redis.connection();
+    let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
-    held.foreign = lock_holders::foreign_locks(&mut link, &context.keys, &names).await?;
+    held.foreign = lock_holders::foreign_locks(&mut conn, &context.keys, &names).await?;
     out.answer(&held, || render(&held))?;
     Ok(0)
 }
@@ -96,8 +96,8 @@ async fn release(
         return Err(EngineError::ReadOnly.into());
     }
     let alive = alive(context).await?;
-    let mut link = context.redis.link();
-    let holder = lock_holders::holder_of(&mut link, &context.keys, name.as_str(), alive).await?;
+    let mut conn = context.redis.connection();
+    let holder = lock_holders::holder_of(&mut conn, &context.keys, name.as_str(), alive).await?;
     let not_held = || EngineError::from(LockError::NotHeld(name.clone()));
     let holder = holder.ok_or_else(not_held)?;
     if let Some(wanted) = owner.filter(|owner| *owner != holder.owner) {

@@ -102,8 +102,8 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
         }
         OrdersCommand::Show { id } => {
             let context = Context::open_answering(config).await?;
-            let mut link = context.redis.link();
-            let found = orders::find(&context.store, &mut link, &context.keys, id).await;
+            let mut conn = context.redis.connection();
+            let found = orders::find(&context.store, &mut conn, &context.keys, id).await;
             context.close().await;
             let shown = Shown { id, decoded: orders::decode(id), standing: found? };
             out.answer(&shown, || render(&shown))?;

@@ -163,8 +163,8 @@ async fn list(
 }
 
 async fn total(context: &Context) -> Result<u64, Fault> {
-    let mut link = context.redis.link();
-    let survey = stream_stats::survey(&mut link, &context.keys, &[]).await?;
+    let mut conn = context.redis.connection();
+    let survey = stream_stats::survey(&mut conn, &context.keys, &[]).await?;
     Ok(survey.stream.pending)
 }
 

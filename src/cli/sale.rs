@@ -146,7 +146,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
 
 /// The sale with its window resolved by Redis' clock, by which it opens and closes.
 async fn window(context: &Context, sale: &NewSale, args: &CreateArgs) -> Result<NewSale, Fault> {
-    let now = context.redis.link().now().await?;
+    let now = context.redis.connection().now().await?;
     let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
     let sale = NewSale::checked(&sale.title, sale.stock, at(&args.begin), at(&args.end), now)?;
     Ok(sale.limited(args.limit)?)
@@ -259,8 +259,8 @@ async fn archived(
 
 async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault> {
     let sale = context.store.sale(id).await?;
-    let mut link = context.redis.link();
-    let survey = survey(&mut link, &context.keys, &[id]).await?;
+    let mut conn = context.redis.connection();
+    let survey = survey(&mut conn, &context.keys, &[id]).await?;
     let facts = survey.sales.first().filter(|_| sale.state != SaleState::Archived);
     let line = SaleLine::of(&sale, survey.now, facts);
     out.answer(&line, || card(&line))

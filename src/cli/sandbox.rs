@@ -162,7 +162,7 @@ impl Sandbox<'_> {
 
     pub(super) async fn audit(&self) -> Result<ledger::Audit, Fault> {
         let Context { redis, store, keys, .. } = self.context;
-        Ok(ledger::audit(store, &mut redis.link(), keys, None).await?)
+        Ok(ledger::audit(store, &mut redis.connection(), keys, None).await?)
     }
 
     /// Waits until no order is on its way.

@@ -112,8 +112,8 @@ pub(super) async fn look(context: &mut Context) -> Status {
         }
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
-            let mut link = context.redis.link();
-            match ledger::audit(&context.store, &mut link, &context.keys, None).await {
+            let mut conn = context.redis.connection();
+            match ledger::audit(&context.store, &mut conn, &context.keys, None).await {
                 Ok(audit) if audit.balanced => {}
                 Ok(audit) => snapshot.books = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if is_in_the_way(&error, &broken) => {
@@ -138,7 +138,7 @@ pub(super) async fn look(context: &mut Context) -> Status {
 /// when two pictures in a row show it.
 pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
-        context.redis.link(),
+        context.redis.connection(),
         Arc::clone(&context.store),
         context.keys.clone(),
         Arc::new(Meters::default()),

@@ -110,8 +110,8 @@ pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) ->
 
 async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8, Fault> {
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut link = context.redis.link();
-    let partitions = show::show(&mut link, &context.keys, partition, dead_ms).await?;
+    let mut conn = context.redis.connection();
+    let partitions = show::show(&mut conn, &context.keys, partition, dead_ms).await?;
     let shown = Shown { partitions };
     out.answer(&shown, || shown.partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n"))?;
     Ok(0)
@@ -176,9 +176,9 @@ fn indented(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8, Fault> {
-    let mut link = context.redis.link();
+    let mut conn = context.redis.connection();
     let (store, keys) = (context.store.clone(), context.keys.clone());
-    let plan = rewind::preview(&store, &mut link, &keys, &args.to, args.partition).await?;
+    let plan = rewind::preview(&store, &mut conn, &keys, &args.to, args.partition).await?;
     let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
         out.answer(&Rewound { plan, done: None }, || {
@@ -277,8 +277,8 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     }
     let scope = from.map_or(ClaimScope::Entries(entries), ClaimScope::Holder);
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut link = context.redis.link();
-    let plan = claim::preview(&mut link, &context.keys, &scope, &to, dead_ms, force).await?;
+    let mut conn = context.redis.connection();
+    let plan = claim::preview(&mut conn, &context.keys, &scope, &to, dead_ms, force).await?;
     for part in &plan.parts {
         out.say(&format!(
             "partition {}: {}, from {} to {}",
@@ -342,9 +342,9 @@ async fn remove(
         return Err(EngineError::ReadOnly.into());
     }
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut link = context.redis.link();
+    let mut conn = context.redis.connection();
     // Rejected requests are not confirmed first.
-    let found = remove::preview(&mut link, &context.keys, &name, partition, dead_ms).await?;
+    let found = remove::preview(&mut conn, &context.keys, &name, partition, dead_ms).await?;
     let groups = found.partitions.len() as u64;
     let groups = counted(groups, "group", "groups");
     let question = format!("Remove '{name}', which holds nothing, from {groups}?");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use seckill_model::{Act, EntryId, Said, Verdict};
-use seckill_redis::{Link, keys::replay_of, stream};
+use seckill_redis::{Connection, keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -47,7 +47,7 @@ pub(super) async fn apply(
         consumer: replay_of(node),
         writer: Writer::new(redis, store.clone(), keys.clone()),
         judge: Judge::new(redis, store.clone(), keys.clone(), settings.clone(), false),
-        link: redis.link(),
+        conn: redis.connection(),
         rebuilt: BTreeMap::new(),
         finished: 0,
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
@@ -68,7 +68,7 @@ struct Applying {
     consumer: String,
     writer: Writer,
     judge: Judge,
-    link: Link,
+    conn: Connection,
     /// Partitions whose lost orders were rebuilt, and whether Redis held all of their sales.
     rebuilt: BTreeMap<u16, bool>,
     report: ReplayReport,
@@ -193,7 +193,7 @@ impl Applying {
         let entries: Vec<EntryId> = bodies.keys().copied().collect();
         for (of, entries) in by_partition(&self.writer.keys, entries) {
             let taken =
-                stream::claim(&mut self.link, &of, &self.consumer, youngest, &entries).await?;
+                stream::claim(&mut self.conn, &of, &self.consumer, youngest, &entries).await?;
             ours.extend(taken.iter().filter_map(|entry| bodies.remove(entry)));
         }
         // Oldest first, in the order of delivery.
@@ -210,17 +210,17 @@ impl Applying {
     /// result is enqueued again. Once per partition, since this covers all of its buyers.
     async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
         for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
-            let Writer { link, store, keys, .. } = &mut self.writer;
+            let Writer { conn, store, keys, .. } = &mut self.writer;
             let complete = if let Some(complete) = self.rebuilt.get(&of.number()) {
                 *complete
             } else {
-                let rebuilt = rebuild(store, link, keys, &of).await?;
+                let rebuilt = rebuild(store, conn, keys, &of).await?;
                 self.report.rebuilt += rebuilt.orders;
                 self.rebuilt.insert(of.number(), rebuilt.complete);
                 rebuilt.complete
             };
             if complete {
-                self.report.hollow += stream::acknowledge(link, &of, gone).await?;
+                self.report.hollow += stream::acknowledge(conn, &of, gone).await?;
             } else {
                 self.report.lost += gone.len() as u64;
             }

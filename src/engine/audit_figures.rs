@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     stream_stats::{Survey, survey},
 };
 use seckill_store::{SharedStore, StoreError};
@@ -40,7 +40,7 @@ const OFF: &str = "off";
 /// the clock of Redis if it answered.
 pub async fn take(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     about: Option<VoucherId>,
 ) -> (Option<Millis>, Option<String>) {
@@ -48,7 +48,7 @@ pub async fn take(
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
-    let looking = survey(link, keys, &vouchers);
+    let looking = survey(conn, keys, &vouchers);
     let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
         return (None, None);

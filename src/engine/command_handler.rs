@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use seckill_model::{Millis, Said, Sale, SaleState, VoucherId};
-use seckill_redis::Link;
+use seckill_redis::Connection;
 use seckill_store::Act;
 use tokio_util::sync::CancellationToken;
 
@@ -45,8 +45,8 @@ impl Operator {
             return Box::pin(group::preview::of(self, preview, stop)).await.map(Reply::Previewed);
         }
         if let Command::Trace(id) = command {
-            let mut link = self.redis.link();
-            let looking = trace::follow(&self.store, &mut link, &self.keys, id);
+            let mut conn = self.redis.connection();
+            let looking = trace::follow(&self.store, &mut conn, &self.keys, id);
             return Ok(Reply::Traced(Box::new(Box::pin(looking).await?)));
         }
         if self.read_only {
@@ -100,7 +100,7 @@ impl Operator {
     /// Redis is unreachable.
     pub async fn judge(&self) -> Result<Judge, EngineError> {
         let Self { redis, store, keys, settings, .. } = self;
-        let replay_alive = operator_lock::is_taken(&mut redis.link(), keys).await?;
+        let replay_alive = operator_lock::is_taken(&mut redis.connection(), keys).await?;
         Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
     }
 
@@ -118,7 +118,8 @@ impl Operator {
     /// The figures before or after the command, and the time by the clock of Redis; `None` if no server answered in
     /// time.
     async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
-        Box::pin(audit_figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
+        Box::pin(audit_figures::take(&self.store, &mut self.redis.connection(), &self.keys, about))
+            .await
     }
 
     /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
@@ -131,9 +132,9 @@ impl Operator {
         if !command.is_recovery() {
             return self.run(command, stop).await;
         }
-        let mut link = self.redis.link();
+        let mut conn = self.redis.connection();
         let guard =
-            operator_lock::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act)
+            operator_lock::take(&self.locks, &mut conn, &self.keys, &line.operator, &line.act)
                 .await?;
         // Otherwise a command that dies with its process would leave no trace.
         let (act, result) = (format!("{} begun", line.act), Said::of(&CommandOutcome::Started));
@@ -150,31 +151,31 @@ impl Operator {
     }
 
     async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
-        let mut link = self.redis.link();
+        let mut conn = self.redis.connection();
         let (store, keys) = (&self.store, &self.keys);
         match command {
             Command::CreateVoucher(voucher) => {
                 let voucher = voucher.checked()?;
-                vouchers::reserve_numbers(store, &mut link, keys).await?;
+                vouchers::reserve_numbers(store, &mut conn, keys).await?;
                 let voucher = store.create_voucher(&voucher, Millis::now()).await?;
                 Ok(Reply::VoucherCreated(voucher))
             }
             Command::BuyVoucher(voucher, user) => {
-                let order = purchase::buy(store, &mut link, keys, voucher, user).await?;
+                let order = purchase::buy(store, &mut conn, keys, voucher, user).await?;
                 Ok(Reply::VoucherBought(order))
             }
             Command::CreateSale(sale) => {
-                let sale = vouchers::create(store, &mut link, keys, &sale).await?;
+                let sale = vouchers::create(store, &mut conn, keys, &sale).await?;
                 Ok(Reply::SaleCreated(sale.voucher_id))
             }
             Command::StartSale(voucher) => {
-                vouchers::start(store, &mut link, keys, voucher).await.map(|sale| changed(&sale))
+                vouchers::start(store, &mut conn, keys, voucher).await.map(|sale| changed(&sale))
             }
-            Command::PauseSale(voucher) => self.set(&mut link, voucher, SaleState::Paused).await,
-            Command::ResumeSale(voucher) => self.set(&mut link, voucher, SaleState::Running).await,
-            Command::EndSale(voucher) => self.set(&mut link, voucher, SaleState::Ended).await,
+            Command::PauseSale(voucher) => self.set(&mut conn, voucher, SaleState::Paused).await,
+            Command::ResumeSale(voucher) => self.set(&mut conn, voucher, SaleState::Running).await,
+            Command::EndSale(voucher) => self.set(&mut conn, voucher, SaleState::Ended).await,
             Command::Restock { voucher, by } => {
-                let sale = vouchers::restock(store, &mut link, keys, voucher, by).await?;
+                let sale = vouchers::restock(store, &mut conn, keys, voucher, by).await?;
                 Ok(Reply::Restocked { voucher, initial: sale.initial })
             }
             Command::LoadTest(plan) => {
@@ -184,15 +185,15 @@ impl Operator {
                 let (store, keys) = (store.clone(), keys.clone());
                 let listed = self.load_tests.begin(plan.voucher);
                 let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
-                let generator = LoadGenerator { admission, store, link, keys, meters, halt };
+                let generator = LoadGenerator { admission, store, conn, keys, meters, halt };
                 Ok(Reply::LoadTestDone(generator.run(&plan, stop).await?))
             }
             Command::Pay(order) => {
-                Ok(Reply::Paid { order, payment: payment::pay(store, &mut link, order).await? })
+                Ok(Reply::Paid { order, payment: payment::pay(store, &mut conn, order).await? })
             }
             Command::ReleaseLock { name, owner } => {
                 let lock = LockName::new(name.as_str())?;
-                revoke(&mut link, keys, &lock, &owner).await?;
+                revoke(&mut conn, keys, &lock, &owner).await?;
                 Ok(Reply::LockReleased { name, owner })
             }
             Command::RunJob(name) => {
@@ -202,15 +203,15 @@ impl Operator {
             }
             Command::SwitchJob { job, paused } => {
                 self.job(&job)?;
-                store.pause_job(&job, paused, link.now().await?).await?;
+                store.pause_job(&job, paused, conn.now().await?).await?;
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Repair(plan) => {
                 let (outbox, node) = (&self.outbox, &self.node);
-                let mended = mend::mend_all(store, &mut link, keys, outbox, node).await?;
+                let mended = mend::mend_all(store, &mut conn, keys, outbox, node).await?;
                 let (streams, orders) =
-                    mend::mend_streams(store, &mut link, keys, outbox, node).await?;
-                let mut done = repair::apply_all(store, &mut link, keys, &plan, stop).await?;
+                    mend::mend_streams(store, &mut conn, keys, outbox, node).await?;
+                let mut done = repair::apply_all(store, &mut conn, keys, &plan, stop).await?;
                 done.enqueued += orders;
                 done.mended = mended + streams;
                 Ok(Reply::Repaired(done))
@@ -234,16 +235,16 @@ impl Operator {
                 Ok(Reply::LettersDiscarded(letters.discard(&scope, compensate, stop).await?))
             }
             Command::Rewind(plan) => {
-                Ok(Reply::Rewound(group::rewind::apply(&mut link, keys, &plan, stop).await?))
+                Ok(Reply::Rewound(group::rewind::apply(&mut conn, keys, &plan, stop).await?))
             }
             Command::Claim(plan) => {
                 let dead_ms = self.settings.node_dead_ms;
-                let report = group::claim::apply(&mut link, keys, &plan, dead_ms, stop).await?;
+                let report = group::claim::apply(&mut conn, keys, &plan, dead_ms, stop).await?;
                 Ok(Reply::Claimed(report))
             }
             Command::RemoveConsumer(shown) => {
                 let dead_ms = self.settings.node_dead_ms;
-                let removed = group::remove::remove(&mut link, keys, &shown, dead_ms);
+                let removed = group::remove::remove(&mut conn, keys, &shown, dead_ms);
                 Ok(Reply::ConsumerRemoved(removed.await?))
             }
         }
@@ -273,11 +274,11 @@ impl Operator {
 
     async fn set(
         &self,
-        link: &mut Link,
+        conn: &mut Connection,
         voucher: VoucherId,
         state: SaleState,
     ) -> Result<Reply, EngineError> {
-        vouchers::set_state(&self.store, link, &self.keys, voucher, state)
+        vouchers::set_state(&self.store, conn, &self.keys, voucher, state)
             .await
             .map(|sale| changed(&sale))
     }

@@ -12,7 +12,7 @@ use std::{
 use futures::future::join_all;
 use seckill_model::{EntryId, OrderFault, OrderId, Said, UserId};
 use seckill_redis::{
-    BrokerError, Link, Redis,
+    Connection, Redis, RedisError,
     keys::Partition,
     stream::{self, Body, Delivered, ReadFrom},
 };
@@ -47,7 +47,7 @@ const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 pub struct Consumer {
     name: String,
     partition: Partition,
-    reader: Link,
+    reader: Connection,
     writer: Writer,
     settings: Settings,
     locks: Locks,
@@ -78,7 +78,7 @@ impl Consumer {
         locks: Locks,
         hold: Hold,
     ) -> Self {
-        let reader = redis.blocking_link(BLOCK);
+        let reader = redis.blocking_connection(BLOCK);
         Self {
             name: partition.consumer(node),
             partition,
@@ -119,7 +119,7 @@ impl Consumer {
     }
 
     /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
-    async fn hand_over(&mut self) -> Result<u64, BrokerError> {
+    async fn hand_over(&mut self) -> Result<u64, RedisError> {
         let (mut handed, mut next) =
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
         let count = self.settings.consumer_batch;
@@ -148,7 +148,7 @@ impl Consumer {
                 Ok(()) => return,
                 Err(error) => error,
             };
-            if matches!(error, EngineError::Broker(BrokerError::NoGroup)) {
+            if matches!(error, EngineError::Redis(RedisError::NoGroup)) {
                 let made = stream::ensure_group(&mut self.reader, &self.partition).await;
                 tracing::warn!(made = made.is_ok(), "the consumer group was gone");
                 if made.is_ok() {
@@ -192,8 +192,8 @@ impl Consumer {
                     self.settle(batch, stop).await?;
                     continue;
                 }
-                let Writer { link, store, keys, in_hand, .. } = &mut self.writer;
-                (batch.len(), entry_check::check(store, link, keys, in_hand, batch).await?)
+                let Writer { conn, store, keys, in_hand, .. } = &mut self.writer;
+                (batch.len(), entry_check::check(store, conn, keys, in_hand, batch).await?)
             };
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
@@ -339,8 +339,8 @@ impl Consumer {
     async fn rebuild(&mut self) -> Result<(), EngineError> {
         let gone = stream::gone(&mut self.reader, &self.partition).await?;
         if !gone.is_empty() {
-            let Writer { link, store, keys, .. } = &mut self.writer;
-            let rebuilt = rebuild(store, link, keys, &self.partition).await?;
+            let Writer { conn, store, keys, .. } = &mut self.writer;
+            let rebuilt = rebuild(store, conn, keys, &self.partition).await?;
             tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
             stream::rebuilt(&mut self.reader, &self.partition, &gone).await?;
         }
@@ -418,7 +418,7 @@ impl Consumer {
         missed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, BrokerError> {
+    async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
         let count = self.settings.consumer_batch;
         stream::read_group(&mut self.reader, &self.partition, &self.name, from, count).await
     }

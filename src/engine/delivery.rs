@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use seckill_model::{Sale, SaleState, locale::in_english};
-use seckill_redis::{Layout, Link};
+use seckill_redis::{Connection, Layout};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -26,33 +26,33 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// A server is unreachable, or Redis holds another sale of that number; the change is delivered later.
 pub(super) async fn deliver(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
 ) -> Result<(), EngineError> {
-    deliver_as(store, link, keys, sale, "").await
+    deliver_as(store, conn, keys, sale, "").await
 }
 
 /// As [`deliver`]; `how` is `new` for a sale that was just created.
 pub(super) async fn deliver_as(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
     how: &str,
 ) -> Result<(), EngineError> {
     let voucher = sale.voucher_id;
     if sale.state == SaleState::Archived {
-        retention::drop_keys(link, keys, voucher).await?;
+        retention::drop_keys(conn, keys, voucher).await?;
     } else {
-        let first = try_sync(link, keys, sale, how).await?;
+        let first = try_sync(conn, keys, sale, how).await?;
         let synced = match first {
             Some(synced) => synced,
-            None => sync(link, keys, sale).await?,
+            None => sync(conn, keys, sale).await?,
         };
         if synced == Synced::Damaged {
-            let run = link.run_id(&keys.sale(voucher)).await?;
-            let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
+            let run = conn.run_id(&keys.sale(voucher)).await?;
+            let mut reconciler = Reconciler { store, conn, keys, run: &run, token: &new_token() };
             if reconciler.sale(voucher, &[]).await?.closed == Some(Closed::OtherSale) {
                 return Err(EngineError::OtherSale(voucher));
             }
@@ -68,7 +68,7 @@ pub(super) async fn deliver_as(
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) store: SharedStore,
-    pub(super) link: Link,
+    pub(super) conn: Connection,
     pub(super) keys: Layout,
     pub(super) versions: SaleVersions,
 }
@@ -108,7 +108,7 @@ impl Delivery {
         }
         let mut first_error = None;
         for sale in waiting {
-            let done = deliver(&self.store, &mut self.link, &self.keys, &sale).await;
+            let done = deliver(&self.store, &mut self.conn, &self.keys, &sale).await;
             if let Err(error) = done {
                 first_error.get_or_insert(error);
             }

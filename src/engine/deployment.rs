@@ -4,7 +4,7 @@
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
-use seckill_redis::{Layout, Link, mend};
+use seckill_redis::{Connection, Layout, mend};
 use seckill_store::SharedStore;
 
 use super::EngineError;
@@ -19,7 +19,7 @@ const SETTING: &str = "deployment";
 /// [`EngineError::Foreign`], or a server is unreachable.
 pub async fn tie(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     read_only: bool,
 ) -> Result<(), EngineError> {
@@ -30,14 +30,14 @@ pub async fn tie(
     };
     if !read_only {
         // A key of another type names no database.
-        mend::set_aside(link, &keys.deployment(), "string").await?;
+        mend::set_aside(conn, &keys.deployment(), "string").await?;
         let mut put = cmd("SET");
         put.arg(keys.deployment()).arg(&ours).arg("NX");
-        link.query::<Option<String>>(&put).await?;
+        conn.query::<Option<String>>(&put).await?;
     }
-    let there: Option<String> = link.query(cmd("GET").arg(keys.deployment())).await?;
+    let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
     match there {
-        Some(there) if there != ours => Err(EngineError::Foreign(link.place().to_owned())),
+        Some(there) if there != ours => Err(EngineError::Foreign(conn.place().to_owned())),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use redis::cmd;
 use seckill_model::durability::{Append, Commit, Setup};
-use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition};
+use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition};
 use seckill_store::SharedStore;
 
 use super::EngineError;
@@ -25,12 +25,16 @@ impl Servers<'_> {
     ///
     /// # Errors
     /// A server is unreachable.
-    pub async fn setup(&self, link: &mut Link, wait_replicas: u32) -> Result<Setup, EngineError> {
+    pub async fn setup(
+        &self,
+        conn: &mut Connection,
+        wait_replicas: u32,
+    ) -> Result<Setup, EngineError> {
         let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
         for of in self.keys.partitions() {
-            let here = append_of(link, &of).await?;
+            let here = append_of(conn, &of).await?;
             append = append.zip(here).map(|(one, other)| one.max(other));
-            replicas = replicas.min(replicas_of(link, &of).await?);
+            replicas = replicas.min(replicas_of(conn, &of).await?);
         }
         Ok(Setup {
             append,
@@ -44,10 +48,10 @@ impl Servers<'_> {
 }
 
 /// `None` if this user may not read the settings.
-async fn append_of(link: &mut Link, of: &Partition) -> Result<Option<Append>, BrokerError> {
+async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Append>, RedisError> {
     let mut read = Vec::new();
     for name in ["appendonly", "appendfsync"] {
-        match link.setting(&of.orders(), name).await {
+        match conn.setting(&of.orders(), name).await {
             Ok(value) => read.push(value),
             Err(error) if error.is_away() => return Err(error),
             Err(_) => return Ok(None),
@@ -59,11 +63,11 @@ async fn append_of(link: &mut Link, of: &Partition) -> Result<Option<Append>, Br
     })
 }
 
-async fn replicas_of(link: &mut Link, of: &Partition) -> Result<u32, BrokerError> {
+async fn replicas_of(conn: &mut Connection, of: &Partition) -> Result<u32, RedisError> {
     let key = of.orders();
-    let mut connection = link.connection(&key).await?;
+    let mut connection = conn.multiplexed(&key).await?;
     let asked = cmd("INFO").arg("replication").query_async::<String>(&mut connection).await;
-    let info = asked.map_err(|error| link.broke(&key, &error))?;
+    let info = asked.map_err(|error| conn.broke(&key, &error))?;
     let count = info.lines().find_map(|line| line.strip_prefix("connected_slaves:"));
     Ok(count.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
 }

@@ -12,7 +12,7 @@ use std::{
 use redis::cmd;
 use seckill_model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId};
 use seckill_redis::{
-    Layout, Link, scripts,
+    Connection, Layout, scripts,
     stream::{self, Body, Delivered},
 };
 use seckill_store::{SharedStore, StoreError};
@@ -54,7 +54,7 @@ pub(super) enum Backing {
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn backing(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[OrderEntry],
 ) -> Result<Vec<Backing>, EngineError> {
@@ -71,7 +71,7 @@ pub(super) async fn backing(
             read.arg(order.seat().to_string());
         }
         // The script handles values that are not order IDs.
-        if let Ok(held) = link.query::<Vec<Option<u64>>>(&read).await {
+        if let Ok(held) = conn.query::<Vec<Option<u64>>>(&read).await {
             let mut held = held.into_iter();
             indexes.retain(|index| {
                 let order = orders.get(*index).map(|order| order.order.get());
@@ -83,7 +83,7 @@ pub(super) async fn backing(
             });
         }
         if !indexes.is_empty() {
-            look_closer(link, keys, voucher, orders, &indexes, &mut found).await?;
+            look_closer(conn, keys, voucher, orders, &indexes, &mut found).await?;
         }
     }
     Ok(found)
@@ -91,7 +91,7 @@ pub(super) async fn backing(
 
 /// The same for entries of one voucher, with a check whether its keys are consistent.
 async fn look_closer(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     orders: &[OrderEntry],
@@ -104,7 +104,7 @@ async fn look_closer(
     for (_, order) in asked() {
         call.arg(order.seat().to_string());
     }
-    let (state, held): (String, Vec<Option<String>>) = link.invoke(&call).await?;
+    let (state, held): (String, Vec<Option<String>>) = conn.invoke(&call).await?;
     for ((index, order), held) in asked().zip(held) {
         let backing = match held.and_then(|id| id.parse::<OrderId>().ok()) {
             Some(id) if id == order.order => Backing::Promised,
@@ -124,7 +124,7 @@ async fn look_closer(
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn unverified(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[OrderEntry],
 ) -> Result<Vec<OrderEntry>, EngineError> {
@@ -132,7 +132,7 @@ pub(super) async fn unverified(
     for order in orders {
         if let hash_map::Entry::Vacant(unknown) = verified.entry(order.entry.partition) {
             let of = keys.partition(order.entry.partition);
-            unknown.insert(stream::verified(link, &of).await?);
+            unknown.insert(stream::verified(conn, &of).await?);
         }
     }
     let is_verified = |order: &&OrderEntry| {
@@ -149,7 +149,7 @@ pub(super) async fn unverified(
 /// A server is unreachable.
 pub(super) async fn check(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     in_hand: &InHand,
     batch: Vec<Delivered>,
@@ -166,8 +166,8 @@ pub(super) async fn check(
             Body::Gone => checked.gone += 1,
         }
     }
-    let unverified = unverified(link, keys, &all).await?;
-    let backing = backing(link, keys, &unverified).await?;
+    let unverified = unverified(conn, keys, &all).await?;
+    let backing = backing(conn, keys, &unverified).await?;
     for (order, backing) in unverified.into_iter().zip(backing) {
         if backing != Backing::Promised {
             unbacked.entry(order.voucher).or_default().push((order, backing));

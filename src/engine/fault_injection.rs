@@ -12,7 +12,7 @@ use seckill_model::{
     entry::{FIELD_ORDER, FIELD_PLACE, FIELD_USER, FIELD_VOUCHER},
 };
 use seckill_redis::{
-    Layout, Link, Redis,
+    Connection, Layout, Redis,
     keys::Partition,
     scripts,
     stream::{self, ReadFrom},
@@ -31,18 +31,18 @@ pub async fn die_with_batch(
     most: usize,
     dead_ms: u64,
 ) -> Result<usize, EngineError> {
-    let mut link = redis.link();
+    let mut conn = redis.connection();
     let mut taken = 0;
     let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
     for of in keys.partitions() {
         let mut beat = scripts::BEAT.prepare_invoke();
         beat.key(of.nodes()).key(of.instances()).key(of.healed()).arg(node).arg(u32::MAX);
         beat.arg("drill").arg(0).arg("take");
-        let (now, _): (i64, i64) = link.invoke(&beat).await?;
+        let (now, _): (i64, i64) = conn.invoke(&beat).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {
             let want = most - taken;
-            let batch = stream::read_group(&mut link, &of, &of.consumer(node), from, want).await?;
+            let batch = stream::read_group(&mut conn, &of, &of.consumer(node), from, want).await?;
             if batch.is_empty() {
                 break;
             }
@@ -51,7 +51,7 @@ pub async fn die_with_batch(
         // A node that is not listed has shut down normally.
         let mut silent = cmd("ZADD");
         silent.arg(of.nodes()).arg(now.saturating_sub(silent_ms)).arg(node);
-        link.query::<u64>(&silent).await?;
+        conn.query::<u64>(&silent).await?;
     }
     Ok(taken)
 }
@@ -99,7 +99,7 @@ impl Poison {
 
 /// Adds `count` poison entries to a stream, cycling through the kinds.
 pub async fn poison(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     count: usize,
 ) -> Result<Vec<Poison>, EngineError> {
@@ -110,52 +110,56 @@ pub async fn poison(
         for (name, value) in kind.fields() {
             add.arg(name).arg(value);
         }
-        link.query::<String>(&add).await?;
+        conn.query::<String>(&add).await?;
     }
     Ok(kinds)
 }
 
 /// Adds the newest entries of a stream a second time, like a producer that retries. Returns their number.
-pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<usize, EngineError> {
+pub async fn duplicate(
+    conn: &mut Connection,
+    of: &Partition,
+    most: usize,
+) -> Result<usize, EngineError> {
     let mut read = cmd("XREVRANGE");
     read.arg(of.orders()).arg("+").arg("-").arg("COUNT").arg(most);
-    let newest: Vec<(String, Vec<Vec<u8>>)> = link.query(&read).await?;
+    let newest: Vec<(String, Vec<Vec<u8>>)> = conn.query(&read).await?;
     for (_, fields) in &newest {
-        link.query::<String>(cmd("XADD").arg(of.orders()).arg("*").arg(fields)).await?;
+        conn.query::<String>(cmd("XADD").arg(of.orders()).arg("*").arg(fields)).await?;
     }
     Ok(newest.len())
 }
 
 /// Destroys the group of a stream with its pending list; `false` if there was no group or no stream.
-pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, EngineError> {
-    if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
+pub async fn destroy_group(conn: &mut Connection, of: &Partition) -> Result<bool, EngineError> {
+    if !conn.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
         return Ok(false);
     }
     let mut destroy = cmd("XGROUP");
     destroy.arg("DESTROY").arg(of.orders()).arg(of.group());
-    Ok(link.query(&destroy).await?)
+    Ok(conn.query(&destroy).await?)
 }
 
 /// Removes a consumer with its pending entries, which are then never redelivered. Returns their number.
 pub async fn remove_consumer(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
 ) -> Result<u64, EngineError> {
     let mut remove = cmd("XGROUP");
     remove.arg("DELCONSUMER").arg(of.orders()).arg(of.group()).arg(consumer);
-    Ok(link.query(&remove).await?)
+    Ok(conn.query(&remove).await?)
 }
 
 /// Deletes the bodies of all pending entries, and of those before them. Returns the number of deleted entries.
-pub async fn trim_pending(link: &mut Link, of: &Partition) -> Result<u64, EngineError> {
+pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64, EngineError> {
     let summary: (u64, Option<String>, Option<String>, Value) =
-        link.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
+        conn.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
     let Some(newest) = summary.2 else { return Ok(0) };
     // MINID keeps entries that are not smaller.
     let next = newest.parse::<EntryId>().ok().and_then(EntryId::next);
     let next = next.map_or(newest, EntryId::in_stream);
-    Ok(link.query(cmd("XTRIM").arg(of.orders()).arg("MINID").arg(next)).await?)
+    Ok(conn.query(cmd("XTRIM").arg(of.orders()).arg("MINID").arg(next)).await?)
 }
 
 /// Sends SIGKILL to the program's own server; its next user restarts it.
@@ -167,7 +171,7 @@ pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
     if redis.managed().is_none() {
         return Err(refused("it is not the program's own; leave --redis out"));
     }
-    let info: String = redis.link().query(cmd("INFO").arg("server")).await?;
+    let info: String = redis.connection().query(cmd("INFO").arg("server")).await?;
     let pid = info.lines().find_map(|line| line.strip_prefix("process_id:"));
     let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
     let pid = pid.ok_or_else(|| refused("it does not say which process it is"))?;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_redis::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts};
+use seckill_redis::{Connection, Layout, keys::Partition, nodes::FORGET_MS, scripts};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +18,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// The task that sends a node's heartbeats in one partition.
 #[derive(Debug)]
 pub(super) struct Beat {
-    pub(super) link: Link,
+    pub(super) conn: Connection,
     pub(super) partition: Partition,
     pub(super) node: String,
     pub(super) instance: String,
@@ -34,8 +34,8 @@ impl Beat {
         let mut losses = LossExchange::default();
         let is_home = self.partition == self.keys.home();
         loop {
-            let link = &mut self.link;
-            let beat = beat(link, &self.partition, &self.node, &self.instance, self.dead_ms, "");
+            let conn = &mut self.conn;
+            let beat = beat(conn, &self.partition, &self.node, &self.instance, self.dead_ms, "");
             // The collector reports outages; the next heartbeat retries.
             if let Ok(false) = beat.await {
                 tracing::error!(
@@ -48,9 +48,9 @@ impl Beat {
             let next = Instant::now() + BEAT_EVERY;
             loop {
                 if is_home {
-                    let (link, of, node) = (&mut self.link, &self.partition, &self.node);
+                    let (conn, of, node) = (&mut self.conn, &self.partition, &self.node);
                     // The collector reports outages here as well.
-                    let _ = losses.run(link, of, node, &self.outbox).await;
+                    let _ = losses.run(conn, of, node, &self.outbox).await;
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
@@ -66,8 +66,8 @@ impl Beat {
 impl Beat {
     /// Repairs the current faults of the partition; what could not be repaired is retried.
     async fn mend(&mut self) {
-        let Self { link, partition, node, store, keys, outbox, .. } = self;
-        match mend::mend_partition(store, link, keys, partition).await {
+        let Self { conn, partition, node, store, keys, outbox, .. } = self;
+        match mend::mend_partition(store, conn, keys, partition).await {
             Ok(mended) if mended.is_empty() => {}
             Ok(mended) => {
                 mend::record(outbox, node, partition, mended);
@@ -86,7 +86,7 @@ impl Beat {
 /// # Errors
 /// [`EngineError::NameTaken`] if it is alive; Redis is unreachable.
 pub async fn take_name(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     node: &str,
     instance: &str,
@@ -96,7 +96,7 @@ pub async fn take_name(
     let until = Instant::now() + Duration::from_millis(dead_ms) + BEAT_EVERY;
     let how = if force { "take" } else { "" };
     for of in keys.partitions() {
-        while !beat(link, &of, node, instance, dead_ms, how).await? {
+        while !beat(conn, &of, node, instance, dead_ms, how).await? {
             if Instant::now() > until {
                 return Err(EngineError::NameTaken(node.to_owned()));
             }
@@ -108,7 +108,7 @@ pub async fn take_name(
 
 /// `false` if another process of that name is alive.
 async fn beat(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     node: &str,
     instance: &str,
@@ -118,6 +118,6 @@ async fn beat(
     let mut call = scripts::BEAT.prepare_invoke();
     call.key(of.nodes()).key(of.instances()).key(of.healed());
     call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);
-    let (_, taken): (i64, bool) = link.invoke(&call).await?;
+    let (_, taken): (i64, bool) = conn.invoke(&call).await?;
     Ok(taken)
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use seckill_model::{OrderId, order_id::utc_day};
-use seckill_redis::{Link, keys::Partition, scripts};
+use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{Reason, SharedStore, StoreError};
 
 use super::EngineError;
@@ -98,16 +98,16 @@ impl IdWorker {
     /// Redis is unreachable, the clock is out of range, or the day's numbers are exhausted. IDs never wrap.
     pub async fn issue(
         &mut self,
-        link: &mut Link,
+        conn: &mut Connection,
         count: usize,
     ) -> Result<Vec<OrderId>, EngineError> {
-        self.issue_at(link, count, now()).await
+        self.issue_at(conn, count, now()).await
     }
 
     /// As [`Self::issue`], with the clock at `unix_second`.
     pub async fn issue_at(
         &mut self,
-        link: &mut Link,
+        conn: &mut Connection,
         count: usize,
         unix_second: i64,
     ) -> Result<Vec<OrderId>, EngineError> {
@@ -119,7 +119,7 @@ impl IdWorker {
             let missing = (count - ids.len()) as u64;
             let lease = match &mut self.lease {
                 Some(lease) if lease.day == day && lease.next < lease.end => lease,
-                _ => self.renew(link, day, missing.max(self.least)).await?,
+                _ => self.renew(conn, day, missing.max(self.least)).await?,
             };
             let until = lease.end.min(lease.next + missing);
             for number in lease.next..until {
@@ -143,20 +143,20 @@ impl IdWorker {
     ///
     /// # Errors
     /// Redis is unreachable.
-    pub async fn reclaim(&mut self, link: &mut Link) -> Result<(), EngineError> {
+    pub async fn reclaim(&mut self, conn: &mut Connection) -> Result<(), EngineError> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
-        self.lease_numbers(link, day, 0).await?;
+        self.lease_numbers(conn, day, 0).await?;
         self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
 
     async fn renew(
         &mut self,
-        link: &mut Link,
+        conn: &mut Connection,
         day: Date,
         size: u64,
     ) -> Result<&mut Lease, EngineError> {
-        let end = self.lease_numbers(link, day, size).await?;
+        let end = self.lease_numbers(conn, day, size).await?;
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
@@ -164,7 +164,7 @@ impl IdWorker {
     /// the day, other workers may hold leases beyond those: then a random number of them is skipped.
     async fn lease_numbers(
         &self,
-        link: &mut Link,
+        conn: &mut Connection,
         day: Date,
         size: u64,
     ) -> Result<u64, EngineError> {
@@ -174,6 +174,6 @@ impl IdWorker {
         call.key(self.partition.sequence(day)).key(self.partition.watermark());
         call.arg(day.to_string()).arg(size).arg(KEEP_SEQUENCE.as_secs()).arg(leased);
         call.arg(rand::random_range(0..JUMP));
-        Ok(link.invoke(&call).await?)
+        Ok(conn.invoke(&call).await?)
     }
 }

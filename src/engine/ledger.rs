@@ -16,7 +16,7 @@ use seckill_model::{
     ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SqlBooks},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link, dead_letters,
+    Connection, Layout, RedisError, dead_letters,
     keys::Partition,
     lossy_utf8::Text,
     stream,
@@ -83,17 +83,17 @@ impl Flows {
 /// Audits every sale, or the given one.
 pub async fn audit(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     only: Option<VoucherId>,
 ) -> Result<Audit, EngineError> {
     let sales = match only {
         Some(voucher) => vec![store.sale(voucher).await?],
-        None => all_sales(store, link, keys).await?,
+        None => all_sales(store, conn, keys).await?,
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
-        let books = books(store, link, keys, sale).await?;
+        let books = books(store, conn, keys, sale).await?;
         lines.push(line(sale, &books));
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
@@ -102,18 +102,18 @@ pub async fn audit(
 /// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
 pub(super) async fn all_sales(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
 ) -> Result<Vec<Sale>, EngineError> {
     let mut sales = store.sales().await?;
     let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
     for of in keys.partitions() {
-        let held = stream_stats::sales_held(link, &of).await?;
+        let held = stream_stats::sales_held(conn, &of).await?;
         for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
             match store.sale(voucher).await {
                 Ok(sale) => sales.push(sale),
                 Err(StoreError::NoSale(_)) => {
-                    sales.extend(sale_copy::read(link, keys, voucher).await?);
+                    sales.extend(sale_copy::read(conn, keys, voucher).await?);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -129,17 +129,17 @@ pub(super) async fn all_sales(
 /// A server is unreachable.
 pub async fn books(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
 ) -> Result<Books, EngineError> {
-    let mut books = look(store, link, keys, sale).await?;
+    let mut books = look(store, conn, keys, sale).await?;
     for _ in 1..LOOKS {
         if books.findings().is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        books = look(store, link, keys, sale).await?;
+        books = look(store, conn, keys, sale).await?;
     }
     Ok(books)
 }
@@ -147,17 +147,17 @@ pub async fn books(
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
 pub async fn lost_orders(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<Vec<(OrderId, Place)>, EngineError> {
-    let buyers = buyers(link, keys, voucher).await?;
-    Ok(follow(store, link, keys, voucher, &buyers).await?.lost)
+    let buyers = buyers(conn, keys, voucher).await?;
+    Ok(follow(store, conn, keys, voucher, &buyers).await?.lost)
 }
 
 async fn look(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
 ) -> Result<Books, EngineError> {
@@ -169,14 +169,14 @@ async fn look(
         Err(error) => return Err(error.into()),
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
-    let facts = redis_facts(link, keys, voucher).await?;
+    let facts = redis_facts(conn, keys, voucher).await?;
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
-    let buyers = if known { buyers(link, keys, voucher).await? } else { Vec::new() };
-    let followed = follow(store, link, keys, voucher, &buyers).await?;
+    let buyers = if known { buyers(conn, keys, voucher).await? } else { Vec::new() };
+    let followed = follow(store, conn, keys, voucher, &buyers).await?;
     let unknown =
-        if known && !archived { unknown_orders(store, link, keys, voucher).await? } else { 0 };
+        if known && !archived { unknown_orders(store, conn, keys, voucher).await? } else { 0 };
     Ok(Books {
         voucher_id: voucher,
         redis: redis_books(&facts, sale),
@@ -193,7 +193,7 @@ async fn look(
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
-        kept: kept(store, link, keys, voucher, &buyers).await?.len() as u64,
+        kept: kept(store, conn, keys, voucher, &buyers).await?.len() as u64,
     })
 }
 
@@ -219,11 +219,11 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
 }
 
 async fn redis_facts(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<SaleFacts, BrokerError> {
-    let mut facts = stream_stats::survey_sales(link, keys, &[voucher]).await?;
+) -> Result<SaleFacts, RedisError> {
+    let mut facts = stream_stats::survey_sales(conn, keys, &[voucher]).await?;
     Ok(facts.pop().unwrap_or_default())
 }
 
@@ -241,16 +241,16 @@ fn redis_books(facts: &SaleFacts, sale: &Sale) -> Option<RedisBooks> {
 
 /// Every buyer of a sale with the order ID.
 pub(super) async fn buyers(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<Vec<(OrderId, Place)>, BrokerError> {
+) -> Result<Vec<(OrderId, Place)>, RedisError> {
     let mut found = Vec::new();
     let mut cursor = 0u64;
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
-        let (next, page): (u64, Vec<(Text, Text)>) = link.query(&scan).await?;
+        let (next, page): (u64, Vec<(Text, Text)>) = conn.query(&scan).await?;
         for (Text(place), Text(order)) in page {
             if place == "seq" || place == "restoring" {
                 continue;
@@ -281,18 +281,18 @@ fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
 /// Closed orders that their buyers still hold, and that are not about to be returned.
 pub(super) async fn kept_orders(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<Vec<ClosedOrder>, EngineError> {
-    let buyers = buyers(link, keys, voucher).await?;
-    kept(store, link, keys, voucher, &buyers).await
+    let buyers = buyers(conn, keys, voucher).await?;
+    kept(store, conn, keys, voucher, &buyers).await
 }
 
 /// Redis is read last: an order leaves it before SQL records its return.
 async fn kept(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
@@ -310,7 +310,7 @@ async fn kept(
         for (_, place) in &held {
             read.arg(place.to_string());
         }
-        let now: Vec<Option<String>> = link.query(&read).await?;
+        let now: Vec<Option<String>> = conn.query(&read).await?;
         let still = held.into_iter().zip(now).filter(|((order, _), now)| {
             now.as_ref().and_then(|id| id.parse::<OrderId>().ok()) == Some(*order)
         });
@@ -333,17 +333,17 @@ struct Followed {
 
 async fn follow(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
 ) -> Result<Followed, EngineError> {
-    let flows = flows(link, &keys.partition_of(voucher)).await?;
+    let flows = flows(conn, &keys.partition_of(voucher)).await?;
     let mut missing = not_in_sql(store, buyers).await?;
     let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
         // A replay is the only way back: a letter that was enqueued meanwhile was seen in neither place.
-        let again = self::flows(link, &keys.partition_of(voucher)).await?;
+        let again = self::flows(conn, &keys.partition_of(voucher)).await?;
         stranded.extend(again.found_of(voucher, &mut missing));
         missing = not_in_sql(store, &missing).await?;
     }
@@ -367,7 +367,7 @@ pub(super) async fn not_in_sql(
 /// Live orders in SQL whose buyer holds no such order in Redis.
 async fn unknown_orders(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<u64, EngineError> {
@@ -381,7 +381,7 @@ async fn unknown_orders(
         for order in &page {
             read.arg(order.seat().to_string());
         }
-        let held: Vec<Option<String>> = link.query(&read).await?;
+        let held: Vec<Option<String>> = conn.query(&read).await?;
         for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
             let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*id);
             // An order that was closed since the page was read has correctly left Redis.
@@ -393,36 +393,36 @@ async fn unknown_orders(
 }
 
 /// All entries of a partition in flight, and its dead letters that carry an order.
-pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError> {
+pub async fn flows(conn: &mut Connection, of: &Partition) -> Result<Flows, RedisError> {
     let mut flows = Flows::default();
-    let last_delivered = last_delivered(link, of).await?;
+    let last_delivered = last_delivered(conn, of).await?;
     let mut next = last_delivered.map_or(Some(EntryId::MIN), EntryId::next);
     while let Some(from) = next {
-        let page = stream::range(link, of, from, PAGE).await?;
+        let page = stream::range(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
     }
     if last_delivered.is_some() {
         let mut next = Some(EntryId::MIN);
         while let Some(from) = next {
-            let page = stream::pending_page(link, of, from, EntryId::MAX, PAGE).await?;
+            let page = stream::pending_page(conn, of, from, EntryId::MAX, PAGE).await?;
             next = page.last().and_then(|last| last.delivered.entry.next());
             flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
         }
     }
-    flows.dead = dead_orders(link, of).await?;
+    flows.dead = dead_orders(conn, of).await?;
     Ok(flows)
 }
 
 /// The dead letters of a partition that carry an order, except those never promised to a buyer.
 pub(super) async fn dead_orders(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
-) -> Result<Vec<OrderEntry>, BrokerError> {
+) -> Result<Vec<OrderEntry>, RedisError> {
     let never = Said::of(&OrderFault::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = dead_letters::read(link, of, from, PAGE).await?;
+        let page = dead_letters::read(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
         let promised = page.iter().filter(|letter| letter.reason != never);
         dead.extend(promised.filter_map(|letter| letter.order));
@@ -431,12 +431,15 @@ pub(super) async fn dead_orders(
 }
 
 /// The last delivered ID of the group; `None` without stream or group.
-async fn last_delivered(link: &mut Link, of: &Partition) -> Result<Option<EntryId>, BrokerError> {
+async fn last_delivered(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Option<EntryId>, RedisError> {
     let mut info = cmd("XINFO");
     info.arg("GROUPS").arg(of.orders());
-    let groups: Vec<HashMap<String, Value>> = match link.query(&info).await {
+    let groups: Vec<HashMap<String, Value>> = match conn.query(&info).await {
         Ok(groups) => groups,
-        Err(BrokerError::Refused(_)) => return Ok(None),
+        Err(RedisError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
     let text = |group: &HashMap<String, Value>, field: &str| match group.get(field) {

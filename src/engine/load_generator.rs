@@ -9,7 +9,7 @@ use std::{
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
-use seckill_redis::{Layout, Link, dead_letters, keys::Partition};
+use seckill_redis::{Connection, Layout, dead_letters, keys::Partition};
 use seckill_store::SharedStore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -122,7 +122,7 @@ pub struct LoadGenerator {
     /// Where orders settle.
     pub store: SharedStore,
     /// For the dead letters.
-    pub link: Link,
+    pub conn: Connection,
     /// Names of keys.
     pub keys: Layout,
     /// Where progress is shown.
@@ -249,7 +249,7 @@ impl LoadGenerator {
     }
 
     async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64, EngineError> {
-        let now = self.link.now().await?;
+        let now = self.conn.now().await?;
         let answers = self.store.pay(page, now).await?;
         Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)
     }
@@ -284,7 +284,7 @@ impl LoadGenerator {
     ) -> u64 {
         // Ignored: the wait continues while Redis is unreachable.
         while let Some(from) = letters.next
-            && let Ok(page) = dead_letters::read(&mut self.link, of, from, SETTLE_PAGE).await
+            && let Ok(page) = dead_letters::read(&mut self.conn, of, from, SETTLE_PAGE).await
         {
             let Some(last) = page.last() else { break };
             letters.next = last.letter.next();

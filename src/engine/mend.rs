@@ -9,7 +9,7 @@ use std::{collections::HashSet, time::Duration};
 use redis::cmd;
 use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said};
 use seckill_redis::{
-    Layout, Link, dead_letters,
+    Connection, Layout, dead_letters,
     group::{self, Rewinding},
     keys::{Partition, type_of},
     mend,
@@ -42,11 +42,11 @@ const REASON: &str = "its ID lies in the future, and no buyer was promised its o
 /// # Errors
 /// Redis is unreachable.
 pub async fn faults(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
 ) -> Result<Vec<PartitionFault>, EngineError> {
-    let survey = survey_of(link, keys, of).await?;
+    let survey = survey_of(conn, keys, of).await?;
     let mut found = stream_faults(of, &survey);
     found.extend(faults_of(of, &survey));
     Ok(found)
@@ -90,20 +90,20 @@ fn horizon(now: Millis, of: &Partition) -> EntryId {
 /// A server is unreachable; finished repairs are kept.
 pub async fn mend_partition(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
 ) -> Result<Vec<Mended>, EngineError> {
-    let survey = survey_of(link, keys, of).await?;
+    let survey = survey_of(conn, keys, of).await?;
     let mut mended = Vec::new();
     for fault in faults_of(of, &survey) {
         let repair = match &fault {
-            PartitionFault::ForeignKey(ForeignKey { key, .. }) => rename(link, key).await?,
+            PartitionFault::ForeignKey(ForeignKey { key, .. }) => rename(conn, key).await?,
             // Reconciled, which covers more than a repair of this partition alone.
             PartitionFault::Lost(_) => None,
-            PartitionFault::FutureId(_) => renew(store, link, keys, of, survey.now).await?,
+            PartitionFault::FutureId(_) => renew(store, conn, keys, of, survey.now).await?,
             PartitionFault::GroupBeyond { delivered, .. } => {
-                move_back(store, link, of, *delivered).await?
+                move_back(store, conn, of, *delivered).await?
             }
         };
         // Another node was faster.
@@ -112,15 +112,15 @@ pub async fn mend_partition(
     Ok(mended)
 }
 
-async fn rename(link: &mut Link, key: &str) -> Result<Option<Repair>, EngineError> {
+async fn rename(conn: &mut Connection, key: &str) -> Result<Option<Repair>, EngineError> {
     let Some(expected) = type_of(key) else { return Ok(None) };
-    let found = mend::set_aside(link, key, expected).await?;
+    let found = mend::set_aside(conn, key, expected).await?;
     Ok(found.map(|_| Repair::Renamed(mend::aside(key))))
 }
 
 async fn renew(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     now: Millis,
@@ -128,16 +128,16 @@ async fn renew(
     let mut foreign = Vec::new();
     let mut next = horizon(now, of).next();
     while let Some(from) = next.filter(|_| foreign.len() < MOST_FOREIGN) {
-        let page = stream::range(link, of, from, PAGE).await?;
+        let page = stream::range(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
         // Buyers who were admitted meanwhile also have IDs in the future.
-        let mut known = held(link, keys, &orders).await?;
+        let mut known = held(conn, keys, &orders).await?;
         known.extend(written(store, &orders).await?);
         let unknown = |it: &&Delivered| !it.order().is_some_and(|it| known.contains(&it.order));
         foreign.extend(page.iter().filter(unknown).map(|it| it.entry));
     }
-    let done = mend::renew_stream(link, of, AHEAD, REASON, &foreign).await?;
+    let done = mend::renew_stream(conn, of, AHEAD, REASON, &foreign).await?;
     let aside = mend::aside(&of.orders());
     Ok(done.map(|it| Repair::Renewed { kept: it.kept, dead: it.dead, aside }))
 }
@@ -153,14 +153,14 @@ async fn written(
 /// Moves the group to the oldest entry that is neither in SQL nor a dead letter: a redelivered order is written once.
 async fn move_back(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     delivered: EntryId,
 ) -> Result<Option<Repair>, EngineError> {
     let mut dead: Option<HashSet<EntryId>> = None;
     let (mut last, mut next) = (None, Some(EntryId { partition: of.number(), ..EntryId::MIN }));
     while let Some(from) = next {
-        let page = stream::range(link, of, from, PAGE).await?;
+        let page = stream::range(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         last = page.last().map(|it| it.entry).or(last);
         let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
@@ -169,41 +169,41 @@ async fn move_back(
         {
             let dead = match &mut dead {
                 Some(dead) => dead,
-                None => dead.insert(with_dead_letter(link, of).await?),
+                None => dead.insert(with_dead_letter(conn, of).await?),
             };
             if !dead.contains(&open.entry) {
-                return to(link, of, delivered, open.entry).await;
+                return to(conn, of, delivered, open.entry).await;
             }
         }
     }
     if let Some(last) = last {
-        return to(link, of, delivered, last).await;
+        return to(conn, of, delivered, last).await;
     }
     let mut set = cmd("XGROUP");
     set.arg("SETID").arg(of.orders()).arg(of.group()).arg("0");
-    link.query::<()>(&set).await?;
+    conn.query::<()>(&set).await?;
     Ok(Some(Repair::MovedBack(EntryId { partition: of.number(), ..EntryId::MIN })))
 }
 
 async fn to(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     delivered: EntryId,
     from: EntryId,
 ) -> Result<Option<Repair>, EngineError> {
     let to = Rewinding { from, seen: Some(delivered), read: None };
-    let done = group::rewind(link, of, &to).await? == group::Rewound::Done;
+    let done = group::rewind(conn, of, &to).await? == group::Rewound::Done;
     Ok(done.then_some(Repair::MovedBack(from)))
 }
 
 /// Entries that have a dead letter.
 async fn with_dead_letter(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
 ) -> Result<HashSet<EntryId>, EngineError> {
     let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = dead_letters::read(link, of, from, PAGE).await?;
+        let page = dead_letters::read(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
         found.extend(page.iter().filter_map(|letter| letter.entry));
     }
@@ -216,14 +216,14 @@ async fn with_dead_letter(
 /// As [`mend_partition`].
 pub async fn mend_all(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     outbox: &Outbox,
     node: &str,
 ) -> Result<u64, EngineError> {
     let mut count = 0;
     for of in keys.partitions() {
-        let mended = mend_partition(store, link, keys, &of).await?;
+        let mended = mend_partition(store, conn, keys, &of).await?;
         count += mended.len() as u64;
         record(outbox, node, &of, mended);
     }
@@ -237,19 +237,19 @@ pub async fn mend_all(
 /// A server is unreachable; what was repaired by then is repaired.
 pub async fn mend_streams(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     outbox: &Outbox,
     node: &str,
 ) -> Result<(u64, u64), EngineError> {
     let (mut streams, mut orders) = (0, 0);
     for of in keys.partitions() {
-        let found = stream_faults(&of, &survey_of(link, keys, &of).await?);
+        let found = stream_faults(&of, &survey_of(conn, keys, &of).await?);
         if found.is_empty() {
             continue;
         }
-        let run = link.run_id(&of.orders()).await?;
-        let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
+        let run = conn.run_id(&of.orders()).await?;
+        let mut reconciler = Reconciler { store, conn, keys, run: &run, token: &new_token() };
         let done = reconciler.streams(&of, &[]).await?;
         streams += found.len() as u64;
         orders += done.promised.len() as u64;

@@ -138,7 +138,7 @@ impl Node {
                 Admission::new(&name, &redis, &store, &keys, &settings, &meters, &versions);
             let delivery = Delivery {
                 store: store.clone(),
-                link: redis.link(),
+                conn: redis.connection(),
                 keys: keys.clone(),
                 versions: versions.clone(),
             };
@@ -166,7 +166,7 @@ impl Node {
                     handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
                 });
                 let beat = Beat {
-                    link: redis.link(),
+                    conn: redis.connection(),
                     partition,
                     node: name.clone(),
                     instance: instance.clone(),
@@ -179,7 +179,7 @@ impl Node {
             }
         }
         let collector = Collector::new(
-            redis.link(),
+            redis.connection(),
             store.clone(),
             keys.clone(),
             Arc::clone(&meters),
@@ -286,12 +286,12 @@ impl Node {
 
     async fn leave(&self) -> Result<(), EngineError> {
         let Operator { redis, keys, node, .. } = &self.operator;
-        let mut link = redis.link();
+        let mut conn = redis.connection();
         for of in keys.partitions() {
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.healed());
             leave.arg(node).arg(&self.instance);
-            link.invoke::<u64>(&leave).await?;
+            conn.invoke::<u64>(&leave).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seckill_model::message::Label;
-use seckill_redis::{Layout, Link, lock_holders};
+use seckill_redis::{Connection, Layout, lock_holders};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -22,7 +22,7 @@ pub const NAME: &str = "operator";
 /// [`EngineError::OtherOperator`] names the holder; Redis is unreachable.
 pub async fn take(
     locks: &Locks,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     login: &str,
     act: &str,
@@ -30,7 +30,7 @@ pub async fn take(
     let name = LockName::new(NAME)?;
     match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
         Err(LockError::Busy(_)) => {
-            let holder = lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?;
+            let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(
                 || Label("error-operator-just-finished").to_owned(),
                 |lock| format!("{} on {}", lock.task, lock.node),
@@ -44,8 +44,8 @@ pub async fn take(
 ///
 /// # Errors
 /// Redis is unreachable.
-pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
-    Ok(lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?.is_some())
+pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool, EngineError> {
+    Ok(lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?.is_some())
 }
 
 /// The recovery that this process runs under the lock, so that it can be stopped.

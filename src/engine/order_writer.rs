@@ -10,7 +10,7 @@ use std::{
 
 use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, locale::in_english};
 use seckill_redis::{
-    BrokerError, Layout, Link, Redis, dead_letters,
+    Connection, Layout, Redis, RedisError, dead_letters,
     keys::Partition,
     stream::{self, Delivered},
 };
@@ -52,7 +52,7 @@ pub struct Settled {
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) link: Link,
+    pub(super) conn: Connection,
     pub(super) store: SharedStore,
     pub(super) keys: Layout,
     /// The last time read from the clock of Redis.
@@ -66,7 +66,7 @@ impl Writer {
     /// A writer with its own connection.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
         Self {
-            link: redis.link(),
+            conn: redis.connection(),
             store,
             keys,
             clock: None,
@@ -97,8 +97,8 @@ impl Writer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
-        let Self { store, link, keys, in_hand, .. } = self;
-        let checked = entry_check::check(store, link, keys, in_hand, batch).await?;
+        let Self { store, conn, keys, in_hand, .. } = self;
+        let checked = entry_check::check(store, conn, keys, in_hand, batch).await?;
         let (settled, rejected) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that rejects dead letters.
         Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
@@ -191,7 +191,7 @@ impl Writer {
         let of = self.keys.partition(part.first().map_or(0, |order| order.entry.partition));
         // Counted from before the query and rounded up, it never lags: no order is dated before its entry.
         let asked = Instant::now();
-        let now = self.link.now_at(&of.orders()).await?.plus(1);
+        let now = self.conn.now_at(&of.orders()).await?.plus(1);
         self.clock = Some((asked, now));
         Ok(now)
     }
@@ -232,7 +232,7 @@ impl Writer {
             let live = part.iter().zip(written);
             let live = live.filter(|it| matches!(it.1, Written::New | Written::Again));
             let live: Vec<OrderEntry> = live.map(|(order, _)| *order).collect();
-            put_back_written(&self.store, &mut self.link, &self.keys, &live).await?;
+            put_back_written(&self.store, &mut self.conn, &self.keys, &live).await?;
         }
         Ok(())
     }
@@ -241,14 +241,14 @@ impl Writer {
     pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
         let mut done = 0;
         for (of, entries) in by_partition(&self.keys, entries) {
-            done += stream::acknowledge(&mut self.link, &of, entries).await?;
+            done += stream::acknowledge(&mut self.conn, &of, entries).await?;
         }
         Ok(done)
     }
 
     /// Makes dead letters of entries, each with its reason; returns how many were pending.
     pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
-        Ok(reject_all(&mut self.link, &self.keys, entries).await?)
+        Ok(reject_all(&mut self.conn, &self.keys, entries).await?)
     }
 }
 
@@ -264,10 +264,10 @@ fn row_fault(error: &StoreError) -> Option<OrderFault> {
 
 /// The same over a connection of the caller's.
 pub(super) async fn reject_all(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     entries: Rejected,
-) -> Result<u64, BrokerError> {
+) -> Result<u64, RedisError> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
@@ -278,7 +278,7 @@ pub(super) async fn reject_all(
     }
     let mut dead = 0;
     for (number, part) in parts {
-        dead += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
+        dead += dead_letters::bury_all(conn, &keys.partition(number), &part).await?;
     }
     Ok(dead)
 }

@@ -2,7 +2,7 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
-use seckill_redis::{Layout, Link, dead_letters, lossy_utf8::Text};
+use seckill_redis::{Connection, Layout, dead_letters, lossy_utf8::Text};
 use seckill_store::SharedStore;
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ pub fn decode(id: OrderId) -> Decoded {
 /// A server is unreachable, so the location is unknown.
 pub async fn find(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     id: OrderId,
 ) -> Result<Standing, EngineError> {
@@ -87,7 +87,7 @@ pub async fn find(
     }
     // Twice: a dead letter that is replayed meanwhile moves back to a place already searched.
     for of in keys.partitions().chain(keys.partitions()) {
-        let flows = ledger::flows(link, &of).await?;
+        let flows = ledger::flows(conn, &of).await?;
         // It may have moved on during the search.
         if let Some(order) = store.order(id).await? {
             return Ok(Standing::Persisted { order });
@@ -101,13 +101,13 @@ pub async fn find(
             return Ok(Standing::Pending { entry: e.entry, user_id, voucher_id });
         }
         if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
-            let letter = dead_letters::read(link, &of, e.entry, 1).await?.into_iter().next();
+            let letter = dead_letters::read(conn, &of, e.entry, 1).await?.into_iter().next();
             let reason = letter.map(|letter| letter.reason).unwrap_or_default();
             return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
         }
     }
     for sale in store.sales().await? {
-        if let Some(user_id) = holder(link, keys, sale.voucher_id, id).await? {
+        if let Some(user_id) = holder(conn, keys, sale.voucher_id, id).await? {
             return Ok(Standing::Lost { user_id, voucher_id: sale.voucher_id });
         }
     }
@@ -115,7 +115,7 @@ pub async fn find(
 }
 
 async fn holder(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     id: OrderId,
@@ -125,7 +125,7 @@ async fn holder(
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(1_000);
-        let (next, page): (u64, Vec<(Text, Text)>) = link.query(&scan).await?;
+        let (next, page): (u64, Vec<(Text, Text)>) = conn.query(&scan).await?;
         if let Some((Text(place), _)) = page.into_iter().find(|(_, order)| order.0 == wanted) {
             return Ok(place.parse().ok().map(|place: Place| place.user));
         }

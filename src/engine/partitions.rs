@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use redis::{cmd, pipe};
 use seckill_model::{VoucherId, message::text, order_id::utc_day};
-use seckill_redis::{BrokerError, Layout, Link, nodes::Nodes, stream_stats};
+use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), Engin
 /// [`EngineError::Partitions`] with the obstacle: a node, or entries in flight.
 pub async fn change(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     old: &Layout,
     new: &Layout,
     dead_ms: u64,
@@ -118,67 +118,67 @@ pub async fn change(
     if stored(store).await? != Some(old.count()) {
         return Err(PartitionsFault::Changed.into());
     }
-    let turn: Option<String> = link
+    let turn: Option<String> = conn
         .query(cmd("SET").arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS))
         .await?;
     if turn.is_none() {
         return Err(PartitionsFault::Changed.into());
     }
-    let done = drain_and_change(store, link, old, new, dead_ms).await;
-    link.query::<u64>(cmd("DEL").arg(old.changing())).await?;
+    let done = drain_and_change(store, conn, old, new, dead_ms).await;
+    conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
     done
 }
 
 async fn drain_and_change(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     old: &Layout,
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    refuse_unless_drained(link, old, new.count(), dead_ms).await?;
+    refuse_unless_drained(conn, old, new.count(), dead_ms).await?;
     for of in old.partitions() {
         // A suspended node has to reconcile before it sells again.
-        link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+        conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
     }
     let mut tallies = Vec::new();
     for sale in store.sales().await? {
         let voucher = sale.voucher_id;
         let tally: HashMap<String, i64> =
-            link.query(cmd("HGETALL").arg(old.tally(voucher))).await?;
+            conn.query(cmd("HGETALL").arg(old.tally(voucher))).await?;
         tallies.push((voucher, tally));
-        drop_keys(link, old, voucher).await?;
+        drop_keys(conn, old, voucher).await?;
         // Leftovers of an earlier change must not be taken for the sale.
-        drop_keys(link, new, voucher).await?;
+        drop_keys(conn, new, voucher).await?;
     }
-    raise_counters(link, old, new).await?;
+    raise_counters(conn, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
     if !store.change_setting(SETTING, Some(&from), &to).await? {
         return Err(PartitionsFault::Changed.into());
     }
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
-        keep_tally(link, new, voucher, tally).await?;
+        keep_tally(conn, new, voucher, tally).await?;
     }
     for of in new.partitions() {
-        reconcile(store, link, new, &of, &[], &new_token()).await?;
+        reconcile(store, conn, new, &of, &[], &new_token()).await?;
     }
     Ok(())
 }
 
 async fn refuse_unless_drained(
-    link: &mut Link,
+    conn: &mut Connection,
     old: &Layout,
     wanted: u16,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let refuse = |why| Err(PartitionsFault::NotNow(old.count(), wanted, why).into());
     for of in old.partitions() {
-        let nodes = Nodes::read(link, &of).await?;
+        let nodes = Nodes::read(conn, &of).await?;
         if let Some(node) = nodes.alive(dead_ms).next() {
             return refuse(UnderWay::Node(node.to_string()));
         }
     }
-    let stream = stream_stats::survey(link, old, &[]).await?.stream;
+    let stream = stream_stats::survey(conn, old, &[]).await?.stream;
     let Some(lag) = stream.lag else {
         return refuse(UnderWay::Unknown);
     };
@@ -193,23 +193,27 @@ async fn refuse_unless_drained(
 }
 
 /// Numbers of the day that were used by the old counters are below those of the new ones.
-async fn raise_counters(link: &mut Link, old: &Layout, new: &Layout) -> Result<(), EngineError> {
+async fn raise_counters(
+    conn: &mut Connection,
+    old: &Layout,
+    new: &Layout,
+) -> Result<(), EngineError> {
     // Nodes date IDs by their own clocks, which may be in the next or the previous day.
-    let now = link.now().await?.0.div_euclid(1_000);
+    let now = conn.now().await?.0.div_euclid(1_000);
     for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {
         let mut used = 0;
         for of in old.partitions() {
-            let counted: Option<u64> = link.query(cmd("GET").arg(of.sequence(day))).await?;
+            let counted: Option<u64> = conn.query(cmd("GET").arg(of.sequence(day))).await?;
             used = used.max(counted.unwrap_or(0).saturating_mul(u64::from(of.of())));
         }
         let floor = used.div_ceil(u64::from(new.count()));
         for of in new.partitions().filter(|_| floor > 0) {
-            let counted: Option<u64> = link.query(cmd("GET").arg(of.sequence(day))).await?;
+            let counted: Option<u64> = conn.query(cmd("GET").arg(of.sequence(day))).await?;
             if let Some(missing) = floor.checked_sub(counted.unwrap_or(0)).filter(|it| *it > 0) {
                 let mut raise = pipe();
                 raise.cmd("INCRBY").arg(of.sequence(day)).arg(missing);
                 raise.cmd("EXPIRE").arg(of.sequence(day)).arg(3 * 86_400);
-                link.pipe::<()>(&raise).await?;
+                conn.pipe::<()>(&raise).await?;
             }
         }
     }
@@ -217,16 +221,16 @@ async fn raise_counters(link: &mut Link, old: &Layout, new: &Layout) -> Result<(
 }
 
 async fn keep_tally(
-    link: &mut Link,
+    conn: &mut Connection,
     new: &Layout,
     voucher: VoucherId,
     tally: HashMap<String, i64>,
-) -> Result<(), BrokerError> {
+) -> Result<(), RedisError> {
     let mut keep = cmd("HSET");
     keep.arg(new.tally(voucher));
     for (name, count) in tally {
         keep.arg(name).arg(count);
     }
-    link.query::<u64>(&keep).await?;
+    conn.query::<u64>(&keep).await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use seckill_model::{
     ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId,
     faults::{self, Point},
 };
-use seckill_redis::{Layout, Link, scripts};
+use seckill_redis::{Connection, Layout, scripts};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -35,10 +35,10 @@ pub struct Closed {
 /// The database is unreachable, or Redis, whose clock dates the payment.
 pub async fn pay(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     order: OrderId,
 ) -> Result<Payment, EngineError> {
-    let paid = store.pay(&[order], link.now().await?).await?;
+    let paid = store.pay(&[order], conn.now().await?).await?;
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
 
@@ -49,14 +49,14 @@ pub async fn pay(
 /// A server is unreachable, or the lock of `fence` was lost. Orders closed by then are returned by the next run.
 pub async fn close_overdue(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     before: Millis,
     now: Millis,
     fence: &Fence,
     stop: &CancellationToken,
 ) -> Result<Closed, EngineError> {
-    let mut done = Closed { orders: 0, given_back: give_back_open(store, link, keys).await? };
+    let mut done = Closed { orders: 0, given_back: give_back_open(store, conn, keys).await? };
     while !stop.is_cancelled() {
         let page = store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
         if page.is_empty() {
@@ -64,7 +64,7 @@ pub async fn close_overdue(
         }
         faults::pass(Point::AfterClosing);
         done.orders += page.len() as u64;
-        done.given_back += give_back(store, link, keys, &page).await?;
+        done.given_back += give_back(store, conn, keys, &page).await?;
         tokio::time::sleep(BREATH).await;
     }
     // Those of ordinary vouchers hold no piece.
@@ -82,7 +82,7 @@ pub async fn close_overdue(
 /// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
 pub async fn give_back_open(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
 ) -> Result<u64, EngineError> {
     let (mut given, mut after) = (0, None);
@@ -90,44 +90,44 @@ pub async fn give_back_open(
         let page = store.give_backs(after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
-        given += give_back(store, link, keys, &page).await?;
+        given += give_back(store, conn, keys, &page).await?;
     }
 }
 
 /// Updates Redis, then records that in SQL.
 pub(super) async fn give_back(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
-    let given = return_in_redis(link, keys, orders).await?;
+    let given = return_in_redis(conn, keys, orders).await?;
     faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
-    store.gave_back(&ids, link.now().await?).await?;
+    store.gave_back(&ids, conn.now().await?).await?;
     Ok(given)
 }
 
 /// Repeats the recent updates of Redis, which may have lost them.
 pub(super) async fn give_back_again(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<u64, EngineError> {
-    let since = link.now().await?.plus(-REMEMBER_MS);
+    let since = conn.now().await?.plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
         let page = store.given_since(voucher, since, after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
-        given += return_in_redis(link, keys, &page).await?;
+        given += return_in_redis(conn, keys, &page).await?;
     }
 }
 
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
 pub(super) async fn return_in_redis(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
@@ -141,7 +141,7 @@ pub(super) async fn return_in_redis(
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
             call.arg(order.seat().to_string()).arg(order.id.get());
         }
-        given += link.invoke::<u64>(&call).await?;
+        given += conn.invoke::<u64>(&call).await?;
     }
     Ok(given)
 }

@@ -11,7 +11,7 @@ use seckill_model::{
     verdict::{self, Evidence, Row},
 };
 use seckill_redis::{
-    Layout, Link, Redis,
+    Connection, Layout, Redis,
     keys::{is_replay, node_of},
     nodes::Nodes,
     stream::{self, Body, Pending},
@@ -46,7 +46,7 @@ pub const FIELDS: &[Field] = &[
 /// Classifies pending entries by what Redis and SQL currently hold.
 #[derive(Debug)]
 pub struct Judge {
-    link: Link,
+    conn: Connection,
     store: SharedStore,
     keys: Layout,
     settings: Settings,
@@ -76,7 +76,7 @@ impl Judge {
         settings: Settings,
         replay_alive: bool,
     ) -> Self {
-        Self { link: redis.link(), store, keys, settings, replay_alive }
+        Self { conn: redis.connection(), store, keys, settings, replay_alive }
     }
 
     /// One page of the pending list, from `first` to `last` inclusive.
@@ -88,7 +88,7 @@ impl Judge {
         first: EntryId,
         last: EntryId,
     ) -> Result<Vec<Judged>, EngineError> {
-        let page = stream::pending_of_all(&mut self.link, &self.keys, first, last, PAGE).await?;
+        let page = stream::pending_of_all(&mut self.conn, &self.keys, first, last, PAGE).await?;
         self.judge(page).await
     }
 
@@ -100,7 +100,7 @@ impl Judge {
         let mut rows = Vec::with_capacity(entries.len());
         for (of, entries) in by_partition(&self.keys, entries.iter().copied()) {
             for page in entries.chunks(PAGE) {
-                rows.extend(stream::pending_entries(&mut self.link, &of, page).await?);
+                rows.extend(stream::pending_entries(&mut self.conn, &of, page).await?);
             }
         }
         self.judge(rows).await
@@ -113,7 +113,7 @@ impl Judge {
     pub async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.
-        let backing = entry_check::backing(&mut self.link, &self.keys, &orders).await?;
+        let backing = entry_check::backing(&mut self.conn, &self.keys, &orders).await?;
         let answers = self.store.foresee(&orders).await?.into_iter().map(row_state);
         let mut answers = answers.zip(backing).map(|(row, backing)| match (row, backing) {
             (Row::Absent, Backing::Nothing) => Row::NotPromised,
@@ -126,7 +126,7 @@ impl Judge {
             let entry = row.delivered.entry;
             if let Entry::Vacant(new) = nodes.entry(entry.partition) {
                 let of = self.keys.partition(entry.partition);
-                new.insert(Nodes::read(&mut self.link, &of).await?);
+                new.insert(Nodes::read(&mut self.conn, &of).await?);
             }
             let sql = match &row.delivered.body {
                 Body::Good(_) => answers.next().unwrap_or(Row::Absent),

@@ -1,7 +1,7 @@
 //! Ordinary vouchers: bought at any time and in any number, directly in SQL. No stock, no limit, no stream.
 
 use seckill_model::{OrderId, UserId, VoucherId};
-use seckill_redis::{Layout, Link};
+use seckill_redis::{Connection, Layout};
 use seckill_store::{SharedStore, StoreError};
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 /// provides the ID counters and the clock.
 pub async fn buy(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     user: UserId,
@@ -26,13 +26,13 @@ pub async fn buy(
     let mut ids = IdWorker::leasing(of.clone(), 1);
     // As in admission: a Redis that was not reconciled may have lost its newest increments.
     let healed = of.healed();
-    link.connection(&healed).await?;
-    let run = link.server(&healed).map(|server| server.run_id.clone()).unwrap_or_default();
-    if !is_healed(link, &of, &run).await? {
+    conn.multiplexed(&healed).await?;
+    let run = conn.server(&healed).map(|server| server.run_id.clone()).unwrap_or_default();
+    if !is_healed(conn, &of, &run).await? {
         ids.not_before(first_second(store, &of).await?);
     }
-    let now = link.now().await?;
-    let issued = ids.issue(link, 1).await?;
+    let now = conn.now().await?;
+    let issued = ids.issue(conn, 1).await?;
     let order = issued.first().copied().ok_or(EngineError::Stopping)?;
     match store.buy(order, user, voucher, now).await {
         // The same order is written once, so it can be retried.

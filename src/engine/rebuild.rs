@@ -7,7 +7,7 @@ use seckill_model::{
     OrderId, VoucherId,
     faults::{self, Point},
 };
-use seckill_redis::{Layout, Link, keys::Partition};
+use seckill_redis::{Connection, Layout, keys::Partition};
 use seckill_store::SharedStore;
 
 use super::{EngineError, ledger};
@@ -27,7 +27,7 @@ pub struct Rebuilt {
 /// exists already is written once.
 pub async fn rebuild(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
 ) -> Result<Rebuilt, EngineError> {
@@ -35,8 +35,8 @@ pub async fn rebuild(
     let sales = store.sales().await?;
     for sale in sales.iter().filter(|sale| keys.partition_of(sale.voucher_id) == *of) {
         let voucher = sale.voucher_id;
-        rebuilt.complete &= link.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
-        rebuilt.orders += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
+        rebuilt.complete &= conn.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
+        rebuilt.orders += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
     }
     Ok(rebuilt)
 }
@@ -44,12 +44,12 @@ pub async fn rebuild(
 /// The same for one sale; returns the orders that were enqueued.
 pub(super) async fn enqueue_lost(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<Vec<OrderId>, EngineError> {
     let of = keys.partition_of(voucher);
-    let lost = ledger::lost_orders(store, link, keys, voucher).await?;
+    let lost = ledger::lost_orders(store, conn, keys, voucher).await?;
     for page in lost.chunks(PAGE) {
         let mut add = pipe();
         for (order, place) in page {
@@ -57,7 +57,7 @@ pub(super) async fn enqueue_lost(
             add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
             add.arg("place").arg(place.number).ignore();
         }
-        link.pipe::<()>(&add).await?;
+        conn.pipe::<()>(&add).await?;
         faults::pass(Point::AfterRebuild);
     }
     Ok(lost.into_iter().map(|(order, _)| order).collect())

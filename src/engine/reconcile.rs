@@ -17,7 +17,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts, stream,
+    Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text, scripts, stream,
 };
 use seckill_store::{SharedStore, StoreError};
 
@@ -105,7 +105,7 @@ impl Reconciled {
 #[derive(Debug)]
 pub(super) struct Reconciler<'a> {
     pub(super) store: &'a SharedStore,
-    pub(super) link: &'a mut Link,
+    pub(super) conn: &'a mut Connection,
     pub(super) keys: &'a Layout,
     /// The run of the Redis server.
     pub(super) run: &'a str,
@@ -125,20 +125,20 @@ pub(super) fn new_token() -> String {
 /// A server is unreachable.
 pub async fn reconcile(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     promises: &[Admitted],
     token: &str,
 ) -> Result<Reconciled, EngineError> {
-    let run = link.run_id(&of.orders()).await?;
-    let mut reconciler = Reconciler { store, link, keys, run: &run, token };
+    let run = conn.run_id(&of.orders()).await?;
+    let mut reconciler = Reconciler { store, conn, keys, run: &run, token };
     let mut done = Reconciled::default();
     let mut by_voucher: BTreeMap<VoucherId, Vec<Admitted>> = BTreeMap::new();
     for promise in promises {
         by_voucher.entry(promise.voucher).or_default().push(*promise);
     }
-    stream::ensure_group(reconciler.link, of).await?;
+    stream::ensure_group(reconciler.conn, of).await?;
     for sale in sales_of(store, keys, of).await? {
         let voucher = sale.voucher_id;
         let part = reconciler.sale(voucher, &[]).await?;
@@ -175,7 +175,7 @@ pub async fn reconcile(
 /// A server is unreachable.
 pub(super) async fn put_back_written(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[OrderEntry],
 ) -> Result<(), EngineError> {
@@ -185,8 +185,8 @@ pub(super) async fn put_back_written(
         by_voucher.entry(order.voucher).or_default().push((order.order, order.seat()));
     }
     for (voucher, orders) in by_voucher {
-        let run = link.run_id(&keys.sale(voucher)).await?;
-        let mut reconciler = Reconciler { store, link, keys, run: &run, token: "" };
+        let run = conn.run_id(&keys.sale(voucher)).await?;
+        let mut reconciler = Reconciler { store, conn, keys, run: &run, token: "" };
         // A sale that is being reconciled may have read SQL before they were written.
         while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
             let archived = match store.sale(voucher).await {
@@ -220,11 +220,11 @@ pub(super) async fn sales_of(
 
 /// Whether some node has reconciled the partition on this run of its server.
 pub(super) async fn is_healed(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     run_id: &str,
 ) -> Result<bool, EngineError> {
-    let confirmed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
+    let confirmed: Vec<String> = conn.query(cmd("HVALS").arg(of.healed())).await?;
     Ok(confirmed.iter().any(|run| run == run_id))
 }
 
@@ -256,8 +256,8 @@ impl Damage {
 ///
 /// # Errors
 /// Redis is unreachable.
-pub(super) async fn summon_all(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
-    link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+pub(super) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
+    conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
     Ok(())
 }
 
@@ -266,16 +266,16 @@ pub(super) async fn summon_all(link: &mut Link, of: &Partition) -> Result<(), Br
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn check(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     sales: &[(VoucherId, Millis)],
-) -> Result<Damage, BrokerError> {
+) -> Result<Damage, RedisError> {
     let mut damage = Damage::default();
     let mut rest = sales;
     loop {
         let (page, behind) = rest.split_at(rest.len().min(CHECKED));
-        let (streams, found, added) = check_page(link, keys, of, page, None).await?;
+        let (streams, found, added) = check_page(conn, keys, of, page, None).await?;
         damage.streams = streams;
         damage.added = added;
         let damaged = found.iter().filter_map(|place| page.get(place.checked_sub(1)?));
@@ -291,12 +291,12 @@ pub(super) async fn check(
 type Checked = (Vec<String>, Vec<usize>, u64);
 
 async fn check_page(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     sales: &[(VoucherId, Millis)],
     accept: Option<u64>,
-) -> Result<Checked, BrokerError> {
+) -> Result<Checked, RedisError> {
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
     for (sale, _) in sales {
@@ -307,7 +307,7 @@ async fn check_page(
     for (_, created) in sales {
         call.arg(created.0);
     }
-    link.invoke(&call).await
+    conn.invoke(&call).await
 }
 
 /// Result of an attempt to begin.
@@ -336,7 +336,7 @@ impl Reconciler<'_> {
         let keys = Damage::put_right(seen).collect();
         let mut done = Reconciled { keys, ..Reconciled::default() };
         loop {
-            let found = check(self.link, self.keys, of, &[]).await?;
+            let found = check(self.conn, self.keys, of, &[]).await?;
             if found.streams.is_empty() {
                 return Ok(done);
             }
@@ -358,15 +358,15 @@ impl Reconciler<'_> {
                     done.keys.push(key);
                 }
             }
-            stream::ensure_group(self.link, of).await?;
+            stream::ensure_group(self.conn, of).await?;
             if entries_lost {
                 for sale in sales_of(self.store, self.keys, of).await? {
-                    let lost = enqueue_lost(self.store, self.link, self.keys, sale.voucher_id);
+                    let lost = enqueue_lost(self.store, self.conn, self.keys, sale.voucher_id);
                     done.promised.extend(lost.await?);
                 }
             }
-            let added = check(self.link, self.keys, of, &[]).await?.added;
-            check_page(self.link, self.keys, of, &[], Some(added)).await?;
+            let added = check(self.conn, self.keys, of, &[]).await?.added;
+            check_page(self.conn, self.keys, of, &[], Some(added)).await?;
         }
     }
 
@@ -411,7 +411,7 @@ impl Reconciler<'_> {
         while Instant::now() < until {
             let sale = self.store.sale(voucher).await?;
             if sale.state == SaleState::Archived {
-                let held = retention::drop_keys(self.link, self.keys, voucher).await?;
+                let held = retention::drop_keys(self.conn, self.keys, voucher).await?;
                 return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
             match self.begin(&sale, how).await? {
@@ -424,7 +424,7 @@ impl Reconciler<'_> {
                 }
                 Start::Open => {
                     // First the stock according to SQL, which the buyers may need.
-                    if sale_copy::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
+                    if sale_copy::sync(self.conn, self.keys, &sale).await? == Synced::Damaged {
                         continue;
                     }
                     if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {
@@ -477,9 +477,9 @@ impl Reconciler<'_> {
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
         call.arg(how);
-        let mut answer: Vec<String> = self.link.invoke(&call).await?;
+        let mut answer: Vec<String> = self.conn.invoke(&call).await?;
         if answer.is_empty() {
-            return Err(BrokerError::reply("reconcile_begin.lua").into());
+            return Err(RedisError::reply("reconcile_begin.lua").into());
         }
         match answer.remove(0).as_str() {
             "whole" => Ok(Start::Whole),
@@ -546,7 +546,7 @@ impl Reconciler<'_> {
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(of.watermark()).key(keys.tally(voucher));
         call.arg(token).arg(self.run).arg(voucher.0);
-        let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
+        let answer: Vec<redis::Value> = self.conn.invoke(&call).await?;
         match answer.first() {
             Some(redis::Value::BulkString(word)) if word == b"done" => {
                 let number = |at: usize| {
@@ -572,11 +572,11 @@ impl Reconciler<'_> {
     ) -> Result<u64, EngineError> {
         let mut removed = 0;
         if damaged {
-            let closed = ledger::kept_orders(self.store, self.link, self.keys, voucher).await?;
-            removed = payment::return_in_redis(self.link, self.keys, &closed).await?;
+            let closed = ledger::kept_orders(self.store, self.conn, self.keys, voucher).await?;
+            removed = payment::return_in_redis(self.conn, self.keys, &closed).await?;
         }
         // An order may have been closed, and Redis updated, just before its buyer was restored.
-        removed += payment::give_back_again(self.store, self.link, self.keys, voucher).await?;
+        removed += payment::give_back_again(self.store, self.conn, self.keys, voucher).await?;
         Ok(removed)
     }
 
@@ -589,11 +589,11 @@ impl Reconciler<'_> {
     ) -> Result<Vec<(OrderId, Place)>, EngineError> {
         let of = self.keys.partition_of(voucher);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
-        let letters = ledger::dead_orders(self.link, &of).await?;
-        let flows = ledger::flows(self.link, &of).await?;
+        let letters = ledger::dead_orders(self.conn, &of).await?;
+        let flows = ledger::flows(self.conn, &of).await?;
         let mut all = [flows.undelivered, flows.pending].concat();
         if buyers_known {
-            let doubtful = entry_check::unverified(self.link, self.keys, &all).await?;
+            let doubtful = entry_check::unverified(self.conn, self.keys, &all).await?;
             let doubtful: HashSet<EntryId> = doubtful.iter().map(|it| it.entry).collect();
             all.retain(|it| !doubtful.contains(&it.entry));
         } else {
@@ -718,7 +718,7 @@ impl Reconciler<'_> {
             call.arg(place.user.0).arg(place.number).arg(order.get());
         }
         let (restored, refused, promised): (i64, Vec<String>, Vec<String>) =
-            self.link.invoke(&call).await?;
+            self.conn.invoke(&call).await?;
         let Ok(restored) = u64::try_from(restored) else { return Ok(None) };
         let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
         Ok(Some(Reconciled {
@@ -750,7 +750,7 @@ type Peers = (Vec<(Text, f64)>, Vec<(Text, Text)>);
 /// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
 /// Redis still has.
 pub async fn await_peers(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     node: &str,
     run_id: &str,
@@ -759,13 +759,13 @@ pub async fn await_peers(
 ) -> Result<(), EngineError> {
     let mut say = cmd("HSET");
     say.arg(of.healed()).arg(node).arg(run_id);
-    link.query::<u64>(&say).await?;
+    conn.query::<u64>(&say).await?;
     let mut look = pipe();
     look.cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
     look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, confirmed): Peers = link.pipe(&look).await?;
+        let (nodes, confirmed): Peers = conn.pipe(&look).await?;
         let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
         let confirmed: HashMap<_, _> =
             confirmed.into_iter().map(|(name, run)| (name.0, run.0)).collect();

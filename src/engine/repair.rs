@@ -7,7 +7,7 @@ use seckill_model::{
     SaleState, VoucherId,
     ledger::{Cure, Finding, cures, sentences},
 };
-use seckill_redis::{Layout, Link};
+use seckill_redis::{Connection, Layout};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -65,12 +65,12 @@ pub struct Repaired {
 /// A server is unreachable.
 pub async fn plan(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
 ) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
-    for sale in ledger::all_sales(store, link, keys).await? {
-        let findings = ledger::books(store, link, keys, &sale).await?.findings();
+    for sale in ledger::all_sales(store, conn, keys).await? {
+        let findings = ledger::books(store, conn, keys, &sale).await?.findings();
         if !findings.is_empty() {
             plan.push(SaleRepair::of(sale.voucher_id, findings));
         }
@@ -84,7 +84,7 @@ pub async fn plan(
 /// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
 pub async fn apply_all(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &[SaleRepair],
     stop: &CancellationToken,
@@ -94,7 +94,7 @@ pub async fn apply_all(
         let one = if stop.is_cancelled() {
             Err(EngineError::Stopping)
         } else {
-            apply(store, link, keys, sale).await
+            apply(store, conn, keys, sale).await
         };
         match one {
             Ok(one) => {
@@ -117,7 +117,7 @@ pub async fn apply_all(
 /// A server is unreachable; finished steps are kept.
 pub async fn apply(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &SaleRepair,
 ) -> Result<Repaired, EngineError> {
@@ -125,16 +125,16 @@ pub async fn apply(
     for cure in &plan.cures {
         match cure {
             Cure::Adopt => {
-                let held = sale_copy::read(link, keys, voucher).await?;
+                let held = sale_copy::read(conn, keys, voucher).await?;
                 store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
                 // Orders that SQL lost with it are enqueued again.
-                done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
+                done.enqueued += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
             }
-            Cure::Remove => _ = retention::drop_keys(link, keys, voucher).await?,
+            Cure::Remove => _ = retention::drop_keys(conn, keys, voucher).await?,
             Cure::Replace | Cure::Reconcile => {
-                let run = link.run_id(&keys.sale(voucher)).await?;
+                let run = conn.run_id(&keys.sale(voucher)).await?;
                 let mut reconciler =
-                    Reconciler { store, link, keys, run: &run, token: &new_token() };
+                    Reconciler { store, conn, keys, run: &run, token: &new_token() };
                 let reconciled = match cure {
                     Cure::Replace => reconciler.replace_sale(voucher).await?,
                     _ => reconciler.whole_sale(voucher).await?,
@@ -145,17 +145,17 @@ pub async fn apply(
                 done.put_back += reconciled.restored;
             }
             Cure::GiveBack => {
-                let kept = ledger::kept_orders(store, link, keys, voucher).await?;
-                done.given_back += payment::return_in_redis(link, keys, &kept).await?;
+                let kept = ledger::kept_orders(store, conn, keys, voucher).await?;
+                done.given_back += payment::return_in_redis(conn, keys, &kept).await?;
             }
             Cure::Enqueue => {
-                done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
+                done.enqueued += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
             }
         }
     }
     let sale = store.sale(voucher).await?;
     if sale.state != SaleState::Archived {
-        deliver(store, link, keys, &sale).await?;
+        deliver(store, conn, keys, &sale).await?;
     }
     Ok(done)
 }

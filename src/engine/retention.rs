@@ -5,7 +5,7 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
-use seckill_redis::{Layout, Link, dead_letters, keys::Partition, lossy_utf8::Text, scripts};
+use seckill_redis::{Connection, Layout, dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ pub struct Trimmed {
 /// A server is unreachable; what was trimmed by then is trimmed.
 pub async fn trim(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     settings: &Settings,
@@ -47,7 +47,7 @@ pub async fn trim(
         let mut call = scripts::TRIM.prepare_invoke();
         call.key(of.orders()).arg(settings.jobs.keep_stream_ms).arg(TRIM_PAGE);
         call.arg(settings.jobs.keep_stream_entries);
-        let (trimmed, held): (u64, Option<String>) = link.invoke(&call).await?;
+        let (trimmed, held): (u64, Option<String>) = conn.invoke(&call).await?;
         done.entries += trimmed;
         if trimmed == 0 || stop.is_cancelled() {
             done.held = held;
@@ -57,9 +57,9 @@ pub async fn trim(
     let mut call = scripts::FORGET_CONSUMERS.prepare_invoke();
     call.key(of.orders()).key(of.nodes()).arg(of.group());
     call.arg(settings.jobs.keep_consumers_ms).arg(settings.node_dead_ms);
-    let consumers: Vec<Text> = link.invoke(&call).await?;
+    let consumers: Vec<Text> = conn.invoke(&call).await?;
     done.consumers = consumers.into_iter().map(|Text(name)| name).collect();
-    done.letters = trim_letters(store, link, keys, of, settings, stop).await?;
+    done.letters = trim_letters(store, conn, keys, of, settings, stop).await?;
     Ok(done)
 }
 
@@ -67,19 +67,19 @@ pub async fn trim(
 /// result that the buyer has.
 async fn trim_letters(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     settings: &Settings,
     stop: &CancellationToken,
 ) -> Result<u64, EngineError> {
-    let old = link.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
+    let old = conn.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
     let old = u64::try_from(old.0).unwrap_or(0);
-    let length: u64 = link.query(cmd("XLEN").arg(of.dead())).await?;
+    let length: u64 = conn.query(cmd("XLEN").arg(of.dead())).await?;
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
     while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
-        let page = dead_letters::read(link, of, from, LETTERS_PAGE).await?;
+        let page = dead_letters::read(conn, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
         next = last.letter.next();
         let mut due = Vec::new();
@@ -93,9 +93,9 @@ async fn trim_letters(
         if due.is_empty() {
             break;
         }
-        let judged = judge(store, link, keys, settings.max_replays, due).await?;
+        let judged = judge(store, conn, keys, settings.max_replays, due).await?;
         let useless = judged.iter().filter(|it| !it.verdict.is_awaited());
-        trimmed += dead_letters::remove(link, of, useless.map(|it| it.letter.letter)).await?;
+        trimmed += dead_letters::remove(conn, of, useless.map(|it| it.letter.letter)).await?;
     }
     Ok(trimmed)
 }
@@ -106,23 +106,23 @@ async fn trim_letters(
 /// A server is unreachable. A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     after_ms: u64,
     stop: &CancellationToken,
 ) -> Result<Vec<VoucherId>, EngineError> {
-    let now = link.now().await?;
+    let now = conn.now().await?;
     let mut archived = Vec::new();
     for sale in store.sales().await? {
         if stop.is_cancelled() {
             break;
         }
-        if is_over(&sale, now, after_ms) && archive(store, link, keys, &sale).await? {
+        if is_over(&sale, now, after_ms) && archive(store, conn, keys, &sale).await? {
             archived.push(sale.voucher_id);
         }
     }
     for sale in store.archived(None, RECENTLY_ARCHIVED).await? {
-        drop_keys(link, keys, sale.voucher_id).await?;
+        drop_keys(conn, keys, sale.voucher_id).await?;
     }
     Ok(archived)
 }
@@ -139,12 +139,12 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
 /// Archives one ended sale; `false` while the audit has findings or orders are not settled.
 async fn archive(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
 ) -> Result<bool, EngineError> {
     let voucher = sale.voucher_id;
-    let audit = ledger::audit(store, link, keys, Some(voucher)).await?;
+    let audit = ledger::audit(store, conn, keys, Some(voucher)).await?;
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
     if !audit.balanced || audit.sales.iter().any(open) || store.books(voucher).await?.returning > 0
     {
@@ -152,18 +152,18 @@ async fn archive(
     }
     store.set_state(voucher, SaleState::Ended, None).await?;
     store.set_state(voucher, SaleState::Archived, None).await?;
-    drop_keys(link, keys, voucher).await?;
+    drop_keys(conn, keys, voucher).await?;
     Ok(true)
 }
 
 /// Removes a sale from Redis; returns whether any of its keys existed.
 pub(super) async fn drop_keys(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<bool, EngineError> {
     let mut unlink = cmd("UNLINK");
     unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
     unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
-    Ok(link.query::<u64>(&unlink).await? > 0)
+    Ok(conn.query::<u64>(&unlink).await? > 0)
 }

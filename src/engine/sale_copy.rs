@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::{BrokerError, Layout, Link, scripts};
+use seckill_redis::{Connection, Layout, RedisError, scripts};
 
 use super::EngineError;
 
@@ -16,14 +16,14 @@ const CUT_POLL: Duration = Duration::from_millis(20);
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn read(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<Option<Sale>, BrokerError> {
-    let fields: Result<HashMap<String, String>, BrokerError> =
-        link.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
+) -> Result<Option<Sale>, RedisError> {
+    let fields: Result<HashMap<String, String>, RedisError> =
+        conn.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
     let fields = match fields {
-        Err(BrokerError::Refused(_) | BrokerError::Reply(_)) => return Ok(None),
+        Err(RedisError::Refused(_) | RedisError::Reply(_)) => return Ok(None),
         fields => fields?,
     };
     let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
@@ -62,9 +62,13 @@ pub enum Synced {
 ///
 /// # Errors
 /// Redis is unreachable, or holds another sale of that number.
-pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced, EngineError> {
+pub async fn sync(
+    conn: &mut Connection,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<Synced, EngineError> {
     loop {
-        match try_sync(link, keys, sale, "").await? {
+        match try_sync(conn, keys, sale, "").await? {
             // Its stock is being reduced; if that process has died, its lease ends.
             None => tokio::time::sleep(CUT_POLL).await,
             Some(synced) => return Ok(synced),
@@ -74,13 +78,13 @@ pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced,
 
 /// As [`sync`], but `None` if another process is reducing the stock of that very version.
 pub(super) async fn try_sync(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
     how: &str,
 ) -> Result<Option<Synced>, EngineError> {
     let voucher = sale.voucher_id;
-    let run = link.run_id(&keys.sale(voucher)).await?;
+    let run = conn.run_id(&keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
     call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
     call.key(keys.partition_of(voucher).watermark());
@@ -88,13 +92,13 @@ pub(super) async fn try_sync(
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
     call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
-    let answer: String = link.invoke(&call).await?;
+    let answer: String = conn.invoke(&call).await?;
     match answer.as_str() {
         "taken" => Ok(Some(Synced::Taken)),
         "known" => Ok(Some(Synced::Known)),
         "damaged" => Ok(Some(Synced::Damaged)),
         "cutting" => Ok(None),
         "other" => Err(EngineError::OtherSale(voucher)),
-        _ => Err(BrokerError::reply("sync_sale.lua").into()),
+        _ => Err(RedisError::reply("sync_sale.lua").into()),
     }
 }

@@ -594,13 +594,13 @@ fn broken_off(error: &EngineError) -> Audited {
 
 async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
     let Operator { store, keys, .. } = operator;
-    let (mut link, mut partitions) = (operator.redis.link(), Vec::new());
+    let (mut conn, mut partitions) = (operator.redis.connection(), Vec::new());
     for of in keys.partitions() {
-        let found = mend::faults(&mut link, keys, &of).await?.into_iter();
+        let found = mend::faults(&mut conn, keys, &of).await?.into_iter();
         let partition = of.number();
         partitions.extend(found.map(|it| PartitionFinding { partition, fault: Said::of(&it) }));
     }
-    let audit = ledger::audit(store, &mut link, keys, None).await?;
+    let audit = ledger::audit(store, &mut conn, keys, None).await?;
     Ok(LedgerPage::of(taken, audit.sales, partitions))
 }
 

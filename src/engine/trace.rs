@@ -5,7 +5,7 @@
 use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     entries::{self, Holding},
     keys::Partition,
     stream,
@@ -50,11 +50,11 @@ pub struct Trace {
 /// A server is unreachable, so the trace is unknown.
 pub async fn follow(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     id: OrderId,
 ) -> Result<Trace, EngineError> {
-    let standing = orders::find(store, link, keys, id).await?;
+    let standing = orders::find(store, conn, keys, id).await?;
     let mut trace = Trace {
         id,
         standing,
@@ -69,11 +69,11 @@ pub async fn follow(
     trace.partition = (keys.count() > 1).then(|| of.number());
     let mut read = cmd("HGET");
     read.arg(keys.buyers(voucher)).arg(seat.to_string());
-    let held: Option<String> = link.query(&read).await?;
+    let held: Option<String> = conn.query(&read).await?;
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
     let entry = match trace.standing {
         Standing::Undelivered { entry, .. } | Standing::Pending { entry, .. } => Some(entry),
-        Standing::Persisted { .. } => match near(link, &of, id).await? {
+        Standing::Persisted { .. } => match near(conn, &of, id).await? {
             Near::Found(entry) => Some(entry),
             Near::None => None,
             Near::More => {
@@ -84,11 +84,11 @@ pub async fn follow(
         Standing::Dead { .. } | Standing::Lost { .. } | Standing::Unknown => None,
     };
     if let Some(entry) = entry {
-        let window = entries::window(link, &of, entry.next(), 1).await?;
+        let window = entries::window(conn, &of, entry.next(), 1).await?;
         let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
         trace.entry = seen.map(|seen| (entry, seen.holding));
         if let Some((_, Holding::Pending { idle_ms, .. })) = &trace.entry {
-            let now = link.now_at(&of.orders()).await?;
+            let now = conn.now_at(&of.orders()).await?;
             trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
         }
     }
@@ -121,7 +121,7 @@ enum Near {
 }
 
 /// The entry of an order. Most are added within their second, so that one is read before its surroundings.
-async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, EngineError> {
+async fn near(conn: &mut Connection, of: &Partition, id: OrderId) -> Result<Near, EngineError> {
     let issued = orders::decode(id).issued;
     let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);
     let mut pages = 0;
@@ -132,7 +132,7 @@ async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, Engi
                 return Ok(Near::More);
             }
             pages += 1;
-            let page = stream::range(link, of, from, PAGE).await?;
+            let page = stream::range(conn, of, from, PAGE).await?;
             let hit = page.iter().find(|it| it.order().is_some_and(|order| order.order == id));
             if let Some(hit) = hit {
                 return Ok(Near::Found(hit.entry));

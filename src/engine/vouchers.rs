@@ -8,7 +8,7 @@ use seckill_model::{
     faults::{self, Point},
     sale::check_restock,
 };
-use seckill_redis::{BrokerError, Layout, Link, scripts};
+use seckill_redis::{Connection, Layout, RedisError, scripts};
 use seckill_store::{Reason, SharedStore, StoreError};
 
 use super::{
@@ -28,14 +28,14 @@ const CUT_WITHIN: Duration = Duration::from_secs(3);
 /// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
 pub async fn create(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &NewSale,
 ) -> Result<Sale, EngineError> {
-    reserve_numbers(store, link, keys).await?;
+    reserve_numbers(store, conn, keys).await?;
     let sale = store.create_sale(sale, Millis::now()).await?;
     faults::pass(Point::AfterSaleCommit);
-    announce(store, link, keys, &sale, "new").await?;
+    announce(store, conn, keys, &sale, "new").await?;
     Ok(sale)
 }
 
@@ -43,12 +43,12 @@ pub async fn create(
 /// sales of one number differ by their time of creation.
 pub(super) async fn reserve_numbers(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
 ) -> Result<(), EngineError> {
     let mut highest = 0;
     for of in keys.partitions() {
-        let seen = link.query::<Option<u64>>(cmd("HGET").arg(of.watermark()).arg("voucher")).await;
+        let seen = conn.query::<Option<u64>>(cmd("HGET").arg(of.watermark()).arg("voucher")).await;
         highest = highest.max(seen.ok().flatten().unwrap_or(0));
     }
     let last = VoucherId(highest.saturating_sub(1));
@@ -61,7 +61,7 @@ pub(super) async fn reserve_numbers(
 /// Opens a planned sale now, by the clock of Redis.
 pub async fn start(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<Sale, EngineError> {
@@ -69,23 +69,23 @@ pub async fn start(
     if sale.state == SaleState::Paused {
         return Err(EngineError::IsPaused(voucher));
     }
-    let now = link.now().await?;
+    let now = conn.now().await?;
     let open = sale.begin.is_none_or(|begin| begin <= now);
     if sale.state == SaleState::Running && open {
         return Err(EngineError::HasStarted(voucher));
     }
-    change(store, link, keys, voucher, SaleState::Running, Some(now)).await
+    change(store, conn, keys, voucher, SaleState::Running, Some(now)).await
 }
 
 /// Sets the state that the operator chose for a sale.
 pub async fn set_state(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     state: SaleState,
 ) -> Result<Sale, EngineError> {
-    change(store, link, keys, voucher, state, None).await
+    change(store, conn, keys, voucher, state, None).await
 }
 
 /// Adds pieces to a sale, or removes unsold ones if `by` is negative.
@@ -95,17 +95,17 @@ pub async fn set_state(
 /// concurrently; nothing is changed then.
 pub async fn restock(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     by: i64,
 ) -> Result<Sale, EngineError> {
     let sale = match check_restock(by)? {
-        0.. => add(store, link, keys, voucher, by).await?,
-        _ => cut(store, link, keys, voucher, by.unsigned_abs()).await?,
+        0.. => add(store, conn, keys, voucher, by).await?,
+        _ => cut(store, conn, keys, voucher, by.unsigned_abs()).await?,
     };
     faults::pass(Point::AfterChangeCommit);
-    announce(store, link, keys, &sale, "").await?;
+    announce(store, conn, keys, &sale, "").await?;
     Ok(sale)
 }
 
@@ -113,7 +113,7 @@ pub async fn restock(
 /// updated from SQL, so that both agree.
 async fn add(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     by: i64,
@@ -122,7 +122,7 @@ async fn add(
         Err(error @ StoreError::Unknown(_)) => error,
         other => return Ok(other?),
     };
-    let follow = async { deliver(store, link, keys, &store.sale(voucher).await?).await };
+    let follow = async { deliver(store, conn, keys, &store.sale(voucher).await?).await };
     if let Err(why) = follow.await {
         tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
     }
@@ -133,12 +133,12 @@ async fn add(
 /// SQL refuses.
 async fn cut(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     by: u64,
 ) -> Result<Sale, EngineError> {
-    let seen = take_out(store, link, keys, voucher, by).await?;
+    let seen = take_out(store, conn, keys, voucher, by).await?;
     faults::pass(Point::AfterCut);
     let writing = store.restock(voucher, -(by as i64), Some(seen));
     let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
@@ -157,14 +157,14 @@ async fn cut(
     } else {
         "own"
     };
-    put_back(store, link, keys, voucher, whose).await;
+    put_back(store, conn, keys, voucher, whose).await;
     Err(error.into())
 }
 
 /// Removes the pieces from Redis; returns the version in SQL that this was based on.
 async fn take_out(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     by: u64,
@@ -178,12 +178,12 @@ async fn take_out(
         let mut call = scripts::CUT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
-        let answer: Result<(String, i64), BrokerError> = link.invoke(&call).await;
+        let answer: Result<(String, i64), RedisError> = conn.invoke(&call).await;
         let (word, left) = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 // It may have run: only its reply is missing.
-                put_back(store, link, keys, voucher, "own").await;
+                put_back(store, conn, keys, voucher, "own").await;
                 return Err(error.into());
             }
         };
@@ -194,10 +194,10 @@ async fn take_out(
             // Redis may have missed a change, or an earlier stock reduction may have died half-way.
             "changed" if !retried => {
                 retried = true;
-                deliver(store, link, keys, &store.sale(voucher).await?).await?;
+                deliver(store, conn, keys, &store.sale(voucher).await?).await?;
             }
             "changed" => return Err(StoreError::Changed(voucher).into()),
-            _ => return Err(BrokerError::reply("cut.lua").into()),
+            _ => return Err(RedisError::reply("cut.lua").into()),
         }
     }
 }
@@ -206,14 +206,14 @@ async fn take_out(
 /// next node starts or the sale changes.
 async fn put_back(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     whose: &str,
 ) {
     let done = async {
         let sale = store.sale(voucher).await?;
-        try_sync(link, keys, &sale, whose).await
+        try_sync(conn, keys, &sale, whose).await
     };
     if let Err(error) = done.await {
         tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
@@ -222,7 +222,7 @@ async fn put_back(
 
 async fn change(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
     state: SaleState,
@@ -238,20 +238,20 @@ async fn change(
         other => other?,
     };
     faults::pass(Point::AfterChangeCommit);
-    announce(store, link, keys, &sale, "").await?;
+    announce(store, conn, keys, &sale, "").await?;
     Ok(sale)
 }
 
 /// Delivers a change that was just committed. If that fails, the change is still in SQL.
 async fn announce(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
     how: &str,
 ) -> Result<(), EngineError> {
-    match deliver_as(store, link, keys, sale, how).await {
-        Err(EngineError::Broker(why)) => {
+    match deliver_as(store, conn, keys, sale, how).await {
+        Err(EngineError::Redis(why)) => {
             Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
         }
         other => other,

@@ -11,7 +11,7 @@ use std::{
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, pipe};
 
-use super::{BrokerError, Reason, UrlFault, routing::SLOTS};
+use super::{Reason, RedisError, UrlFault, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
-    pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, BrokerError> {
+    pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, RedisError> {
         let hint = match (self.last(), stale) {
             (Some(last), Some(stale)) if Arc::ptr_eq(&last, &stale.slots) => stale.hint,
             (Some(last), _) => return Ok(last),
@@ -193,8 +193,8 @@ impl Cluster {
     }
 
     /// Fetches a new slot map.
-    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, BrokerError> {
-        let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
+    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, RedisError> {
+        let away = |detail| RedisError::Away { place: self.place.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
             for round in self.rounds(hint) {
@@ -220,7 +220,7 @@ impl Cluster {
                     Some(Arc::clone(&slots));
                 Ok(slots)
             }
-            (None, Some(BrokerError::Away { place, detail })) => {
+            (None, Some(RedisError::Away { place, detail })) => {
                 Err(away(Reason::NoneOfCluster { place, reason: Box::new(detail) }))
             }
             (None, Some(error)) => Err(error),
@@ -229,7 +229,7 @@ impl Cluster {
     }
 
     /// Connection settings for one of its servers.
-    pub(super) fn client(&self, node: &Node) -> Result<Client, BrokerError> {
+    pub(super) fn client(&self, node: &Node) -> Result<Client, RedisError> {
         let (host, port) = (node.host.clone(), node.port);
         let addr = match self.like.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
@@ -241,7 +241,7 @@ impl Cluster {
             _ => ConnectionAddr::Tcp(host, port),
         };
         Client::open(self.like.clone().set_addr(addr))
-            .map_err(|error| BrokerError::from_redis(&error, &node.to_string()))
+            .map_err(|error| RedisError::from_redis(&error, &node.to_string()))
     }
 
     fn last(&self) -> Option<Arc<SlotMap>> {
@@ -275,7 +275,7 @@ impl Cluster {
         rounds
     }
 
-    async fn ask(&self, node: &Node) -> Result<MapReply, BrokerError> {
+    async fn ask(&self, node: &Node) -> Result<MapReply, RedisError> {
         let place = node.to_string();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ANSWER_TIMEOUT))
@@ -292,9 +292,9 @@ impl Cluster {
             ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
             ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
-        let answer = asking.await.map_err(|error| BrokerError::from_redis(&error, &place))?;
+        let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &place))?;
         let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
-        let slots = SlotMap::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
+        let slots = SlotMap::read(&reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(MapReply { slots, whole })
     }

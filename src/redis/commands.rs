@@ -4,7 +4,7 @@
 
 use redis::cmd;
 
-use super::{BrokerError, Layout, Link, keys::Partition, scripts};
+use super::{Connection, Layout, RedisError, keys::Partition, scripts};
 
 /// The commands, each with arguments that succeed on keys written by the lines above it. `{…}` is a key, one for each
 /// type.
@@ -82,10 +82,10 @@ pub type Denied = (&'static str, String);
 /// # Errors
 /// Redis is unavailable or rejects writes.
 pub async fn try_all(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
-) -> Result<Vec<Denied>, BrokerError> {
+) -> Result<Vec<Denied>, RedisError> {
     let name = format!("doctor:{}", uuid::Uuid::new_v4().simple());
     let key = |word: &str| match word {
         "{lock}" => keys.lock(&name),
@@ -102,11 +102,11 @@ pub async fn try_all(
         for word in words {
             command.arg(key(word));
         }
-        note(line, link.query::<redis::Value>(&command).await, &mut denied)?;
+        note(line, conn.query::<redis::Value>(&command).await, &mut denied)?;
     }
     let mut script = scripts::TAKES_WRITES.prepare_invoke();
     script.key(of.scratch(&name, "string"));
-    note("EVALSHA", link.invoke::<redis::Value>(&script).await, &mut denied)?;
+    note("EVALSHA", conn.invoke::<redis::Value>(&script).await, &mut denied)?;
     // The result of a failed command does not affect the others.
     let first = |why: &str| ["NOPERM", "ERR unknown"].iter().any(|it| why.starts_with(it));
     if denied.iter().any(|(_, why)| first(why)) {
@@ -117,13 +117,13 @@ pub async fn try_all(
 
 fn note(
     line: &'static str,
-    done: Result<redis::Value, BrokerError>,
+    done: Result<redis::Value, RedisError>,
     denied: &mut Vec<Denied>,
-) -> Result<(), BrokerError> {
+) -> Result<(), RedisError> {
     match done {
-        Err(BrokerError::Refused(why)) => denied.push((name_of(line), why.to_string())),
+        Err(RedisError::Refused(why)) => denied.push((name_of(line), why.to_string())),
         // The group could not be created.
-        Ok(_) | Err(BrokerError::NoGroup) => {}
+        Ok(_) | Err(RedisError::NoGroup) => {}
         Err(error) => return Err(error),
     }
     Ok(())

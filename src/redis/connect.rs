@@ -1,7 +1,7 @@
 //! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
 //!
 //! A connection records which server process it talks to: an answer is valid only while that process lives. Commands go
-//! through a [`Link`].
+//! through a [`Connection`].
 
 use std::{
     path::Path,
@@ -11,13 +11,13 @@ use std::{
 
 use futures::{Stream, StreamExt as _};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
-    TlsCertificates, aio::MultiplexedConnection, pipe,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, pipe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
-    BrokerError, HostsFault, Link, Reason, UrlFault,
+    Connection, HostsFault, Reason, RedisError, UrlFault,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -67,16 +67,16 @@ impl Redis {
     /// Parses a URL: `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`. Does not connect.
     ///
     /// # Errors
-    /// [`BrokerError::Url`], without the URL's password.
-    pub fn from_url(url: &str) -> Result<Self, BrokerError> {
+    /// [`RedisError::Url`], without the URL's password.
+    pub fn from_url(url: &str) -> Result<Self, RedisError> {
         Self::trusting(url, None)
     }
 
     /// Like [`Redis::from_url`], but trusts only the certificates in the PEM file `ca` instead of those of the system.
     ///
     /// # Errors
-    /// [`BrokerError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
-    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, BrokerError> {
+    /// [`RedisError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
+    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, RedisError> {
         install_tls();
         let authority = ca.map(Authority::read).transpose()?;
         let trust = |info: ConnectionInfo| match &authority {
@@ -103,8 +103,8 @@ impl Redis {
     /// Uses the managed server.
     ///
     /// # Errors
-    /// [`BrokerError::Url`] when the socket path cannot be expressed as a URL.
-    pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, BrokerError> {
+    /// [`RedisError::Url`] when the socket path cannot be expressed as a URL.
+    pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
         Self::one(info, |client| Source::Managed(client, server))
@@ -113,7 +113,7 @@ impl Redis {
     fn one(
         info: ConnectionInfo,
         source: impl FnOnce(Client) -> Source,
-    ) -> Result<Self, BrokerError> {
+    ) -> Result<Self, RedisError> {
         let place = info.addr().to_string();
         let client = Client::open(info).map_err(|_| UrlFault::Unreadable)?;
         Ok(Self { source: source(client), place })
@@ -144,14 +144,14 @@ impl Redis {
         }
     }
 
-    /// Returns a link whose commands time out after five seconds.
-    pub fn link(&self) -> Link {
-        Link::new(self.clone(), COMMAND_TIMEOUT)
+    /// Returns a connection whose commands time out after five seconds.
+    pub fn connection(&self) -> Connection {
+        Connection::new(self.clone(), COMMAND_TIMEOUT)
     }
 
-    /// Returns a link for reads that block for up to `block`.
-    pub fn blocking_link(&self, block: Duration) -> Link {
-        Link::new(self.clone(), COMMAND_TIMEOUT + block)
+    /// Returns a connection for reads that block for up to `block`.
+    pub fn blocking_connection(&self, block: Duration) -> Connection {
+        Connection::new(self.clone(), COMMAND_TIMEOUT + block)
     }
 
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
@@ -162,7 +162,7 @@ impl Redis {
     pub async fn subscribe(
         &self,
         channel: &str,
-    ) -> Result<impl Stream<Item = String> + Unpin + use<>, BrokerError> {
+    ) -> Result<impl Stream<Item = String> + Unpin + use<>, RedisError> {
         let node = match self.cluster() {
             // A cluster forwards published messages to all of its servers.
             Some(cluster) => {
@@ -176,23 +176,23 @@ impl Redis {
         let subscribing = async {
             let mut connection = client.get_async_pubsub().await?;
             connection.subscribe(channel).await?;
-            Ok::<_, RedisError>(connection.into_on_message())
+            Ok::<_, DriverError>(connection.into_on_message())
         };
         let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
-            Ok(messages) => messages.map_err(|error| BrokerError::from_redis(&error, &place)),
-            Err(_) => Err(BrokerError::Away { place, detail: Reason::TimedOut }),
+            Ok(messages) => messages.map_err(|error| RedisError::from_redis(&error, &place)),
+            Err(_) => Err(RedisError::Away { place, detail: Reason::TimedOut }),
         };
         // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
     }
 
     /// A slot without a server: the cluster needs repair.
-    pub(super) fn unserved(&self, slot: u16) -> BrokerError {
-        BrokerError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
+    pub(super) fn unserved(&self, slot: u16) -> RedisError {
+        RedisError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
     }
 
     /// Connection settings of the server, or of this one of a cluster, with its address.
-    async fn client(&self, node: Option<&Node>) -> Result<(Client, String), BrokerError> {
+    async fn client(&self, node: Option<&Node>) -> Result<(Client, String), RedisError> {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
             (Source::Cluster(_), None) => Err(self.unserved(routing::slot_of(HOME))),
@@ -213,7 +213,7 @@ impl Redis {
         &self,
         node: Option<&Node>,
         answer: Duration,
-    ) -> Result<Connected, BrokerError> {
+    ) -> Result<Connected, RedisError> {
         let (client, place) = self.client(node).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -221,7 +221,7 @@ impl Redis {
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| BrokerError::from_redis(&error, &place))?;
+            .map_err(|error| RedisError::from_redis(&error, &place))?;
         let info = self.identify(&mut connection, &place).await?;
         Ok(Connected { connection, info, place })
     }
@@ -230,22 +230,22 @@ impl Redis {
         &self,
         connection: &mut MultiplexedConnection,
         place: &str,
-    ) -> Result<ServerInfo, BrokerError> {
+    ) -> Result<ServerInfo, RedisError> {
         let mut ask = pipe();
         ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
         let (info, role): (String, String) = ask
             .query_async(connection)
             .await
-            .map_err(|error| BrokerError::from_redis(&error, place))?;
+            .map_err(|error| RedisError::from_redis(&error, place))?;
         let version = field(&info, "redis_version").unwrap_or("of unknown version").to_owned();
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if major_minor < OLDEST {
-            return Err(BrokerError::TooOld { place: place.to_owned(), version });
+            return Err(RedisError::TooOld { place: place.to_owned(), version });
         }
         // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
         if matches!(self.source, Source::Sentinels(_)) && field(&role, "role") != Some("master") {
-            return Err(BrokerError::Away { place: place.to_owned(), detail: Reason::NotMaster });
+            return Err(RedisError::Away { place: place.to_owned(), detail: Reason::NotMaster });
         }
         Ok(ServerInfo { version, run_id: field(&info, "run_id").unwrap_or_default().to_owned() })
     }

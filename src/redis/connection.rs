@@ -1,18 +1,19 @@
 //! Per-task connections to Redis: each command goes to the server of its key.
 //!
-//! Each task owns a [`Link`]: a blocking read never delays another task, and a broken connection is reported to the
-//! task that used it, which knows whether its command may be repeated. Nothing is retried here: a command sent to the
-//! wrong server fails, and the next one goes to the right one.
+//! Each task owns a [`Connection`]: a blocking read never delays another task, and a broken one is reported to the task
+//! that used it, which knows whether its command may be repeated. Nothing is retried here: a command sent to the wrong
+//! server fails, and the next one goes to the right one.
 
 use std::{sync::Arc, time::Duration};
 
 use redis::{
-    Cmd, FromRedisValue, Pipeline, RedisError, ScriptInvocation, aio::MultiplexedConnection, cmd,
+    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation,
+    aio::MultiplexedConnection, cmd,
 };
 use seckill_model::{ForeignKey, Millis};
 
 use super::{
-    BrokerError, Reason, Redis,
+    Reason, Redis, RedisError,
     cluster_slots::{Hint, Node, SlotMap, StaleMap},
     connect::ServerInfo,
     error::{ErrorReply, plain},
@@ -25,7 +26,7 @@ const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The connections of one task, opened on first use and reopened after a failure.
 #[derive(Debug)]
-pub struct Link {
+pub struct Connection {
     redis: Redis,
     answer: Duration,
     /// The only connection, without a cluster.
@@ -45,7 +46,7 @@ struct Peer {
     generation: u64,
 }
 
-/// Slot map of a cluster. Kept per link, so that [`Link::server`] describes the same server as the last connection.
+/// Slot map of a cluster. Kept per task, so that [`Connection::server`] describes the server last connected to.
 #[derive(Debug)]
 enum ClusterMap {
     Unknown,
@@ -53,14 +54,14 @@ enum ClusterMap {
     Wrong(StaleMap),
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(redis: Redis, answer: Duration) -> Self {
         Self { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
     }
 
     /// Returns the connection to the server of `key`, opened if necessary. Use it for pipelined commands, and report
-    /// failures to [`Link::broke`].
-    pub async fn connection(&mut self, key: &str) -> Result<MultiplexedConnection, BrokerError> {
+    /// failures to [`Connection::broke`].
+    pub async fn multiplexed(&mut self, key: &str) -> Result<MultiplexedConnection, RedisError> {
         self.reach(self.slot(key)).await
     }
 
@@ -73,8 +74,8 @@ impl Link {
     ///
     /// # Errors
     /// Redis is unavailable.
-    pub async fn run_id(&mut self, key: &str) -> Result<String, BrokerError> {
-        self.connection(key).await?;
+    pub async fn run_id(&mut self, key: &str) -> Result<String, RedisError> {
+        self.multiplexed(key).await?;
         Ok(self.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
     }
 
@@ -96,24 +97,20 @@ impl Link {
     }
 
     /// Reads one runtime setting of the server of `key`.
-    pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, BrokerError> {
+    pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, RedisError> {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();
         let (_, value): (String, String) = self.query_at(self.slot(key), &ask).await?;
         Ok(value)
     }
 
     /// Changes one runtime setting of the server of `key`, until its next restart.
-    pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<(), BrokerError> {
+    pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<(), RedisError> {
         let ask = cmd("CONFIG").arg("SET").arg(name).arg(value).take();
         self.query_at(self.slot(key), &ask).await
     }
 
     /// Returns the distinct keys that match a pattern, on the server of `key`. Scans all keys of that server.
-    pub async fn keys_like(
-        &mut self,
-        key: &str,
-        pattern: &str,
-    ) -> Result<Vec<String>, BrokerError> {
+    pub async fn keys_like(&mut self, key: &str, pattern: &str) -> Result<Vec<String>, RedisError> {
         let (slot, mut cursor, mut found) = (self.slot(key), 0_u64, Vec::new());
         loop {
             let mut scan = cmd("SCAN");
@@ -130,7 +127,7 @@ impl Link {
     }
 
     /// Runs one command on the server of its key.
-    pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
+    pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, RedisError> {
         let slot = self.slot_by(|| routing::slot_of_command(cmd));
         match self.query_at(slot, cmd).await {
             Err(error) => Err(self.named(slot, error, || routing::first_key(cmd)).await),
@@ -139,7 +136,7 @@ impl Link {
     }
 
     /// Runs a pipeline whose keys are all in one slot.
-    pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, BrokerError> {
+    pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, RedisError> {
         let slot = self.slot_of_pipe(pipe)?;
         let mut connection = self.reach(slot).await?;
         match pipe.query_async(&mut connection).await {
@@ -157,7 +154,7 @@ impl Link {
     pub async fn invoke<T: FromRedisValue>(
         &mut self,
         script: &ScriptInvocation<'_>,
-    ) -> Result<T, BrokerError> {
+    ) -> Result<T, RedisError> {
         let slot = self.slot_by(|| routing::slot_of_script(script));
         let mut connection = self.reach(slot).await?;
         match script.invoke_async(&mut connection).await {
@@ -173,10 +170,10 @@ impl Link {
     async fn named<K: AsRef<[u8]>, I: IntoIterator<Item = K>>(
         &mut self,
         slot: u16,
-        error: BrokerError,
+        error: RedisError,
         keys: impl FnOnce() -> I,
-    ) -> BrokerError {
-        if !matches!(&error, BrokerError::Refused(why) if why.code() == Some("WRONGTYPE")) {
+    ) -> RedisError {
+        if !matches!(&error, RedisError::Refused(why) if why.code() == Some("WRONGTYPE")) {
             return error;
         }
         let keys: Vec<String> = keys()
@@ -188,7 +185,7 @@ impl Link {
             let ask = cmd("TYPE").arg(&key).take();
             match self.query_at::<String>(slot, &ask).await {
                 Ok(holds) if holds != expected && holds != "none" => {
-                    return BrokerError::Foreign(ForeignKey { key, holds });
+                    return RedisError::Foreign(ForeignKey { key, holds });
                 }
                 _ => {}
             }
@@ -197,12 +194,12 @@ impl Link {
     }
 
     /// Redis time, which decides when sales begin and end and jobs are due.
-    pub async fn now(&mut self) -> Result<Millis, BrokerError> {
+    pub async fn now(&mut self) -> Result<Millis, RedisError> {
         self.now_at(HOME).await
     }
 
     /// Time of the server of `key`.
-    pub async fn now_at(&mut self, key: &str) -> Result<Millis, BrokerError> {
+    pub async fn now_at(&mut self, key: &str) -> Result<Millis, RedisError> {
         let (seconds, micros): (i64, i64) = self.query_at(self.slot(key), &cmd("TIME")).await?;
         Ok(Millis(seconds * 1_000 + micros / 1_000))
     }
@@ -217,11 +214,11 @@ impl Link {
         key: &str,
         replicas: u32,
         bound: Duration,
-    ) -> Result<u32, BrokerError> {
+    ) -> Result<u32, RedisError> {
         let slot = self.slot(key);
         let Some(mut connection) = self.peer(slot).and_then(|peer| peer.connection.clone()) else {
             let detail = Reason::BrokeAfterWrite;
-            return Err(BrokerError::Away { place: self.place_of(slot), detail });
+            return Err(RedisError::Away { place: self.place_of(slot), detail });
         };
         // WAIT with a timeout of 0 blocks forever.
         let bound = bound.min(REPLICAS_TIMEOUT).as_millis().max(1) as u64;
@@ -240,12 +237,12 @@ impl Link {
 
     /// Classifies an error of a command sent to the server of `key`, and drops the connection or slot map that caused
     /// it.
-    pub fn broke(&mut self, key: &str, error: &RedisError) -> BrokerError {
+    pub fn broke(&mut self, key: &str, error: &DriverError) -> RedisError {
         self.drop_connection(self.slot(key), error)
     }
 
-    /// Like [`Link::broke`] for a given connection generation: a newer connection is kept.
-    pub fn broke_then(&mut self, key: &str, generation: u64, error: &RedisError) -> BrokerError {
+    /// Like [`Connection::broke`] for a given connection generation: a newer connection is kept.
+    pub fn broke_then(&mut self, key: &str, generation: u64, error: &DriverError) -> RedisError {
         let slot = self.slot(key);
         if self.generation(key) == generation {
             self.drop_connection(slot, error)
@@ -254,17 +251,13 @@ impl Link {
         }
     }
 
-    async fn query_at<T: FromRedisValue>(
-        &mut self,
-        slot: u16,
-        cmd: &Cmd,
-    ) -> Result<T, BrokerError> {
+    async fn query_at<T: FromRedisValue>(&mut self, slot: u16, cmd: &Cmd) -> Result<T, RedisError> {
         let mut connection = self.reach(slot).await?;
         let result = cmd.query_async(&mut connection).await;
         result.map_err(|error| self.drop_connection(slot, &error))
     }
 
-    fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, BrokerError> {
+    fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, RedisError> {
         if !self.redis.is_cluster() {
             return Ok(0);
         }
@@ -306,7 +299,7 @@ impl Link {
         peer.map_or(self.redis.place(), |peer| &peer.place).to_owned()
     }
 
-    async fn reach(&mut self, slot: u16) -> Result<MultiplexedConnection, BrokerError> {
+    async fn reach(&mut self, slot: u16) -> Result<MultiplexedConnection, RedisError> {
         if let Some(Peer { connection: Some(connection), .. }) = self.peer(slot) {
             return Ok(connection.clone());
         }
@@ -337,7 +330,7 @@ impl Link {
     }
 
     /// Cluster node of a slot; `None` without a cluster.
-    async fn locate(&mut self, slot: u16) -> Result<Option<Node>, BrokerError> {
+    async fn locate(&mut self, slot: u16) -> Result<Option<Node>, RedisError> {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
             ClusterMap::Known(slots) => Arc::clone(slots),
@@ -361,7 +354,7 @@ impl Link {
         }
     }
 
-    fn drop_connection(&mut self, slot: u16, error: &RedisError) -> BrokerError {
+    fn drop_connection(&mut self, slot: u16, error: &DriverError) -> RedisError {
         let sorted = self.classify(slot, error);
         let index = self.last_peer(slot);
         let node = index.and_then(|index| self.peers.get(index)?.node.clone());
@@ -384,22 +377,22 @@ impl Link {
         sorted
     }
 
-    fn classify(&self, slot: u16, error: &RedisError) -> BrokerError {
+    fn classify(&self, slot: u16, error: &DriverError) -> RedisError {
         let place = self.place_of(slot);
         if self.redis.is_cluster() {
             match ErrorReply::of(error).as_ref().map(|said| said.code.as_str()) {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
-                    return BrokerError::Away { place, detail: Reason::KeyMoved(plain(error)) };
+                    return RedisError::Away { place, detail: Reason::KeyMoved(plain(error)) };
                 }
                 Some("CLUSTERDOWN") => {
                     let words = plain(error);
-                    return BrokerError::Unwilling(Reason::ClusterDown { place, slot, words });
+                    return RedisError::Unwilling(Reason::ClusterDown { place, slot, words });
                 }
                 _ => {}
             }
         }
-        BrokerError::from_redis(error, &place)
+        RedisError::from_redis(error, &place)
     }
 }

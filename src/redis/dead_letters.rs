@@ -9,7 +9,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{BrokerError, Layout, Link, keys::Partition, scripts};
+use super::{Connection, Layout, RedisError, keys::Partition, scripts};
 
 /// Dead letters per script call, which copies each of them.
 pub const COPIES: usize = 200;
@@ -67,10 +67,10 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// # Errors
 /// Redis is unavailable; pages moved before the failure stay moved.
 pub async fn bury_all(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     entries: &[(EntryId, Said)],
-) -> Result<u64, BrokerError> {
+) -> Result<u64, RedisError> {
     let mut moved = 0;
     for page in entries.chunks(COPIES) {
         let mut call = scripts::BURY.prepare_invoke();
@@ -80,7 +80,7 @@ pub async fn bury_all(
             call.arg(reason.beside(MAX_DATA).unwrap_or_default());
         }
         faults::pass(Point::BeforeBurial);
-        moved += link.invoke::<u64>(&call).await?;
+        moved += conn.invoke::<u64>(&call).await?;
         faults::pass(Point::AfterBurial);
     }
     Ok(moved)
@@ -88,37 +88,37 @@ pub async fn bury_all(
 
 /// The same for one entry; `false` if it was no longer pending.
 pub async fn bury(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     entry: EntryId,
     reason: &str,
-) -> Result<bool, BrokerError> {
-    Ok(bury_all(link, of, &[(entry, reason.into())]).await? > 0)
+) -> Result<bool, RedisError> {
+    Ok(bury_all(conn, of, &[(entry, reason.into())]).await? > 0)
 }
 
 /// Dead letters, oldest first, at most `count` starting at `first`.
 pub async fn read(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     first: EntryId,
     count: usize,
-) -> Result<Vec<DeadLetter>, BrokerError> {
-    page(link, of, &first.in_stream(), "+", count).await
+) -> Result<Vec<DeadLetter>, RedisError> {
+    page(conn, of, &first.in_stream(), "+", count).await
 }
 
 /// One page over all partitions, ordered by time, from `first` to `last` inclusive.
 pub async fn page_of_all(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<DeadLetter>, BrokerError> {
+) -> Result<Vec<DeadLetter>, RedisError> {
     let mut all = Vec::new();
     for of in keys.partitions() {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
         let Some((first, last)) = ends else { continue };
-        all.extend(page(link, &of, &first.in_stream(), &last.in_stream(), count).await?);
+        all.extend(page(conn, &of, &first.in_stream(), &last.in_stream(), count).await?);
     }
     all.sort_by_key(|letter| letter.letter);
     all.truncate(count);
@@ -127,23 +127,23 @@ pub async fn page_of_all(
 
 /// Reads these dead letters of one partition; missing ones are omitted.
 pub async fn named(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     ids: &[EntryId],
-) -> Result<Vec<DeadLetter>, BrokerError> {
+) -> Result<Vec<DeadLetter>, RedisError> {
     let mut read = pipe();
     for id in ids {
         read.cmd("XRANGE").arg(of.dead()).arg(id.in_stream()).arg(id.in_stream());
     }
-    let found: Vec<Vec<(String, Fields)>> = link.pipe(&read).await?;
+    let found: Vec<Vec<(String, Fields)>> = conn.pipe(&read).await?;
     found.into_iter().flatten().map(|row| letter_of(of, row)).collect()
 }
 
 /// Number of dead letters in all partitions.
-pub async fn count(link: &mut Link, keys: &Layout) -> Result<u64, BrokerError> {
+pub async fn count(conn: &mut Connection, keys: &Layout) -> Result<u64, RedisError> {
     let mut count = 0;
     for of in keys.partitions() {
-        count += link.query::<u64>(cmd("XLEN").arg(of.dead())).await?;
+        count += conn.query::<u64>(cmd("XLEN").arg(of.dead())).await?;
     }
     Ok(count)
 }
@@ -153,10 +153,10 @@ pub async fn count(link: &mut Link, keys: &Layout) -> Result<u64, BrokerError> {
 /// # Errors
 /// Redis is unavailable; pages replayed before the failure stay replayed.
 pub async fn replay(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     letters: &[&DeadLetter],
-) -> Result<u64, BrokerError> {
+) -> Result<u64, RedisError> {
     let mut back = 0;
     for page in letters.chunks(COPIES) {
         let mut call = scripts::REPLAY.prepare_invoke();
@@ -165,17 +165,17 @@ pub async fn replay(
             call.arg(letter.letter.in_stream()).arg(letter.replays.saturating_add(1));
             call.arg(write_history(&letter.history()));
         }
-        back += link.invoke::<u64>(&call).await?;
+        back += conn.invoke::<u64>(&call).await?;
     }
     Ok(back)
 }
 
 /// Removes dead letters for good; returns how many still existed.
 pub async fn remove(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     letters: impl IntoIterator<Item = EntryId>,
-) -> Result<u64, BrokerError> {
+) -> Result<u64, RedisError> {
     let mut drop = cmd("XDEL");
     drop.arg(of.dead());
     let mut any = false;
@@ -183,23 +183,23 @@ pub async fn remove(
         drop.arg(letter.in_stream());
         any = true;
     }
-    if any { link.query(&drop).await } else { Ok(0) }
+    if any { conn.query(&drop).await } else { Ok(0) }
 }
 
 async fn page(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     first: &str,
     last: &str,
     count: usize,
-) -> Result<Vec<DeadLetter>, BrokerError> {
+) -> Result<Vec<DeadLetter>, RedisError> {
     let mut read = cmd("XRANGE");
     read.arg(of.dead()).arg(first).arg(last).arg("COUNT").arg(count);
-    let rows: Vec<(String, Fields)> = link.query(&read).await?;
+    let rows: Vec<(String, Fields)> = conn.query(&read).await?;
     rows.into_iter().map(|row| letter_of(of, row)).collect()
 }
 
-fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLetter, BrokerError> {
+fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLetter, RedisError> {
     let letter = of.entry_id(id.as_bytes())?;
     let text = |name: &str| {
         let found = fields.iter().find(|(it, _)| it == name.as_bytes());

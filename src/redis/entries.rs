@@ -5,7 +5,7 @@ use redis::Value;
 use seckill_model::EntryId;
 
 use super::{
-    BrokerError, Link,
+    Connection, RedisError,
     keys::Partition,
     lossy_utf8::Text,
     scripts,
@@ -60,11 +60,11 @@ type Reply = (Value, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option
 /// # Errors
 /// Redis is unavailable.
 pub async fn window(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     before: Option<EntryId>,
     count: usize,
-) -> Result<Window, BrokerError> {
+) -> Result<Window, RedisError> {
     let end = match before.map(|before| last_before(before, of.number())) {
         None => "+".to_owned(),
         Some(Some(last)) => last.in_stream(),
@@ -72,7 +72,7 @@ pub async fn window(
     };
     let mut call = scripts::ENTRIES.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(end).arg(count);
-    let (found, delivered, pending, all, bytes): Reply = link.invoke(&call).await?;
+    let (found, delivered, pending, all, bytes): Reply = conn.invoke(&call).await?;
     let mut found = entries_of(of, found)?;
     found.reverse();
     let id = |id: &str| of.entry_id(id.as_bytes());

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, io, sync::Arc};
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError as DriverError};
 use seckill_model::{
     ForeignKey, OsError,
     message::{Label, text},
@@ -14,7 +14,7 @@ use super::UrlFault;
 /// Why a Redis operation failed. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BrokerError {
+pub enum RedisError {
     /// The URL is invalid.
     #[error(transparent)]
     Url(#[from] UrlFault),
@@ -168,7 +168,7 @@ impl Reason {
     }
 
     /// Why redis-rs failed.
-    fn of(error: &RedisError) -> Self {
+    fn of(error: &DriverError) -> Self {
         // The system error is only available as its source, which it shares.
         type Shared = Arc<dyn Error + Send + Sync>;
         let io = || error.source()?.downcast_ref::<Shared>()?.downcast_ref::<io::Error>();
@@ -185,9 +185,9 @@ fn unexpected(command: Option<&str>) -> String {
         .map_or_else(|| Label("redis-reply").to_owned(), |command| text!("redis-reply-to", command))
 }
 
-impl BrokerError {
+impl RedisError {
     /// Classifies an error of redis-rs from the server at `place`.
-    pub fn from_redis(error: &RedisError, place: &str) -> Self {
+    pub fn from_redis(error: &DriverError, place: &str) -> Self {
         let (place, text) = (place.to_owned(), plain(error));
         let quoted = || Reason::Quoted(text.clone());
         if let Some(said) = ErrorReply::of(error) {
@@ -233,7 +233,7 @@ pub(super) struct ErrorReply {
 
 impl ErrorReply {
     /// `None` if it is not a server error.
-    pub(super) fn of(error: &RedisError) -> Option<Self> {
+    pub(super) fn of(error: &DriverError) -> Option<Self> {
         // In a transaction, the first error names the rejected command; EXECABORT follows it.
         let errors = error.clone().into_server_errors()?;
         let (_, said) = errors.first()?;
@@ -243,7 +243,7 @@ impl ErrorReply {
 }
 
 /// Message of redis-rs on one line, without control characters and of bounded length.
-pub(super) fn plain(error: &RedisError) -> String {
+pub(super) fn plain(error: &DriverError) -> String {
     let text = match (ErrorReply::of(error), error.detail()) {
         (Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
         (Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
@@ -259,9 +259,9 @@ mod tests {
 
     use super::*;
 
-    fn sorted(line: &str) -> BrokerError {
+    fn sorted(line: &str) -> RedisError {
         match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
-            Value::ServerError(error) => BrokerError::from_redis(&error.into(), "here"),
+            Value::ServerError(error) => RedisError::from_redis(&error.into(), "here"),
             other => panic!("{other:?}"),
         }
     }
@@ -281,10 +281,10 @@ mod tests {
         for line in ["ERR unknown command", "CROSSSLOT Keys in request don't hash to the same slot"]
         {
             let error = sorted(line);
-            assert!(error == BrokerError::Refused(Reason::Quoted(line.to_owned())), "{error}");
+            assert!(error == RedisError::Refused(Reason::Quoted(line.to_owned())), "{error}");
         }
-        assert!(matches!(sorted("NOGROUP No such key"), BrokerError::NoGroup));
-        assert!(matches!(sorted("NOAUTH Authentication required."), BrokerError::Login { .. }));
+        assert!(matches!(sorted("NOGROUP No such key"), RedisError::NoGroup));
+        assert!(matches!(sorted("NOAUTH Authentication required."), RedisError::Login { .. }));
         let moved = sorted("MOVED 866 127.0.0.1:7001").to_string();
         assert!(moved.contains("redis+cluster://") && moved.contains("MOVED 866"), "{moved}");
     }

@@ -5,7 +5,7 @@ use redis::{cmd, pipe};
 use seckill_model::EntryId;
 
 use super::{
-    BrokerError, Link,
+    Connection, RedisError,
     keys::{Partition, node_of},
     lossy_utf8::Text,
     scripts,
@@ -42,22 +42,22 @@ pub enum Rewound {
 /// # Errors
 /// Redis is unavailable.
 pub async fn rewind(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     to: &Rewinding,
-) -> Result<Rewound, BrokerError> {
+) -> Result<Rewound, RedisError> {
     let mut call = scripts::REWIND.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
     call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
     call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
-    let word: String = link.invoke(&call).await?;
+    let word: String = conn.invoke(&call).await?;
     match word.as_str() {
         "done" => Ok(Rewound::Done),
         "gone" => Ok(Rewound::Gone),
         "made" => Ok(Rewound::Made),
         "back" => Ok(Rewound::Back),
         "trimmed" => Ok(Rewound::Trimmed),
-        _ => Err(BrokerError::reply("rewind.lua")),
+        _ => Err(RedisError::reply("rewind.lua")),
     }
 }
 
@@ -78,18 +78,18 @@ pub struct Given {
 /// # Errors
 /// Redis is unavailable, or there is no group.
 pub async fn give(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     from: &str,
     to: &str,
     entries: &[EntryId],
-) -> Result<Option<Given>, BrokerError> {
+) -> Result<Option<Given>, RedisError> {
     let mut call = scripts::CLAIM.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to).arg(from);
     for entry in entries {
         call.arg(entry.in_stream());
     }
-    let reply: Option<(u64, u64, u64)> = link.invoke(&call).await?;
+    let reply: Option<(u64, u64, u64)> = conn.invoke(&call).await?;
     Ok(reply.map(|(given, gone, hollow)| Given { given, gone, hollow }))
 }
 
@@ -111,21 +111,21 @@ pub enum Removed {
 /// # Errors
 /// Redis is unavailable.
 pub async fn remove_consumer(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     name: &str,
     dead_ms: u64,
-) -> Result<Removed, BrokerError> {
+) -> Result<Removed, RedisError> {
     let mut call = scripts::REMOVE_CONSUMER.prepare_invoke();
     call.key(of.orders()).key(of.nodes());
     call.arg(of.group()).arg(name).arg(node_of(name)).arg(dead_ms);
-    let (word, pending): (String, u64) = link.invoke(&call).await?;
+    let (word, pending): (String, u64) = conn.invoke(&call).await?;
     match word.as_str() {
         "done" => Ok(Removed::Done),
         "unknown" => Ok(Removed::Unknown),
         "alive" => Ok(Removed::Alive),
         "pending" => Ok(Removed::Pending(pending)),
-        _ => Err(BrokerError::reply("remove_consumer.lua")),
+        _ => Err(RedisError::reply("remove_consumer.lua")),
     }
 }
 
@@ -134,16 +134,16 @@ pub async fn remove_consumer(
 /// # Errors
 /// Redis is unavailable, or there is no group.
 pub async fn holders_of(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     entries: &[EntryId],
-) -> Result<Vec<Option<String>>, BrokerError> {
+) -> Result<Vec<Option<String>>, RedisError> {
     let mut read = pipe();
     for entry in entries {
         let id = entry.in_stream();
         read.cmd("XPENDING").arg(of.orders()).arg(of.group()).arg(&id).arg(&id).arg(1);
     }
-    let rows: Vec<Vec<(String, Text, u64, u64)>> = link.pipe(&read).await?;
+    let rows: Vec<Vec<(String, Text, u64, u64)>> = conn.pipe(&read).await?;
     Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, Text(holder), ..)| holder)).collect())
 }
 
@@ -153,17 +153,17 @@ pub async fn holders_of(
 /// # Errors
 /// Redis is unavailable, or there is no group.
 pub async fn holders(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     first: EntryId,
     last: EntryId,
     count: usize,
     holder: Option<&str>,
-) -> Result<Vec<(EntryId, String)>, BrokerError> {
+) -> Result<Vec<(EntryId, String)>, RedisError> {
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(holder);
-    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
+    let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
     let entry = |id: String| of.entry_id(id.as_bytes());
     rows.into_iter().map(|(id, Text(holder), ..)| Ok((entry(id)?, holder))).collect()
 }

@@ -4,7 +4,7 @@ use jiff::civil::Date;
 
 use seckill_model::{EntryId, VoucherId};
 
-use super::BrokerError;
+use super::RedisError;
 
 /// Most partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
@@ -166,12 +166,12 @@ impl Partition {
     }
 
     /// Parses the ID of an entry of this partition, as Redis writes it.
-    pub(super) fn entry_id(&self, raw: &[u8]) -> Result<EntryId, BrokerError> {
+    pub(super) fn entry_id(&self, raw: &[u8]) -> Result<EntryId, RedisError> {
         str::from_utf8(raw)
             .ok()
             .and_then(|text| text.parse::<EntryId>().ok())
             .map(|id| EntryId { partition: self.number, ..id })
-            .ok_or(BrokerError::Reply(None))
+            .ok_or(RedisError::Reply(None))
     }
 
     /// Number of partitions.

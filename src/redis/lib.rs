@@ -30,9 +30,9 @@ mod url;
 pub mod url_fault;
 
 pub use connect::Redis;
-pub use connection::Link;
+pub use connection::Connection;
 pub use data_dir::{DataDir, DataDirError};
-pub use error::{BrokerError, Reason};
+pub use error::{Reason, RedisError};
 pub use keys::Layout;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};

@@ -6,7 +6,7 @@ use redis::{Value, pipe};
 use seckill_model::{ForeignKey, Millis};
 use serde::Serialize;
 
-use super::{BrokerError, Layout, Link, lossy_utf8::Text};
+use super::{Connection, Layout, RedisError, lossy_utf8::Text};
 
 /// Milliseconds left at least of a lease of 30 s that is renewed every 10 s.
 const RENEWED_MS: u64 = 18_000;
@@ -68,22 +68,22 @@ pub struct Holders {
 /// # Errors
 /// Redis is unavailable.
 pub async fn holders(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     most: usize,
     alive: impl Fn(&str) -> Option<bool>,
-) -> Result<Holders, BrokerError> {
-    let now = link.now().await?;
+) -> Result<Holders, RedisError> {
+    let now = conn.now().await?;
     let mut read = pipe();
     read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
     read.arg("LIMIT").arg(0).arg(most);
     read.cmd("ZCOUNT").arg(keys.locks()).arg(now.0).arg("+inf");
-    let (names, total): (Vec<Text>, u64) = link.pipe(&read).await?;
+    let (names, total): (Vec<Text>, u64) = conn.pipe(&read).await?;
     let mut names: Vec<String> = names.into_iter().map(|Text(name)| name).collect();
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {
-        locks.extend(read_locks(link, keys, page, now, &alive).await?);
+        locks.extend(read_locks(conn, keys, page, now, &alive).await?);
     }
     let ended = (names.len() - locks.len()) as u64;
     Ok(Holders { total: total.saturating_sub(ended), locks, foreign: Vec::new() })
@@ -94,10 +94,10 @@ pub async fn holders(
 /// # Errors
 /// Redis is unavailable.
 pub async fn foreign_locks(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     names: &[String],
-) -> Result<Vec<ForeignKey>, BrokerError> {
+) -> Result<Vec<ForeignKey>, RedisError> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -105,25 +105,25 @@ pub async fn foreign_locks(
     for name in names {
         read.cmd("TYPE").arg(keys.lock(name));
     }
-    let types: Vec<String> = link.pipe(&read).await?;
+    let types: Vec<String> = conn.pipe(&read).await?;
     let found = names.iter().zip(types).filter(|(_, holds)| holds != "hash" && holds != "none");
     Ok(found.map(|(name, holds)| ForeignKey { key: keys.lock(name), holds }).collect())
 }
 
 async fn read_locks(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     names: &[String],
     now: Millis,
     alive: &impl Fn(&str) -> Option<bool>,
-) -> Result<Vec<Holder>, BrokerError> {
+) -> Result<Vec<Holder>, RedisError> {
     let mut read = pipe();
     for name in names {
         let key = keys.lock(name);
         read.cmd("TYPE").arg(&key).cmd("PTTL").arg(&key);
         read.cmd("ZCOUNT").arg(keys.lock_waiting(name)).arg(now.0).arg("+inf");
     }
-    let facts: Vec<(String, i64, u64)> = triples(&link.pipe::<Vec<Value>>(&read).await?)?;
+    let facts: Vec<(String, i64, u64)> = triples(&conn.pipe::<Vec<Value>>(&read).await?)?;
     let mut read = pipe();
     for (name, (kind, ..)) in names.iter().zip(&facts) {
         match kind.as_str() {
@@ -132,13 +132,13 @@ async fn read_locks(
             _ => read.cmd("ECHO").arg(""),
         };
     }
-    let bodies: Vec<Value> = link.pipe(&read).await?;
+    let bodies: Vec<Value> = conn.pipe(&read).await?;
     let rows = names.iter().zip(facts).zip(bodies);
     Ok(rows.filter_map(|((name, facts), body)| holder(name, facts, body, alive)).collect())
 }
 
-fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, BrokerError> {
-    let unexpected = || BrokerError::Reply(None);
+fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, RedisError> {
+    let unexpected = || RedisError::Reply(None);
     values
         .chunks_exact(3)
         .map(|row| redis::from_redis_value(Value::Array(row.to_vec())).map_err(|_| unexpected()))
@@ -191,13 +191,13 @@ fn holder(
 /// # Errors
 /// Redis is unavailable.
 pub async fn holder_of(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     name: &str,
     alive: impl Fn(&str) -> Option<bool>,
-) -> Result<Option<Holder>, BrokerError> {
-    let now = link.now().await?;
-    Ok(read_locks(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
+) -> Result<Option<Holder>, RedisError> {
+    let now = conn.now().await?;
+    Ok(read_locks(conn, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 
 /// Splits an owner `NODE/TASK#RANDOM` into node and task. For other owners, everything is the node.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seckill_model::{EntryId, REPLACED};
 
-use super::{BrokerError, Link, keys::Partition, scripts};
+use super::{Connection, RedisError, keys::Partition, scripts};
 
 /// How long a replaced stream is kept.
 const KEEP_FOR: Duration = Duration::from_hours(24);
@@ -31,12 +31,12 @@ pub fn aside(key: &str) -> String {
 /// # Errors
 /// Redis is unavailable.
 pub async fn renew_stream(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     ahead: Duration,
     reason: &str,
     foreign: &[EntryId],
-) -> Result<Option<Renewed>, BrokerError> {
+) -> Result<Option<Renewed>, RedisError> {
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
@@ -44,7 +44,7 @@ pub async fn renew_stream(
     for entry in foreign {
         call.arg(entry.in_stream());
     }
-    let done: Option<(u64, u64, String)> = link.invoke(&call).await?;
+    let done: Option<(u64, u64, String)> = conn.invoke(&call).await?;
     done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(last.as_bytes())? }))
         .transpose()
 }
@@ -54,11 +54,11 @@ pub async fn renew_stream(
 /// # Errors
 /// Redis is unavailable.
 pub async fn set_aside(
-    link: &mut Link,
+    conn: &mut Connection,
     key: &str,
     expected: &str,
-) -> Result<Option<String>, BrokerError> {
+) -> Result<Option<String>, RedisError> {
     let mut call = scripts::SET_ASIDE.prepare_invoke();
     call.key(key).key(aside(key)).arg(expected);
-    link.invoke(&call).await
+    conn.invoke(&call).await
 }

@@ -4,7 +4,7 @@ use redis::pipe;
 use seckill_model::Millis;
 
 use super::{
-    BrokerError, Link,
+    Connection, RedisError,
     keys::{Partition, is_replay, node_of},
     lossy_utf8::Text,
 };
@@ -37,10 +37,10 @@ impl Nodes {
     ///
     /// # Errors
     /// Redis is unavailable.
-    pub async fn read(link: &mut Link, of: &Partition) -> Result<Self, BrokerError> {
+    pub async fn read(conn: &mut Connection, of: &Partition) -> Result<Self, RedisError> {
         let mut read = pipe();
         read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
-        let ((seconds, micros), signs): ((i64, i64), Vec<(Text, f64)>) = link.pipe(&read).await?;
+        let ((seconds, micros), signs): ((i64, i64), Vec<(Text, f64)>) = conn.pipe(&read).await?;
         Ok(Self {
             now: Millis(seconds * 1_000 + micros / 1_000),
             signs: signs.into_iter().map(|(Text(node), at)| (node, Millis(at as i64))).collect(),

@@ -5,7 +5,7 @@
 use futures::FutureExt as _;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, ScriptInvocation, Value, aio::ConnectionLike};
 
-use super::{BrokerError, Reason};
+use super::{Reason, RedisError};
 
 /// Number of slots in a cluster.
 pub(super) const SLOTS: u16 = 16_384;
@@ -45,12 +45,12 @@ pub(super) fn slot_of_command(cmd: &Cmd) -> Option<u16> {
 /// # Errors
 /// The commands belong to different slots: a bug. No server may see such a pipeline, because it would execute a part of
 /// it.
-pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, BrokerError> {
+pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, RedisError> {
     let mut slots = pipe.cmd_iter().filter_map(slot_of_command);
     let first = slots.next();
     match slots.find(|slot| Some(*slot) != first) {
         None => Ok(first),
-        Some(_) => Err(BrokerError::Refused(Reason::CrossSlot)),
+        Some(_) => Err(RedisError::Refused(Reason::CrossSlot)),
     }
 }
 
@@ -203,6 +203,6 @@ mod tests {
         one.cmd("GET").arg("{foo}a").cmd("GET").arg("{foo}b");
         assert_eq!(slot_of_pipe(&one).unwrap(), Some(12_182));
         one.cmd("GET").arg("bar");
-        assert_eq!(slot_of_pipe(&one), Err(BrokerError::Refused(Reason::CrossSlot)));
+        assert_eq!(slot_of_pipe(&one), Err(RedisError::Refused(Reason::CrossSlot)));
     }
 }

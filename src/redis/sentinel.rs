@@ -7,7 +7,7 @@ use redis::{
     sentinel::{Sentinel, SentinelNodeConnectionInfo},
 };
 
-use super::{BrokerError, Reason};
+use super::{Reason, RedisError};
 
 /// Timeout of the whole search; redis-rs allows each server one second of it.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -42,19 +42,19 @@ impl Sentinels {
     }
 
     /// The master, whose role was just confirmed.
-    pub(super) async fn master(&self) -> Result<Client, BrokerError> {
-        let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
+    pub(super) async fn master(&self) -> Result<Client, RedisError> {
+        let away = |detail| RedisError::Away { place: self.place.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())
-            .map_err(|error| BrokerError::from_redis(&error, &self.place))?;
+            .map_err(|error| RedisError::from_redis(&error, &self.place))?;
         let asking = sentinel.async_master_for(&self.service, Some(&self.master));
         match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
                 Err(away(Reason::NoMaster(self.service.clone())))
             }
-            Ok(Err(error)) => Err(match BrokerError::from_redis(&error, &self.place) {
-                BrokerError::Login { place, detail } => {
-                    BrokerError::Login { place, detail: Reason::SentinelLogin(Box::new(detail)) }
+            Ok(Err(error)) => Err(match RedisError::from_redis(&error, &self.place) {
+                RedisError::Login { place, detail } => {
+                    RedisError::Login { place, detail: Reason::SentinelLogin(Box::new(detail)) }
                 }
                 other => other,
             }),

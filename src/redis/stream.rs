@@ -8,7 +8,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts};
+use super::{Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text, scripts};
 
 /// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,29 +64,29 @@ pub enum ReadFrom {
 
 /// Creates the group at the start of the stream, so that no entry is skipped, and the stream if it is missing. Does
 /// nothing if the group exists.
-pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
+pub async fn ensure_group(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
-    match link.query::<Value>(&create).await {
-        Err(BrokerError::Refused(why)) if why.code() == Some("BUSYGROUP") => Ok(()),
+    match conn.query::<Value>(&create).await {
+        Err(RedisError::Refused(why)) if why.code() == Some("BUSYGROUP") => Ok(()),
         other => other.map(drop),
     }
 }
 
 /// XLEN: entries in the stream, including acknowledged ones.
-pub async fn length(link: &mut Link, of: &Partition) -> Result<u64, BrokerError> {
-    link.query(cmd("XLEN").arg(of.orders())).await
+pub async fn length(conn: &mut Connection, of: &Partition) -> Result<u64, RedisError> {
+    conn.query(cmd("XLEN").arg(of.orders())).await
 }
 
 /// Range of order entries that need no check against the buyers: after the first ID, up to the second. `None` if every
 /// entry needs one.
 pub async fn verified(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
-) -> Result<Option<(EntryId, EntryId)>, BrokerError> {
+) -> Result<Option<(EntryId, EntryId)>, RedisError> {
     let mut call = scripts::VERIFIED.prepare_invoke();
     call.key(of.orders()).key(of.watermark());
-    let found: Option<(String, String)> = link.invoke(&call).await?;
+    let found: Option<(String, String)> = conn.invoke(&call).await?;
     let id = |text: String| {
         text.parse::<EntryId>().ok().map(|id| EntryId { partition: of.number(), ..id })
     };
@@ -95,12 +95,12 @@ pub async fn verified(
 
 /// XREADGROUP: at most `count` entries for `consumer`.
 pub async fn read_group(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
     from: ReadFrom,
     count: usize,
-) -> Result<Vec<Delivered>, BrokerError> {
+) -> Result<Vec<Delivered>, RedisError> {
     let mut read = cmd("XREADGROUP");
     read.arg("GROUP").arg(of.group()).arg(consumer).arg("COUNT").arg(count);
     match from {
@@ -113,12 +113,12 @@ pub async fn read_group(
             read.arg("STREAMS").arg(of.orders()).arg(after.in_stream());
         }
     }
-    let reply: Value = link.query(&read).await?;
+    let reply: Value = conn.query(&read).await?;
     let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
             Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
-            None => Err(BrokerError::reply("XREADGROUP")),
+            None => Err(RedisError::reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
     }
@@ -136,28 +136,32 @@ pub struct Claimed {
 }
 
 /// Entries that claims found without a body and whose orders are not rebuilt yet.
-pub async fn gone(link: &mut Link, of: &Partition) -> Result<Vec<String>, BrokerError> {
-    link.query(cmd("SMEMBERS").arg(of.gone())).await
+pub async fn gone(conn: &mut Connection, of: &Partition) -> Result<Vec<String>, RedisError> {
+    conn.query(cmd("SMEMBERS").arg(of.gone())).await
 }
 
 /// Removes entries from that set once their orders are rebuilt.
-pub async fn rebuilt(link: &mut Link, of: &Partition, gone: &[String]) -> Result<(), BrokerError> {
-    link.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
+pub async fn rebuilt(
+    conn: &mut Connection,
+    of: &Partition,
+    gone: &[String],
+) -> Result<(), RedisError> {
+    conn.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
 /// XAUTOCLAIM: claims entries idle for `min_idle` for `consumer`. A page may be empty although more follow.
 pub async fn auto_claim(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
     min_idle: Duration,
     from: EntryId,
     count: usize,
-) -> Result<Claimed, BrokerError> {
+) -> Result<Claimed, RedisError> {
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
-    let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
+    let (next, entries, gone): (String, Value, Vec<String>) = conn.invoke(&claim).await?;
     let next = of.entry_id(next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
@@ -169,18 +173,18 @@ pub async fn auto_claim(
 /// XCLAIM: claims these entries for `consumer` if they were idle for that long; returns the claimed ones. Entries
 /// without a body stay pending where they are. Does not count as a delivery and returns no bodies.
 pub async fn claim(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
     min_idle_ms: u64,
     entries: &[EntryId],
-) -> Result<Vec<EntryId>, BrokerError> {
+) -> Result<Vec<EntryId>, RedisError> {
     let mut claim = scripts::TAKE_OVER.prepare_invoke();
     claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
     for entry in entries {
         claim.arg(entry.in_stream());
     }
-    let taken: Vec<String> = link.invoke(&claim).await?;
+    let taken: Vec<String> = conn.invoke(&claim).await?;
     if !taken.is_empty() {
         faults::pass(Point::AfterClaim);
     }
@@ -190,27 +194,27 @@ pub async fn claim(
 /// Keeps entries pending with `consumer` but sets their idle time, so that others may claim them now. Does not count as
 /// a delivery.
 pub async fn let_go(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
     idle: Duration,
     entries: &[EntryId],
-) -> Result<(), BrokerError> {
+) -> Result<(), RedisError> {
     let mut claim = cmd("XCLAIM");
     claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(0);
     for entry in entries {
         claim.arg(entry.in_stream());
     }
     claim.arg("IDLE").arg(idle.as_millis() as u64).arg("JUSTID");
-    link.query::<Value>(&claim).await.map(drop)
+    conn.query::<Value>(&claim).await.map(drop)
 }
 
 /// XACK: returns how many were still pending.
 pub async fn acknowledge(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     entries: impl IntoIterator<Item = EntryId>,
-) -> Result<u64, BrokerError> {
+) -> Result<u64, RedisError> {
     let mut ack = cmd("XACK");
     ack.arg(of.orders()).arg(of.group());
     let mut any = false;
@@ -222,54 +226,54 @@ pub async fn acknowledge(
         return Ok(0);
     }
     faults::pass(Point::BeforeAck);
-    let done = link.query(&ack).await?;
+    let done = conn.query(&ack).await?;
     faults::pass(Point::AfterAck);
     Ok(done)
 }
 
 /// One page of the pending list, oldest first, from `first` to `last` inclusive.
 pub async fn pending_page(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<Pending>, BrokerError> {
+) -> Result<Vec<Pending>, RedisError> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg(last.in_stream()).arg(count);
-    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
     rows.into_iter().map(|row| pending_of(of, row)).collect()
 }
 
 /// Those of these entries that are pending.
 pub async fn pending_entries(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     entries: &[EntryId],
-) -> Result<Vec<Pending>, BrokerError> {
+) -> Result<Vec<Pending>, RedisError> {
     let mut call = scripts::PENDING_ENTRIES.prepare_invoke();
     call.key(of.orders()).arg(of.group());
     for entry in entries {
         call.arg(entry.in_stream());
     }
-    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
     rows.into_iter().map(|row| pending_of(of, row)).collect()
 }
 
 /// One page over all partitions, ordered by time.
 pub async fn pending_of_all(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<Pending>, BrokerError> {
+) -> Result<Vec<Pending>, RedisError> {
     let mut page = Vec::new();
     for of in keys.partitions() {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
         let Some((first, last)) = ends else { continue };
-        page.extend(pending_page(link, &of, first, last, count).await?);
+        page.extend(pending_page(conn, &of, first, last, count).await?);
     }
     page.sort_by_key(|row| row.delivered.entry);
     page.truncate(count);
@@ -279,52 +283,52 @@ pub async fn pending_of_all(
 /// Entry, consumer, idle milliseconds, deliveries, fields: a row of the scripts.
 pub(super) type PendingRow = (Value, Text, u64, u64, Value);
 
-pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, BrokerError> {
+pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, RedisError> {
     let (id, Text(consumer), idle_ms, deliveries, fields) = row;
     Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
 }
 
 /// One page of a consumer's own pending entries. Unlike [`read_group`] it does not count as a delivery.
 pub async fn own_page(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: &str,
     first: EntryId,
     count: usize,
-) -> Result<Vec<Delivered>, BrokerError> {
+) -> Result<Vec<Delivered>, RedisError> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg("+").arg(count).arg(consumer);
-    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
     rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
 }
 
 /// Delivery counts of the pending entries between `first` and `last`: those of one consumer, or all.
 pub async fn deliveries(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     consumer: Option<&str>,
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<(EntryId, u64)>, BrokerError> {
+) -> Result<Vec<(EntryId, u64)>, RedisError> {
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
-    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
+    let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
     rows.into_iter().map(|(id, _, _, times)| Ok((of.entry_id(id.as_bytes())?, times))).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries starting at `first`.
 pub async fn range(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     first: EntryId,
     count: usize,
-) -> Result<Vec<Delivered>, BrokerError> {
+) -> Result<Vec<Delivered>, RedisError> {
     let mut read = cmd("XRANGE");
     read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
-    entries_of(of, link.query(&read).await?)
+    entries_of(of, conn.query(&read).await?)
 }
 
 /// An empty read does not pass the fault point.
@@ -335,7 +339,7 @@ fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     entries
 }
 
-pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {
+pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, RedisError> {
     match value {
         Value::Array(entries) => entries
             .into_iter()
@@ -343,19 +347,19 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
             .filter(|entry| !matches!(entry, Value::Nil))
             .map(|entry| match entry {
                 Value::Array(pair) => entry_of(of, pair),
-                _ => Err(BrokerError::Reply(None)),
+                _ => Err(RedisError::Reply(None)),
             })
             .collect(),
         Value::Nil => Ok(Vec::new()),
-        _ => Err(BrokerError::Reply(None)),
+        _ => Err(RedisError::Reply(None)),
     }
 }
 
 /// Parses an entry from its ID and its fields: a flat array of names and values, or nil.
-fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
+fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, RedisError> {
     let mut pair = pair.into_iter();
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
-        return Err(BrokerError::Reply(None));
+        return Err(RedisError::Reply(None));
     };
     let entry = of.entry_id(&id)?;
     let body = match fields {

@@ -6,7 +6,7 @@ use redis::cmd;
 use seckill_model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
 
 use super::{
-    BrokerError, Layout, Link,
+    Connection, Layout, RedisError,
     keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
     lossy_utf8::Text,
     nodes::Nodes,
@@ -140,10 +140,10 @@ const MAX_COUNTED: usize = 200;
 ///
 /// # Errors
 /// Redis is unavailable.
-pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, BrokerError> {
+pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u16, RedisError> {
     let mut count = 0;
     for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
-        if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
+        if !conn.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
             break;
         }
         count += 1;
@@ -154,13 +154,13 @@ pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, Bro
 /// Asks each server whether it accepts writes, which a read does not show.
 ///
 /// # Errors
-/// [`BrokerError::Unwilling`] with the reason; Redis is unavailable.
-pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+/// [`RedisError::Unwilling`] with the reason; Redis is unavailable.
+pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), RedisError> {
     for of in keys.partitions() {
         let mut call = scripts::TAKES_WRITES.prepare_invoke();
         call.key(of.orders());
-        link.invoke::<u8>(&call).await?;
-        if !link.is_cluster() {
+        conn.invoke::<u8>(&call).await?;
+        if !conn.is_cluster() {
             break;
         }
     }
@@ -172,11 +172,11 @@ pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerEr
 /// # Errors
 /// Redis is unavailable.
 pub async fn survey_of(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
-) -> Result<Survey, BrokerError> {
-    survey_one(link, keys, of, &[]).await
+) -> Result<Survey, RedisError> {
+    survey_one(conn, keys, of, &[]).await
 }
 
 /// Reads only these sales; the results are in their order.
@@ -184,11 +184,11 @@ pub async fn survey_of(
 /// # Errors
 /// Redis is unavailable.
 pub async fn survey_sales(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
-) -> Result<Vec<SaleFacts>, BrokerError> {
-    Ok(survey(link, keys, sales).await?.sales)
+) -> Result<Vec<SaleFacts>, RedisError> {
+    Ok(survey(conn, keys, sales).await?.sales)
 }
 
 /// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
@@ -196,10 +196,13 @@ pub async fn survey_sales(
 ///
 /// # Errors
 /// Redis is unavailable.
-pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId>, BrokerError> {
+pub async fn sales_held(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Vec<VoucherId>, RedisError> {
     let mut held = Vec::new();
     for pattern in of.sales() {
-        let found = link.keys_like(&of.orders(), &pattern).await?;
+        let found = conn.keys_like(&of.orders(), &pattern).await?;
         held.extend(
             found.iter().filter_map(|key| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?))),
         );
@@ -211,23 +214,23 @@ pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId
 
 /// Reads the streams, the groups and these sales: one round trip and one moment per partition.
 pub async fn survey(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
-) -> Result<Survey, BrokerError> {
+) -> Result<Survey, RedisError> {
     let mut whole: Option<Survey> = None;
     let mut facts: HashMap<VoucherId, SaleFacts> = HashMap::new();
     for of in keys.partitions() {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
-        let mut part = survey_one(link, keys, &of, &here).await?;
+        let mut part = survey_one(conn, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
         whole = Some(match whole {
             None => part,
             Some(whole) => whole.with(part),
         });
     }
-    let mut whole = whole.ok_or(BrokerError::Reply(None))?;
+    let mut whole = whole.ok_or(RedisError::Reply(None))?;
     whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
     Ok(whole)
 }
@@ -263,11 +266,11 @@ impl Survey {
 }
 
 async fn survey_one(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     sales: &[VoucherId],
-) -> Result<Survey, BrokerError> {
+) -> Result<Survey, RedisError> {
     let mut call = scripts::SURVEY.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.healed()).key(of.watermark());
@@ -277,7 +280,7 @@ async fn survey_one(
     }
     call.arg(of.group()).arg(MAX_COUNTED);
     let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =
-        link.invoke(&call).await?;
+        conn.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();

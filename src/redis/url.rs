@@ -5,7 +5,7 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use url::form_urlencoded;
 
-use super::{BrokerError, HostsFault, UrlFault, cluster_slots::Node};
+use super::{HostsFault, RedisError, UrlFault, cluster_slots::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
@@ -25,7 +25,7 @@ pub(super) enum Target {
     Cluster { seeds: Vec<ConnectionInfo>, place: String },
 }
 
-pub(super) fn read(url: &str) -> Result<Target, BrokerError> {
+pub(super) fn read(url: &str) -> Result<Target, RedisError> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
     match scheme.split_once('+') {
         Some((base @ ("redis" | "rediss" | "valkey" | "valkeys"), "sentinel")) => {
@@ -49,8 +49,8 @@ pub(super) fn read(url: &str) -> Result<Target, BrokerError> {
     }
 }
 
-fn sentinels(base: &str, rest: &str) -> Result<Target, BrokerError> {
-    let wrong = |what| BrokerError::from(UrlFault::Sentinels(what));
+fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
+    let wrong = |what| RedisError::from(UrlFault::Sentinels(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if service.is_empty() || service.contains('%') {
@@ -72,8 +72,8 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, BrokerError> {
     Ok(Target::Sentinels { sentinels: members, service: service.to_owned(), login, place })
 }
 
-fn cluster(base: &str, rest: &str) -> Result<Target, BrokerError> {
-    let wrong = |what| BrokerError::from(UrlFault::Cluster(what));
+fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
+    let wrong = |what| RedisError::from(UrlFault::Cluster(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     if !matches!(parts.path, "" | "0") {
         return Err(wrong(HostsFault::Databases));

@@ -41,7 +41,7 @@ async fn claim_plan(
     to: &str,
     force: bool,
 ) -> Result<ClaimPlan, EngineError> {
-    claim::preview(&mut world.redis.link(), &world.keys, &scope, to, DEAD_MS, force).await
+    claim::preview(&mut world.redis.connection(), &world.keys, &scope, to, DEAD_MS, force).await
 }
 
 async fn claimed(world: &World, plan: ClaimPlan) -> Result<ClaimReport, EngineError> {
@@ -54,8 +54,8 @@ async fn claimed(world: &World, plan: ClaimPlan) -> Result<ClaimReport, EngineEr
 /// Pending entries: where, with whom, how often delivered.
 async fn held(world: &World) -> Vec<(EntryId, String, u64)> {
     let (first, last) = (EntryId::MIN, EntryId::MAX);
-    let mut link = world.redis.link();
-    let all = stream::pending_of_all(&mut link, &world.keys, first, last, 1_000).await.unwrap();
+    let mut conn = world.redis.connection();
+    let all = stream::pending_of_all(&mut conn, &world.keys, first, last, 1_000).await.unwrap();
     all.into_iter().map(|row| (row.delivered.entry, row.consumer, row.deliveries)).collect()
 }
 
@@ -184,8 +184,8 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let of = world.keys.partition_of(voucher).number();
     let name = world.keys.partition(of).consumer("node-b");
     let remove = async |name: &str, partition| {
-        let mut link = world.redis.link();
-        let shown = remove::preview(&mut link, &world.keys, name, partition, DEAD_MS).await?;
+        let mut conn = world.redis.connection();
+        let shown = remove::preview(&mut conn, &world.keys, name, partition, DEAD_MS).await?;
         world.execute(Command::RemoveConsumer(shown)).await
     };
     let outcome = fault(remove(&name, None).await);
@@ -219,16 +219,16 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     for number in 0..2 {
         let of = world.keys.partition(number);
         // The node may have made it before it was stopped.
-        stream::ensure_group(&mut world.redis.link(), &of).await.unwrap();
+        stream::ensure_group(&mut world.redis.connection(), &of).await.unwrap();
         let orders = of.orders();
         let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &orders, &group, name]);
     }
-    let mut link = world.redis.link();
-    let shown = remove::preview(&mut link, &world.keys, name, None, 1).await.unwrap();
+    let mut conn = world.redis.connection();
+    let shown = remove::preview(&mut conn, &world.keys, name, None, 1).await.unwrap();
     assert_eq!(shown.partitions, [0, 1]);
     // Who was asked about one partition answered for no other.
     let only = RemoveReport { partitions: vec![0], ..shown.clone() };
-    let done = remove::remove(&mut link, &world.keys, &only, 1).await.unwrap();
+    let done = remove::remove(&mut conn, &world.keys, &only, 1).await.unwrap();
     assert_eq!(done.partitions, [0]);
     let there = |number: u16| {
         let orders = world.keys.partition(number).orders();
@@ -253,7 +253,7 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
         &orders,
         ">",
     ]);
-    let error = remove::remove(&mut link, &world.keys, &shown, 1).await.unwrap_err();
+    let error = remove::remove(&mut conn, &world.keys, &shown, 1).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
     assert_eq!(done, PartDone::Removed(vec![0]));

@@ -24,17 +24,17 @@ fn sale(stock: u64) -> NewSale {
 
 /// Version, initial and stock, as Redis holds them.
 async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let mut read = cmd("HMGET");
     read.arg(world.keys.sale(voucher)).arg("version").arg("initial");
-    let (version, initial) = link.query(&read).await.unwrap();
-    let stock = link.query(cmd("GET").arg(world.keys.stock(voucher))).await.unwrap();
+    let (version, initial) = conn.query(&read).await.unwrap();
+    let stock = conn.query(cmd("GET").arg(world.keys.stock(voucher))).await.unwrap();
     (version, initial, stock)
 }
 
 async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
-    let mut link = world.redis.link();
-    vouchers::restock(&world.store, &mut link, &world.keys, voucher, -by).await
+    let mut conn = world.redis.connection();
+    vouchers::restock(&world.store, &mut conn, &world.keys, voucher, -by).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn an_invalid_stock_change_has_no_effect() {
     assert!(world.execute(Command::Restock { voucher: most, by: 1 }).await.is_err());
     let mut drop = cmd("DEL");
     drop.arg(world.keys.sale(most)).arg(world.keys.stock(most));
-    world.redis.link().query::<u64>(&drop).await.unwrap();
+    world.redis.connection().query::<u64>(&drop).await.unwrap();
     let error = cut(&world, most, 1).await.unwrap_err();
     assert!(matches!(error, EngineError::NotHeld(_)), "{error}");
     world.execute(Command::EndSale(voucher)).await.unwrap();
@@ -112,7 +112,7 @@ async fn half_way(
     let initial = in_redis(world, voucher).await.1;
     let (store, redis, keys) = (world.store.clone(), world.redis.clone(), world.keys.clone());
     let cutting = tokio::spawn(async move {
-        vouchers::restock(&store, &mut redis.link(), &keys, voucher, -by).await
+        vouchers::restock(&store, &mut redis.connection(), &keys, voucher, -by).await
     });
     world.until("Redis is cut", async || in_redis(world, voucher).await.1 < initial).await;
     (held, cutting)
@@ -142,7 +142,7 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     let (redis, keys) = (world.redis.clone(), world.keys.clone());
     // What a node does with each sale as it starts.
     let starting =
-        tokio::spawn(async move { sale_copy::sync(&mut redis.link(), &keys, &old).await });
+        tokio::spawn(async move { sale_copy::sync(&mut redis.connection(), &keys, &old).await });
     let mut sold = 0;
     // No more than it takes: the cut waits for SQL for three seconds.
     for user in 1..=7 {
@@ -184,7 +184,7 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
         call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
         call.key(world.keys.buyers(voucher));
         call.arg(4).arg(version).arg(300);
-        let result: (String, i64) = world.redis.link().invoke(&call).await.unwrap();
+        let result: (String, i64) = world.redis.connection().invoke(&call).await.unwrap();
         assert_eq!(result, ("cut".to_owned(), 6));
     };
     die_half_way(&world, 1).await;

@@ -122,12 +122,12 @@ fn only_abandoned_directories_are_swept() {
     let other = make("other", old);
     let live = make("seckill-demo-live", old);
     let user = DataDir::open(&live).unwrap();
-    let link = place.path().join("seckill-demo-link");
-    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let conn = place.path().join("seckill-demo-conn");
+    std::os::unix::fs::symlink(&other, &conn).unwrap();
 
     let dir = DataDir::throw_away_in(place.path()).unwrap();
     assert!(!abandoned.exists());
-    for path in [&young, &other, &live, &link, &dir.path().to_owned()] {
+    for path in [&young, &other, &live, &conn, &dir.path().to_owned()] {
         assert!(path.exists(), "{}", path.display());
     }
     drop(user);

@@ -51,11 +51,11 @@ async fn rush(database: Database) {
     let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
     let paid = world.store.pay(&some, Millis::now()).await.unwrap();
     assert_eq!(paid, [Payment::Paid; 100]);
-    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let (mut conn, stop) = (world.redis.connection(), CancellationToken::new());
     let fence = Fence { name: "close".into(), token: 1 };
     let (now, later) = (Millis::now(), Millis::now().plus(60_000));
     let closed =
-        payment::close_overdue(&world.store, &mut link, &world.keys, later, now, &fence, &stop)
+        payment::close_overdue(&world.store, &mut conn, &world.keys, later, now, &fence, &stop)
             .await
             .unwrap();
     assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
@@ -106,10 +106,10 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
     world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 200) }).await;
     // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
     // when its entries are that old.
-    let (mut link, home) = (world.redis.link(), world.keys.home());
+    let (mut conn, home) = (world.redis.connection(), world.keys.home());
     world
         .until("a batch is tried and waits", async || {
-            let page = stream::pending_page(&mut link, &home, EntryId::MIN, EntryId::MAX, 1).await;
+            let page = stream::pending_page(&mut conn, &home, EntryId::MIN, EntryId::MAX, 1).await;
             page.unwrap().first().is_some_and(|row| row.idle_ms >= 500)
         })
         .await;

@@ -86,14 +86,14 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, buyers) };
     world.rush(plan).await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
     loop {
-        let taken = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 1_000).await.unwrap();
+        let taken = stream::read_group(&mut conn, &of, "x/1", AT_ONCE, 1_000).await.unwrap();
         if taken.is_empty() {
             return;
         }
         let grave: Vec<_> = taken.iter().map(|entry| (entry.entry, "for a test".into())).collect();
-        dead_letters::bury_all(&mut link, &of, &grave).await.unwrap();
+        dead_letters::bury_all(&mut conn, &of, &grave).await.unwrap();
     }
 }
 
@@ -182,8 +182,8 @@ async fn an_interrupted_replay_continues_without_repetition() {
     assert!(!ended && left > 0 && left < 1_000, "{left} letters are left");
     let report = replay(&world, matching(""), false).await;
     assert_eq!((report.replayed, report.gone, dead(&world)), (left, 0, 0));
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    let entries = stream::range(&mut link, &of, EntryId::MIN, 10_000).await.unwrap();
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let entries = stream::range(&mut conn, &of, EntryId::MIN, 10_000).await.unwrap();
     let mut times: BTreeMap<UserId, u64> = BTreeMap::new();
     for order in entries.iter().filter_map(stream::Delivered::order) {
         *times.entry(order.user).or_default() += 1;
@@ -213,8 +213,8 @@ async fn compensation_happens_once(database: Database) {
     let result = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
     assert_eq!(result, [Cancelled::Now; 10]);
     world.stranded().await;
-    let mut link = world.redis.link();
-    let given = payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
+    let mut conn = world.redis.connection();
+    let given = payment::give_back_open(&world.store, &mut conn, &world.keys).await.unwrap();
     assert_eq!((given, stock(&world, voucher)), (10, 210));
     world.stranded().await;
     world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();
@@ -238,7 +238,7 @@ async fn compensation_happens_once(database: Database) {
     assert_eq!((books.stock, books.live, books.closed), (500, 0, 300));
     world.balanced().await;
     let id = entries[5].order;
-    let found = orders::find(&world.store, &mut link, &world.keys, id).await.unwrap();
+    let found = orders::find(&world.store, &mut conn, &world.keys, id).await.unwrap();
     let Standing::Persisted { order } = found else { panic!("{found:?}") };
     assert_eq!(order.status, OrderStatus::Cancelled);
     // Whoever was given back may buy again.
@@ -269,8 +269,8 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
             async {
                 let mut audits = 0;
                 while dead(&world) > 0 {
-                    let mut link = world.redis.link();
-                    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+                    let mut conn = world.redis.connection();
+                    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
                     for found in audit.unwrap().findings() {
                         assert!(matches!(found.what, Finding::Stranded(_)), "{found}");
                     }
@@ -299,7 +299,7 @@ async fn each_letter_is_judged_by_the_current_state() {
         let mut add = cmd("XADD");
         add.arg(world.keys.home().dead()).arg("*").arg("reason").arg("by hand");
         add.arg("body:userId").arg(user).arg("body:voucherId").arg(voucher).arg("body:id").arg(id);
-        world.redis.link().query::<String>(&add).await.unwrap();
+        world.redis.connection().query::<String>(&add).await.unwrap();
     };
     let first = letters_of(&world).await.remove(0).letter;
     let order = first.order.unwrap();
@@ -307,9 +307,9 @@ async fn each_letter_is_judged_by_the_current_state() {
     add(4_711, voucher.0, 98).await;
     add(1, 4_242, 97).await;
     world.add_entry(&["x", "y"]).await;
-    let mut link = world.redis.link();
-    let taken = stream::read_group(&mut link, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
-    dead_letters::bury(&mut link, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}")
+    let mut conn = world.redis.connection();
+    let taken = stream::read_group(&mut conn, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
+    dead_letters::bury(&mut conn, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}")
         .await
         .unwrap();
     let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
@@ -345,10 +345,10 @@ async fn an_id_of_another_buyer_requires_an_operator() {
     let voucher = world.create(sale(10)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
     world.settled().await;
-    let (mut link, v) = (world.redis.link(), voucher.to_string());
+    let (mut conn, v) = (world.redis.connection(), voucher.to_string());
     let mut hold = cmd("HSET");
     hold.arg(world.keys.buyers(voucher)).arg(55).arg(order.get());
-    link.query::<u64>(&hold).await.unwrap();
+    conn.query::<u64>(&hold).await.unwrap();
     world.add_entry(&["userId", "55", "voucherId", &v, "id", &order.to_string()]).await;
     world.until("it is given up", async || dead(&world) == 1).await;
     assert_eq!(verdicts(&world).await, [LetterVerdict::IdTaken]);
@@ -368,8 +368,8 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     let mut drop = cmd("DEL");
     drop.arg(world.keys.sale(voucher)).arg(world.keys.stock(voucher));
     drop.arg(world.keys.buyers(voucher));
-    let mut link = world.redis.link();
-    link.query::<u64>(&drop).await.unwrap();
+    let mut conn = world.redis.connection();
+    conn.query::<u64>(&drop).await.unwrap();
     let (stop, all) = (CancellationToken::new(), matching(""));
     let LettersCounted { counts, gone, .. } = reader(&world).count(&all, &stop).await.unwrap();
     assert_eq!(counts, LetterCounts { not_loaded: 4, ..Default::default() });
@@ -382,14 +382,14 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     settings.jobs.keep_dead_entries = 0;
     let of = world.keys.home();
     let trimmed =
-        retention::trim(&world.store, &mut link, &world.keys, &of, &settings, &stop).await;
+        retention::trim(&world.store, &mut conn, &world.keys, &of, &settings, &stop).await;
     assert_eq!(trimmed.unwrap().letters, 0);
     let report = hands.discard(&all, true, &stop).await.unwrap();
     assert_eq!((report.discarded, report.compensated, report.given_back), (4, 4, 0));
     world.start_node();
     world
         .until("the sale is loaded", async || {
-            link.query::<bool>(cmd("EXISTS").arg(world.keys.stock(voucher))).await.unwrap()
+            conn.query::<bool>(cmd("EXISTS").arg(world.keys.stock(voucher))).await.unwrap()
         })
         .await;
     assert_eq!(stock(&world, voucher), 10);
@@ -397,13 +397,13 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
 
     // Over and archived: whoever had a claim has his order in SQL.
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let archived = retention::archive_ended(&world.store, &mut link, &world.keys, 0, &stop).await;
+    let archived = retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &stop).await;
     assert_eq!(archived.unwrap(), [voucher]);
     let v = voucher.to_string();
     let mut add = cmd("XADD");
     add.arg(of.dead()).arg("*").arg("reason").arg("late");
     add.arg("body:userId").arg(1).arg("body:voucherId").arg(&v).arg("body:id").arg(5);
-    link.query::<String>(&add).await.unwrap();
+    conn.query::<String>(&add).await.unwrap();
     assert_eq!(verdicts(&world).await, [LetterVerdict::NobodyWaits]);
     let report = discard(&world, matching(""), true).await;
     assert_eq!((report.discarded, report.compensated), (1, 0));
@@ -415,12 +415,12 @@ async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
     let world = World::spread(3, |_| {}).await;
     let vouchers = [world.create(sale(9)).await, world.create(sale(9)).await];
     world.hold().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     for voucher in vouchers {
         assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
         let of = world.keys.partition_of(voucher);
-        let taken = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 9).await.unwrap();
-        dead_letters::bury(&mut link, &of, taken[0].entry, "for a test").await.unwrap();
+        let taken = stream::read_group(&mut conn, &of, "x/1", AT_ONCE, 9).await.unwrap();
+        dead_letters::bury(&mut conn, &of, taken[0].entry, "for a test").await.unwrap();
     }
     let judged = letters_of(&world).await;
     assert_eq!(judged.len(), 2);

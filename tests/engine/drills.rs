@@ -31,10 +31,10 @@ async fn poison_becomes_dead_letters_and_duplicates_are_written_once() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    assert_eq!(fault_injection::duplicate(&mut link, &of, 25).await.unwrap(), 25);
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    assert_eq!(fault_injection::duplicate(&mut conn, &of, 25).await.unwrap(), 25);
     let kinds =
-        fault_injection::poison(&mut link, &of, fault_injection::Poison::ALL.len()).await.unwrap();
+        fault_injection::poison(&mut conn, &of, fault_injection::Poison::ALL.len()).await.unwrap();
     assert_eq!(kinds, fault_injection::Poison::ALL);
     world.settled().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), kinds.len() as u64);
@@ -69,7 +69,7 @@ async fn only_the_programs_own_redis_is_killed() {
     server.ensure().await.unwrap();
     let redis = Redis::from_managed(Arc::clone(&server)).unwrap();
     let run = async || {
-        let error: String = redis.link().query(cmd("INFO").arg("server")).await.ok()?;
+        let error: String = redis.connection().query(cmd("INFO").arg("server")).await.ok()?;
         error.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
     };
     let before = run().await.unwrap();

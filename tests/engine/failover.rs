@@ -71,10 +71,10 @@ impl Deployment {
     }
 
     async fn audit(&self) -> ledger::Audit {
-        let mut link = self.redis.link();
+        let mut conn = self.redis.connection();
         let mut audit = None;
         wait_until(PATIENCE, "Redis answers", async || {
-            audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.ok();
+            audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.ok();
             audit.is_some()
         })
         .await;
@@ -119,10 +119,10 @@ async fn ask(node: &Node, voucher: VoucherId, user: u64) -> Result<Outcome, Admi
 
 /// Waits until so many buyers were admitted at a sale.
 async fn admitted(deployment: &Deployment, voucher: VoucherId, most: u64) {
-    let mut link = deployment.redis.link();
+    let mut conn = deployment.redis.connection();
     wait_until(PATIENCE, "buyers are admitted", async || {
         let count = redis::cmd("HLEN").arg(deployment.keys.buyers(voucher)).take();
-        link.query::<u64>(&count).await.is_ok_and(|count| count >= most)
+        conn.query::<u64>(&count).await.is_ok_and(|count| count >= most)
     })
     .await;
 }
@@ -197,10 +197,10 @@ async fn the_audit_reports_what_a_failover_lost() {
     let findings = &audit.sales[0].findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(findings[0], Finding::Unknown(40));
-    let mut link = deployment.redis.link();
-    let plan = repair::plan(&deployment.store, &mut link, &deployment.keys).await.unwrap();
+    let mut conn = deployment.redis.connection();
+    let plan = repair::plan(&deployment.store, &mut conn, &deployment.keys).await.unwrap();
     assert_eq!(plan.len(), 1, "{plan:?}");
-    let done = repair::apply(&deployment.store, &mut link, &deployment.keys, &plan[0]).await;
+    let done = repair::apply(&deployment.store, &mut conn, &deployment.keys, &plan[0]).await;
     assert_eq!(done.unwrap().put_back, 40);
     deployment.balanced().await;
     assert_eq!(deployment.audit().await.sales[0].admitted, 140);

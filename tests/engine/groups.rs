@@ -37,7 +37,7 @@ async fn sold(world: &World, buyers: u64) -> VoucherId {
 
 async fn preview(world: &World, to: &str, only: Option<u16>) -> Result<Vec<Rewind>, EngineError> {
     let to: To = to.parse().unwrap();
-    rewind::preview(&world.store, &mut world.redis.link(), &world.keys, &to, only).await
+    rewind::preview(&world.store, &mut world.redis.connection(), &world.keys, &to, only).await
 }
 
 async fn rewound(world: &World, plan: Vec<Rewind>) -> Result<RewindReport, EngineError> {
@@ -55,7 +55,7 @@ fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
 }
 
 async fn states(world: &World) -> Vec<StreamState> {
-    show::show(&mut world.redis.link(), &world.keys, None, DEAD_MS).await.unwrap()
+    show::show(&mut world.redis.connection(), &world.keys, None, DEAD_MS).await.unwrap()
 }
 
 /// Entries of partition 0, oldest first.
@@ -75,7 +75,7 @@ fn on_group(world: &World, act: &str, more: &[&str]) {
 async fn the_lag_is_right_or_unknown() {
     let mut world = World::start().await;
     world.stop_node().await;
-    stream::ensure_group(&mut world.redis.link(), &world.keys.home()).await.unwrap();
+    stream::ensure_group(&mut world.redis.connection(), &world.keys.home()).await.unwrap();
     let orders = world.keys.home().orders();
     let add = async |count: usize| {
         for _ in 0..count {
@@ -88,9 +88,9 @@ async fn the_lag_is_right_or_unknown() {
         let _: redis::Value = world.server.query(&head);
     };
     let surveyed = async || {
-        let mut link = world.redis.link();
+        let mut conn = world.redis.connection();
         let keys = &world.keys;
-        let all = seckill_redis::stream_stats::survey(&mut link, keys, &[]);
+        let all = seckill_redis::stream_stats::survey(&mut conn, keys, &[]);
         all.await.unwrap().stream.lag
     };
     let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
@@ -213,12 +213,12 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     let voucher = world.create(sale(60)).await;
     assert_eq!(world.stick(voucher, 60, 20).await, 20);
     assert_eq!(world.pending().await, 20);
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let of = world.keys.home();
-    let stuck = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 100).await;
+    let stuck = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 100).await;
     let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
-    assert_eq!(stream::acknowledge(&mut link, &of, stuck).await.unwrap(), 20);
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
     assert!(audit.sales[0].findings[0] == Finding::Lost(20), "{audit:?}");
     // An order that nobody was promised would be written, so that is told.
     world.hold().await;
@@ -437,12 +437,12 @@ async fn forge(world: &World, id: &str, order: u64) {
     let mut add = redis::cmd("XADD");
     add.arg(world.keys.home().orders()).arg(id);
     add.arg(&["userId", "7", "voucherId", "1", "id", &order]);
-    world.redis.link().query::<String>(&add).await.unwrap();
+    world.redis.connection().query::<String>(&add).await.unwrap();
 }
 
 async fn letters(world: &World) -> Vec<dead_letters::DeadLetter> {
     let of = world.keys.home();
-    dead_letters::read(&mut world.redis.link(), &of, EntryId::MIN, 99).await.unwrap()
+    dead_letters::read(&mut world.redis.connection(), &of, EntryId::MIN, 99).await.unwrap()
 }
 
 /// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.
@@ -465,7 +465,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
     assert!(letter.reason.contains("in the future"), "{}", letter.reason);
-    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &world.keys.home()).await;
     assert_eq!(faults.unwrap(), []);
     let kept: u64 = world.server.query(&["XLEN", "seckill:{p0}:orders:replaced"]);
     assert_eq!(kept, 7, "the old stream can still be read");
@@ -495,7 +495,7 @@ async fn orders_with_ids_of_the_future_are_kept() {
     world.stop_node().await;
     let now: (u64, u64) = world.server.query(&["TIME"]);
     forge(&world, &format!("{}-0", now.0 * 1_000 + 600_000), 4_243).await;
-    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &world.keys.home()).await;
     assert_eq!(faults.unwrap(), []);
 }
 
@@ -508,11 +508,11 @@ async fn an_audit_ends_at_every_last_id() {
     for key in [of.orders(), of.dead()] {
         world.server.query::<()>(&["XADD", &key, LAST_ID, "userId", "7"]);
     }
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None);
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None);
     let audit = tokio::time::timeout(std::time::Duration::from_secs(20), audit).await;
     assert!(audit.expect("the audit ends").unwrap().balanced);
-    let delivered = show::show(&mut link, &world.keys, None, DEAD_MS);
+    let delivered = show::show(&mut conn, &world.keys, None, DEAD_MS);
     let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
     delivered.expect("the look at the stream ends").unwrap();
     assert_eq!(world.store.books(voucher).await.unwrap().live, 5);
@@ -549,9 +549,10 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
     let plan = preview(&world, "start", None).await.unwrap();
     assert_eq!((plan[0].again, plan[0].written, plan[0].undelivered), (11, 10, 0));
     let stop = tokio_util::sync::CancellationToken::new();
-    let done = rewind::apply(&mut world.redis.link(), &world.keys, &plan, &stop).await.unwrap();
+    let done =
+        rewind::apply(&mut world.redis.connection(), &world.keys, &plan, &stop).await.unwrap();
     assert_eq!(done.again, 11);
-    let faults = mend::faults(&mut world.redis.link(), &world.keys, &of).await.unwrap();
+    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &of).await.unwrap();
     assert_eq!(faults, []);
     let state = states(&world).await.remove(0);
     assert_eq!(state.group.unwrap().lag, Some(11));

@@ -46,7 +46,7 @@ async fn ask(world: &World, command: Command, reason: Option<&str>) -> Result<Re
 
 /// Letters that make no order, of which the engine did not take any notice yet.
 async fn bury(world: &World, count: usize) {
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let dead = world.keys.home().dead();
     for _ in 0..count.div_ceil(1_000) {
         let mut add = pipe();
@@ -54,7 +54,7 @@ async fn bury(world: &World, count: usize) {
             let add = add.cmd("XADD").arg(&dead).arg("*").arg("reason").arg("poison");
             add.arg("body:userId").arg("nobody").ignore();
         }
-        link.pipe::<()>(&add).await.unwrap();
+        conn.pipe::<()>(&add).await.unwrap();
     }
 }
 

@@ -101,7 +101,7 @@ async fn invalid_leases_and_names_are_refused() {
             tokio::time::sleep(Duration::from_millis(400)).await;
             server.thaw();
         });
-    assert!(matches!(asked, Err(LockError::TooSlow { .. } | LockError::Broker(_))), "{asked:?}");
+    assert!(matches!(asked, Err(LockError::TooSlow { .. } | LockError::Redis(_))), "{asked:?}");
     wait_until(10 * SECOND, "nothing is left", async || {
         server.query::<u64>(&["EXISTS", "lock:x"]) == 0
     })
@@ -124,17 +124,17 @@ async fn releasing_a_lost_lock_is_reported() {
     // It was taken from this holder and given to another one, who keeps it.
     let guard = a.try_lock(&lock, "t", None).await.unwrap();
     let owner = guard.owner().as_str().to_owned();
-    let (mut link, keys) = (redis.link(), Layout::default());
-    revoke(&mut link, &keys, &lock, &owner).await.unwrap();
+    let (mut conn, keys) = (redis.connection(), Layout::default());
+    revoke(&mut conn, &keys, &lock, &owner).await.unwrap();
     tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("its node is told");
     let next = a.try_lock(&lock, "u", None).await.unwrap();
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
-    assert!(matches!(revoke(&mut link, &keys, &lock, &owner).await, Err(LockError::Changed(_))));
+    assert!(matches!(revoke(&mut conn, &keys, &lock, &owner).await, Err(LockError::Changed(_))));
     assert_eq!(depth(&server, &next), Some(1));
     // Work under a lock that is lost is cancelled.
     let (owner, working) =
         (next.owner().as_str().to_owned(), next.run(std::future::pending::<()>()));
-    let (worked, revoked) = tokio::join!(working, revoke(&mut link, &keys, &lock, &owner));
+    let (worked, revoked) = tokio::join!(working, revoke(&mut conn, &keys, &lock, &owner));
     revoked.unwrap();
     assert!(matches!(worked, Err(LockError::Lost(_))));
 }
@@ -193,8 +193,8 @@ async fn a_lock_with_its_own_lease_notices_its_loss() {
     let (locks, _) = locks_of(&redis, "a", SHORT);
     let lease = Some(Duration::from_mins(10));
     let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
-    let (mut link, keys) = (redis.link(), Layout::default());
-    revoke(&mut link, &keys, &name("x"), guard.owner().as_str()).await.unwrap();
+    let (mut conn, keys) = (redis.connection(), Layout::default());
+    revoke(&mut conn, &keys, &name("x"), guard.owner().as_str()).await.unwrap();
     tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it was taken");
     let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
     let _: () = server.query(&["FLUSHALL"]);
@@ -254,13 +254,13 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
     let spent = calls(&server) - before;
     assert!((1..=101).contains(&spent), "{spent} calls");
     // Listing them costs the same, however many keys there are that are no locks.
-    let mut link = redis_of(&server).link();
+    let mut conn = redis_of(&server).connection();
     let keys = Layout::default();
     let mut costs = Vec::new();
     for _ in 0..2 {
-        let _ = lock_holders::holders(&mut link, &keys, 1, |_| Some(true)).await.unwrap();
+        let _ = lock_holders::holders(&mut conn, &keys, 1, |_| Some(true)).await.unwrap();
         let _: () = server.query(&["CONFIG", "RESETSTAT"]);
-        let listed = lock_holders::holders(&mut link, &keys, 100, |_| Some(true)).await.unwrap();
+        let listed = lock_holders::holders(&mut conn, &keys, 100, |_| Some(true)).await.unwrap();
         assert_eq!((listed.total, listed.locks.len()), (10_000, 100));
         let stats: String = server.query(&["INFO", "commandstats"]);
         let spent = |name: &str| stats.lines().filter(|line| line.contains(name)).count();
@@ -298,10 +298,10 @@ async fn a_release_wakes_a_waiter_and_polling_covers_lost_wakeups() {
             turn
         });
     }
-    let mut link = redis.link();
+    let mut conn = redis.connection();
     wait_until(10 * SECOND, "all of them wait", async || {
         let keys = Layout::default();
-        let listed = lock_holders::holders(&mut link, &keys, 10, |node| Some(node == "holder"))
+        let listed = lock_holders::holders(&mut conn, &keys, 10, |node| Some(node == "holder"))
             .await
             .unwrap();
         matches!(&listed.locks[..], [one] if one.waiting == 100 && !one.orphan)
@@ -395,9 +395,9 @@ async fn the_lock_steps_of_the_tutorial_show_their_faults() {
         let released = late.release().await;
         let held = server.query::<u64>(&["EXISTS", "lock:simple"]) == 1;
         assert_eq!((released.is_err(), held), (keeps, keeps), "{release:?}");
-        let mut link = redis.link();
+        let mut conn = redis.connection();
         let listed =
-            lock_holders::holders(&mut link, &Layout::default(), 10, |_| Some(true)).await.unwrap();
+            lock_holders::holders(&mut conn, &Layout::default(), 10, |_| Some(true)).await.unwrap();
         assert_eq!(listed.locks.iter().any(|it| it.kind == Kind::Simple), keeps);
         let _ = next.release().await;
     }
@@ -552,20 +552,20 @@ async fn process_of_many() {
         let (locks, store, held) = (locks.clone(), store.clone(), Arc::clone(&held));
         let (redis, inside) = (redis.clone(), Arc::clone(&inside));
         running.spawn(async move {
-            let mut link = redis.link();
+            let mut conn = redis.connection();
             while Instant::now() < until {
                 let wait = until.saturating_duration_since(Instant::now()) + 60 * SECOND;
                 let guard = locks.try_for(&name("shared"), "t", wait, None).await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders in a process");
                 // Over all processes: a counter in Redis that is no part of the lock.
-                let there: i64 = link.query(cmd("INCR").arg("inside")).await.unwrap();
+                let there: i64 = conn.query(cmd("INCR").arg("inside")).await.unwrap();
                 assert_eq!(there, 1, "two holders");
                 let again = guard.again().await.unwrap();
                 let fence = Fence { name: "shared".into(), token: guard.token() };
                 store.fenced_write(&fence, Millis::now()).await.unwrap();
                 held.fetch_add(1, Ordering::SeqCst);
                 again.release().await.unwrap();
-                let _: i64 = link.query(cmd("DECR").arg("inside")).await.unwrap();
+                let _: i64 = conn.query(cmd("DECR").arg("inside")).await.unwrap();
                 inside.fetch_sub(1, Ordering::SeqCst);
                 guard.release().await.unwrap();
             }

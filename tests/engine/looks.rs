@@ -29,7 +29,7 @@ use seckill_model::{
     OrderStatus, Said, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
-    Layout, Link, Redis, stream,
+    Connection, Layout, Redis, stream,
     stream_stats::{survey, survey_of},
 };
 use seckill_store::fault_injection::Ill;
@@ -137,14 +137,14 @@ async fn orders_are_paged_and_traced() {
 async fn a_name_that_is_not_utf8_hides_nothing() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let of = world.keys.home();
     let mut add = redis::cmd("XGROUP");
     add.arg("CREATECONSUMER").arg(of.orders()).arg(of.group()).arg(b"x\xff\xfey");
-    assert_eq!(link.query::<u64>(&add).await.unwrap(), 1);
+    assert_eq!(conn.query::<u64>(&add).await.unwrap(), 1);
     let mut sign = redis::cmd("ZADD");
     sign.arg(of.nodes()).arg(1).arg(b"z\xff");
-    assert_eq!(link.query::<u64>(&sign).await.unwrap(), 1);
+    assert_eq!(conn.query::<u64>(&sign).await.unwrap(), 1);
     world.rush(LoadTest::new(voucher, 5)).await;
     let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
     let seen = picture(&world, "all are sold", sold).await;
@@ -155,29 +155,30 @@ async fn a_name_that_is_not_utf8_hides_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     let server = TestRedis::start();
-    let (keys, mut link) = (Layout::default(), Redis::from_url(&server.url()).unwrap().link());
+    let (keys, mut conn) =
+        (Layout::default(), Redis::from_url(&server.url()).unwrap().connection());
     let of = keys.home();
     let orders = of.orders();
-    stream::ensure_group(&mut link, &of).await.unwrap();
+    stream::ensure_group(&mut conn, &of).await.unwrap();
     for entry in ["1-0", "1-1"] {
         let fields = ["userId", "1", "voucherId", "1", "id", "1"];
         let add = [&["XADD", &orders, entry][..], &fields].concat();
         server.query::<()>(&add);
     }
     let from = stream::ReadFrom::New(Duration::from_secs(1));
-    assert_eq!(stream::read_group(&mut link, &of, "n/1", from, 9).await.unwrap().len(), 2);
+    assert_eq!(stream::read_group(&mut conn, &of, "n/1", from, 9).await.unwrap().len(), 2);
     server.query::<()>(&["XDEL", &orders, "1-0"]);
-    let counted = async |link: &mut Link| {
-        let seen = survey_of(link, &keys, &of).await.unwrap().stream;
+    let counted = async |conn: &mut Connection| {
+        let seen = survey_of(conn, &keys, &of).await.unwrap().stream;
         (seen.pending, seen.gone)
     };
-    assert_eq!(counted(&mut link).await, (2, 0));
+    assert_eq!(counted(&mut conn).await, (2, 0));
     let (idle, from) = (Duration::ZERO, EntryId::MIN);
-    stream::auto_claim(&mut link, &of, "n/2", idle, from, 9).await.unwrap();
-    assert_eq!(counted(&mut link).await, (1, 1));
-    let gone = stream::gone(&mut link, &of).await.unwrap();
-    stream::rebuilt(&mut link, &of, &gone).await.unwrap();
-    assert_eq!(counted(&mut link).await, (1, 0));
+    stream::auto_claim(&mut conn, &of, "n/2", idle, from, 9).await.unwrap();
+    assert_eq!(counted(&mut conn).await, (1, 1));
+    let gone = stream::gone(&mut conn, &of).await.unwrap();
+    stream::rebuilt(&mut conn, &of, &gone).await.unwrap();
+    assert_eq!(counted(&mut conn).await, (1, 0));
 }
 
 /// A rush puts tens of thousands of entries into one second.
@@ -193,17 +194,17 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     let of = keys.partition_of(voucher);
     let issued = decode(order).issued.0;
     let fill = "for i = 1, 25000 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. i, 'id', i) end";
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     for before in [1_000, 0] {
         let mut call = redis::cmd("EVAL");
         call.arg(fill).arg(1).arg(of.orders()).arg(issued + 500 - before);
-        link.query::<()>(&call).await.unwrap();
+        conn.query::<()>(&call).await.unwrap();
     }
     let mut add = redis::cmd("XADD");
     add.arg(of.orders()).arg(format!("{}-1", issued + 900));
     add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
-    let entry: String = link.query(&add).await.unwrap();
-    let trace = trace::follow(&world.store, &mut link, &keys, order).await.unwrap();
+    let entry: String = conn.query(&add).await.unwrap();
+    let trace = trace::follow(&world.store, &mut conn, &keys, order).await.unwrap();
     let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
     assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
 }
@@ -246,7 +247,7 @@ async fn a_running_command_is_shown_with_its_operator() {
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
     let added = Millis(i64::try_from(line.entry.millis).unwrap());
     let delivered = trace.delivered.expect("Redis tells it while it is pending");
-    assert!(added <= delivered && delivered <= world.redis.link().now().await.unwrap());
+    assert!(added <= delivered && delivered <= world.redis.connection().now().await.unwrap());
 
     // One that ends in good order is told from it, and what it gave up from what it wrote.
     world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
@@ -321,10 +322,10 @@ async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
     let seen = picture(&world, "20 orders in flight", moving).await;
     assert_eq!(line(&seen).unwrap().findings, []);
 
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    let stuck = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 100).await;
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let stuck = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 100).await;
     let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
-    assert_eq!(stream::acknowledge(&mut link, &of, stuck).await.unwrap(), 20);
+    assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
     let lost = |it: &Snapshot| line(it).is_some_and(|it| it.findings == [Finding::Lost(20)]);
     let seen = picture(&world, "20 orders are lost", lost).await;
 
@@ -531,14 +532,14 @@ async fn keys_of_another_program_are_named() {
     // A node would restore what belongs to a sale.
     world.stop_node().await;
     world.server.query::<()>(&["SET", &stock, "many"]);
-    let seen = survey(&mut world.redis.link(), &keys, &[voucher]).await.unwrap();
+    let seen = survey(&mut world.redis.connection(), &keys, &[voucher]).await.unwrap();
     let found = [ForeignKey { key: stock, holds: NO_NUMBER.to_owned() }];
     assert_eq!(seen.foreign, found);
     // A command that fails for the type of a key names the key.
     world.server.query::<()>(&["RENAME", &buyers, "kept"]);
     world.server.query::<()>(&["SET", &buyers, "x"]);
-    let mut link = world.redis.link();
-    let error = link.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
+    let mut conn = world.redis.connection();
+    let error = conn.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&buyers) && error.contains("RENAME"), "{error}");
 }

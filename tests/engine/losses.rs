@@ -44,18 +44,18 @@ fn sale(stock: u64) -> NewSale {
 }
 
 async fn findings(world: &World) -> Vec<Finding> {
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
     audit.findings().map(|found| found.what).collect()
 }
 
 /// Does what `audit --repair` does; returns the cures.
 async fn repaired(world: &World) -> Vec<Cure> {
-    let mut link = world.redis.link();
-    let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
+    let mut conn = world.redis.connection();
+    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.unwrap();
     let cures = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
     for sale in &plan {
-        repair::apply(&world.store, &mut link, &world.keys, sale).await.unwrap();
+        repair::apply(&world.store, &mut conn, &world.keys, sale).await.unwrap();
     }
     cures
 }
@@ -193,8 +193,8 @@ async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
     world.rush(rush(voucher, 3)).await;
     world.stop_node().await;
     let _: u64 = world.server.query(&["DEL", &world.keys.stock(voucher)]);
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
     let [sale] = audit.sales.as_slice() else { panic!("{audit:?}") };
     assert_eq!((sale.stock, sale.admitted, sale.persisted), (None, 3, 3), "{sale:?}");
     assert_eq!(sale.findings, [Finding::Damaged(SaleKey::Stock)]);
@@ -208,13 +208,13 @@ async fn a_stream_that_is_lost_without_a_node_is_found_and_reconciled() {
     world.stop_node().await;
     let home = world.keys.home();
     let _: u64 = world.server.query(&["DEL", &home.orders()]);
-    let mut link = world.redis.link();
-    let found = mend::faults(&mut link, &world.keys, &home).await.unwrap();
+    let mut conn = world.redis.connection();
+    let found = mend::faults(&mut conn, &world.keys, &home).await.unwrap();
     assert_eq!(found, [PartitionFault::Lost(home.orders())]);
     let outbox = Outbox::default();
-    let done = mend::mend_streams(&world.store, &mut link, &world.keys, &outbox, "cli").await;
+    let done = mend::mend_streams(&world.store, &mut conn, &world.keys, &outbox, "cli").await;
     assert_eq!(done.unwrap(), (1, 0), "every order was in SQL");
-    assert_eq!(mend::faults(&mut link, &world.keys, &home).await.unwrap(), []);
+    assert_eq!(mend::faults(&mut conn, &world.keys, &home).await.unwrap(), []);
     assert!(outbox.waiting()[0].result.contains(&home.orders()));
     world.balanced().await;
 }
@@ -531,12 +531,12 @@ async fn orders_pending_at_consumers_are_not_sold_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
     let world = World::start().await;
-    let (of, mut link) = (world.keys.home(), world.redis.link());
+    let (of, mut conn) = (world.keys.home(), world.redis.connection());
     let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
     let (mut writing, stop) = (None, CancellationToken::new());
     let takes = async || {
         let from = ReadFrom::New(Duration::from_millis(1));
-        let batch = stream::read_group(&mut link, &of, "replay/1", from, 99).await.unwrap();
+        let batch = stream::read_group(&mut conn, &of, "replay/1", from, 99).await.unwrap();
         writing = Some(tokio::spawn(async move { writer.settle(batch, &stop).await }));
     };
     let voucher = lost_while_in_hand(&world, takes).await;
@@ -564,10 +564,10 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
             world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 2
         })
         .await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let of = world.keys.home();
-    let letters = dead_letters::read(&mut link, &of, EntryId::MIN, 9).await.unwrap();
-    let judged = judge(&world.store, &mut link, &world.keys, 3, letters.clone()).await.unwrap();
+    let letters = dead_letters::read(&mut conn, &of, EntryId::MIN, 9).await.unwrap();
+    let judged = judge(&world.store, &mut conn, &world.keys, 3, letters.clone()).await.unwrap();
     assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
     let one = LetterScope::Letters(vec![letters[0].letter]);
     let discard = Command::DiscardLetters { scope: one, compensate: true };
@@ -755,14 +755,14 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
             world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 3
         })
         .await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    let dead = dead_letters::read(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let dead = dead_letters::read(&mut conn, &of, EntryId::MIN, 9).await.unwrap();
     for letter in &dead {
         assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
     }
     // A replay adds them again, and still no buyer holds them.
     assert_eq!(
-        dead_letters::replay(&mut link, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(),
+        dead_letters::replay(&mut conn, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(),
         3
     );
     world
@@ -809,12 +809,12 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let later = Millis::now().plus(3_600_000);
     seckill_engine::payment::close_overdue(
         &world.store,
-        &mut link,
+        &mut conn,
         &world.keys,
         later,
         Millis::now(),

@@ -63,13 +63,13 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
     let world = World::start().await;
     let voucher = world.create(sale(5)).await;
     world.hold().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     // The consumer makes the group anew as soon as it notices, so ask until the gap is hit.
     let result = async {
         loop {
             let mut destroy = cmd("XGROUP");
             destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
-            link.query::<u64>(&destroy).await.unwrap();
+            conn.query::<u64>(&destroy).await.unwrap();
             if world.ask(voucher, 1).await == Outcome::NotReady {
                 return;
             }
@@ -140,12 +140,12 @@ async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
     let world = World::start().await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..300 {
-        let (mut link, keys) = (world.redis.link(), world.keys.clone());
+        let (mut conn, keys) = (world.redis.connection(), world.keys.clone());
         tasks.spawn(async move {
             let mut worker = IdWorker::new(keys.home());
             let mut ids = Vec::new();
             for _ in 0..100 {
-                ids.extend(worker.issue(&mut link, 1).await.unwrap());
+                ids.extend(worker.issue(&mut conn, 1).await.unwrap());
             }
             assert!(ids.is_sorted(), "ids of one issuer rise");
             ids
@@ -160,43 +160,43 @@ async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_are_unique_across_midnight_and_clock_steps() {
     let world = World::start().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let mut worker = IdWorker::new(world.keys.home());
     // 2026-11-20T23:59:59Z, midnight, then an hour back, then the next day again.
     let evening = 1_795_219_199;
     let mut all = Vec::new();
     for second in [evening, evening + 1, evening - 3_600, evening, evening + 2] {
-        all.extend(worker.issue_at(&mut link, 3, second).await.unwrap());
+        all.extend(worker.issue_at(&mut conn, 3, second).await.unwrap());
     }
     assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
     // Another worker whose clock is still before midnight.
     let mut late = IdWorker::new(world.keys.home());
-    all.extend(late.issue_at(&mut link, 3, evening).await.unwrap());
+    all.extend(late.issue_at(&mut conn, 3, evening).await.unwrap());
     // Redis comes back with an older counter.
     for day in ["2026:11:20", "2026:11:21"] {
         let key = format!("icr:order:{day}");
-        link.query::<()>(cmd("SET").arg(&key).arg(0)).await.unwrap();
+        conn.query::<()>(cmd("SET").arg(&key).arg(0)).await.unwrap();
     }
-    all.extend(worker.issue_at(&mut link, 10_000, evening + 2).await.unwrap());
+    all.extend(worker.issue_at(&mut conn, 10_000, evening + 2).await.unwrap());
     let count = all.len();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count, "no id was given twice");
-    let ttl: i64 = link.query(cmd("TTL").arg("icr:order:2026:11:20")).await.unwrap();
+    let ttl: i64 = conn.query(cmd("TTL").arg("icr:order:2026:11:20")).await.unwrap();
     assert!(ttl != 0, "day keys expire");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_sequence_is_an_error_and_never_wraps() {
     let world = World::start().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let mut worker = IdWorker::new(world.keys.home());
     let now = 1_795_219_199;
-    worker.issue_at(&mut link, 1, now).await.unwrap();
-    link.query::<()>(cmd("SET").arg("icr:order:2026:11:20").arg((1_u64 << 32) - 10)).await.unwrap();
+    worker.issue_at(&mut conn, 1, now).await.unwrap();
+    conn.query::<()>(cmd("SET").arg("icr:order:2026:11:20").arg((1_u64 << 32) - 10)).await.unwrap();
     let mut fresh = IdWorker::new(world.keys.home());
-    assert!(fresh.issue_at(&mut link, 10, now).await.is_ok());
-    let error = fresh.issue_at(&mut link, 1, now).await.unwrap_err();
+    assert!(fresh.issue_at(&mut conn, 10, now).await.is_ok());
+    let error = fresh.issue_at(&mut conn, 1, now).await.unwrap_err();
     assert!(error.to_string().contains("used up"), "{error}");
 }
 
@@ -225,7 +225,7 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
     let letters =
-        dead_letters::read(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
+        dead_letters::read(&mut world.redis.connection(), &world.keys.home(), EntryId::MIN, 100)
             .await
             .unwrap();
     let reasons: Vec<&str> = letters.iter().map(|letter| &*letter.reason).collect();
@@ -234,8 +234,9 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
         assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
     }
     assert!(letters.iter().all(|it| it.reason.data::<OrderFault>().is_some()), "{letters:?}");
-    let audit =
-        ledger::audit(&world.store, &mut world.redis.link(), &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&world.store, &mut world.redis.connection(), &world.keys, None)
+        .await
+        .unwrap();
     assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");
 }
 
@@ -253,9 +254,10 @@ async fn an_existing_order_is_acknowledged_once() {
     world.add_entry(&["userId", "5", "voucherId", &v, "id", "12345"]).await;
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 9, "one piece was taken");
-    let letters = dead_letters::read(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 9)
-        .await
-        .unwrap();
+    let letters =
+        dead_letters::read(&mut world.redis.connection(), &world.keys.home(), EntryId::MIN, 9)
+            .await
+            .unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.contains(&id)), "{letters:?}");
 }
 
@@ -275,14 +277,14 @@ async fn an_entry_taken_over_without_its_body_is_rebuilt() {
     let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 20).await, 20);
-    let mut link = world.redis.link();
-    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 3)
+    let mut conn = world.redis.connection();
+    let page = stream::pending_page(&mut conn, &world.keys.home(), EntryId::MIN, EntryId::MAX, 3)
         .await
         .unwrap();
     for row in &page {
         let mut delete = cmd("XDEL");
         delete.arg(world.keys.home().orders()).arg(row.delivered.entry.to_string());
-        link.query::<u64>(&delete).await.unwrap();
+        conn.query::<u64>(&delete).await.unwrap();
     }
     world.settled().await;
     world
@@ -303,9 +305,10 @@ async fn own_pending_entries_come_first_after_a_restart() {
     // What a killed process leaves: entries in the hands of its own consumer's name.
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let name = format!("{}/1", crate::world::NODE);
-    let held = stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 150)
-        .await
-        .unwrap();
+    let held =
+        stream::read_group(&mut world.redis.connection(), &world.keys.home(), &name, from, 150)
+            .await
+            .unwrap();
     assert_eq!(held.len(), 150);
     world.restart_node().await;
     world.settled().await;
@@ -323,19 +326,19 @@ async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exi
     world.add_entry(&["userId", "1", "voucherId", &v, "id", &id]).await;
     world.add_entry(&["userId", "2", "voucherId", &v, "id", "4711"]).await;
     let name = format!("{}/1", crate::world::NODE);
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let new = stream::ReadFrom::New(Duration::from_millis(100));
     assert_eq!(
-        stream::read_group(&mut link, &world.keys.home(), &name, new, 10).await.unwrap().len(),
+        stream::read_group(&mut conn, &world.keys.home(), &name, new, 10).await.unwrap().len(),
         2
     );
     for _ in 0..3 {
         let own = stream::ReadFrom::Own(EntryId::MIN);
-        stream::read_group(&mut link, &world.keys.home(), &name, own, 10).await.unwrap();
+        stream::read_group(&mut conn, &world.keys.home(), &name, own, 10).await.unwrap();
     }
     world.start_node();
     world.settled().await;
-    let letters = dead_letters::read(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
+    let letters = dead_letters::read(&mut conn, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.starts_with("delivered")), "{letters:?}");
 }
 
@@ -347,11 +350,11 @@ async fn lost_scripts_and_a_lost_group_are_recreated() {
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let mut link = world.redis.link();
-            link.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
+            let mut conn = world.redis.connection();
+            conn.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
             let mut destroy = cmd("XGROUP");
             destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
-            link.query::<u64>(&destroy).await.unwrap();
+            conn.query::<u64>(&destroy).await.unwrap();
         }
     });
     assert_eq!(report.errors, 0, "{report:?}");
@@ -383,7 +386,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     world.settled().await;
     world.stop_node().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (stock, buyers) = (world.keys.stock(voucher), world.keys.buyers(voucher));
     let damage = [
         (cmd("INCR").arg(&stock).clone(), cmd("DECR").arg(&stock).clone(), "is not stock"),
@@ -394,20 +397,20 @@ async fn the_ledger_notices_each_kind_of_damage() {
         ),
     ];
     for (break_it, mend_it, words) in damage {
-        link.query::<()>(&break_it).await.unwrap();
-        let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+        conn.query::<()>(&break_it).await.unwrap();
+        let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
         let findings = &audit.sales[0].findings;
         assert!(
             !audit.balanced && findings.iter().any(|f| f.to_string().contains(words)),
             "{words}: {findings:?}"
         );
-        link.query::<()>(&mend_it).await.unwrap();
+        conn.query::<()>(&mend_it).await.unwrap();
         world.balanced().await;
     }
     let user = world.store.live_orders(voucher, None, 1).await.unwrap()[0].user_id;
-    link.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
-    link.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    conn.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
+    conn.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
     assert!(
         audit.sales[0].findings.iter().any(|f| f.to_string().contains("no buyer in Redis")),
         "{audit:?}"
@@ -420,14 +423,14 @@ async fn a_replay_applies_each_verdict() {
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.stick(voucher, 100, 60).await, 60);
     assert_eq!(world.pending().await, 60);
-    let mut link = world.redis.link();
-    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 100)
+    let mut conn = world.redis.connection();
+    let page = stream::pending_page(&mut conn, &world.keys.home(), EntryId::MIN, EntryId::MAX, 100)
         .await
         .unwrap();
     let held: Vec<_> = page.iter().filter_map(|row| row.delivered.order()).collect();
     // One is in SQL already, the body of another is gone.
     world.store.write_orders(&held[..1], Millis::now()).await.unwrap();
-    link.query::<u64>(cmd("XDEL").arg(world.keys.home().orders()).arg(held[1].entry.to_string()))
+    conn.query::<u64>(cmd("XDEL").arg(world.keys.home().orders()).arg(held[1].entry.to_string()))
         .await
         .unwrap();
 
@@ -459,7 +462,9 @@ async fn entries_of_a_live_node_are_left_alone() {
     world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     let name = format!("{}/2", crate::world::NODE);
     let from = stream::ReadFrom::New(Duration::from_millis(100));
-    stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 10).await.unwrap();
+    stream::read_group(&mut world.redis.connection(), &world.keys.home(), &name, from, 10)
+        .await
+        .unwrap();
     let report = world.replay(Scope::All(Filter::default())).await;
     assert_eq!((report.seen, report.left, report.persisted), (10, 10, 0), "{report:?}");
 }
@@ -470,8 +475,8 @@ async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy()
     let voucher = world.create(sale(5)).await;
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let mut link = world.redis.link();
-    let taken = seckill_engine::sale_copy::sync(&mut link, &world.keys, &old).await.unwrap();
+    let mut conn = world.redis.connection();
+    let taken = seckill_engine::sale_copy::sync(&mut conn, &world.keys, &old).await.unwrap();
     assert_eq!(taken, seckill_engine::sale_copy::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
@@ -517,15 +522,15 @@ async fn an_order_is_found_in_every_state() {
         let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
         orders.push(order);
     }
-    let mut link = world.redis.link();
-    let stand = async |id| find(&world.store, &mut world.redis.link(), &world.keys, id).await;
+    let mut conn = world.redis.connection();
+    let stand = async |id| find(&world.store, &mut world.redis.connection(), &world.keys, id).await;
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
     fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
-    let first = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
+    let first = stream::pending_page(&mut conn, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
         .await
         .unwrap();
-    dead_letters::bury(&mut link, &world.keys.home(), first[0].delivered.entry, "a drill")
+    dead_letters::bury(&mut conn, &world.keys.home(), first[0].delivered.entry, "a drill")
         .await
         .unwrap();
     assert!(
@@ -574,8 +579,8 @@ async fn one_malformed_key_is_reported_and_hides_no_other_sale() {
     world.stop_node().await;
     let key = world.keys.stock(bad);
     let _: () = world.server.query(&["SET", &key, "kaputt"]);
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, Some(bad)).await.unwrap();
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(bad)).await.unwrap();
     let findings = &audit.sales[0].findings;
     assert!(findings.iter().any(|it| it.to_string().contains("'stock'")), "{findings:?}");
     world.start_node();

@@ -28,10 +28,10 @@ const DEAD_MS: u64 = 5_000;
 /// Stops the node, and waits until it does not count as alive any more: a goodbye may get lost.
 async fn node_leaves(world: &mut World) {
     world.stop_node().await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
     world
         .until("it has left", async || {
-            let nodes = Nodes::read(&mut link, &of).await;
+            let nodes = Nodes::read(&mut conn, &of).await;
             nodes.is_ok_and(|nodes| !nodes.is_alive(crate::world::NODE, DEAD_MS))
         })
         .await;
@@ -74,10 +74,10 @@ async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
         world.stick(voucher, 40, 30).await;
     }
     assert_eq!(world.pending().await, 90);
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (mut seen, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = stream::pending_of_all(&mut link, &world.keys, from, EntryId::MAX, 7);
+        let page = stream::pending_of_all(&mut conn, &world.keys, from, EntryId::MAX, 7);
         let page = page.await.unwrap();
         let Some(last) = page.last() else { break };
         next = last.delivered.entry.next_of_all();
@@ -86,9 +86,9 @@ async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
     assert!(seen.is_sorted() && seen.len() == 90, "{} entries", seen.len());
     assert_eq!(seen.iter().map(|id| id.partition).collect::<HashSet<_>>().len(), 3);
 
-    let stuck = stream::pending_of_all(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 1);
+    let stuck = stream::pending_of_all(&mut conn, &world.keys, EntryId::MIN, EntryId::MAX, 1);
     let order = stuck.await.unwrap()[0].delivered.order().unwrap().order;
-    let standing = orders::find(&world.store, &mut link, &world.keys, order).await.unwrap();
+    let standing = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
     assert!(matches!(standing, Standing::Pending { .. }), "{standing:?}");
     let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
     world.replay(Scope::Entries(some.clone())).await;
@@ -107,11 +107,11 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     assert_eq!(partitions::agreed(&world.store, Some(8), false).await.unwrap(), 1, "it is decided");
     let (old, new) = (world.keys.clone(), Layout::new(8, false));
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (store, redis) = (world.store.clone(), world.redis.clone());
     let change = async || {
-        let mut link = redis.link();
-        partitions::change(&store, &mut link, &old, &new, DEAD_MS).await
+        let mut conn = redis.connection();
+        partitions::change(&store, &mut conn, &old, &new, DEAD_MS).await
     };
     let refused = |error: Result<(), EngineError>, why: &str| {
         let error = error.unwrap_err().to_string();
@@ -128,7 +128,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     node_leaves(&mut world).await;
 
     let mut before = IdWorker::new(old.home());
-    let mut ids = before.issue(&mut link, 3).await.unwrap();
+    let mut ids = before.issue(&mut conn, 3).await.unwrap();
     change().await.unwrap();
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 8);
     refused(change().await, "another process has just changed");
@@ -142,7 +142,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
     assert_eq!(tally, 61, "what was counted before is counted still");
     for of in world.keys.partitions() {
-        ids.extend(IdWorker::new(of).issue(&mut link, 3).await.unwrap());
+        ids.extend(IdWorker::new(of).issue(&mut conn, 3).await.unwrap());
     }
     let different: HashSet<OrderId> = ids.iter().copied().collect();
     assert_eq!(different.len(), ids.len(), "{ids:?}");
@@ -151,7 +151,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_never_share_a_node_name() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     world
         .until("the node gives a sign of life", async || {
             let names: Vec<String> =
@@ -159,13 +159,13 @@ async fn two_processes_never_share_a_node_name() {
             !names.is_empty()
         })
         .await;
-    let twin = take_name(&mut link, &world.keys, crate::world::NODE, "twin", 2_000, false).await;
+    let twin = take_name(&mut conn, &world.keys, crate::world::NODE, "twin", 2_000, false).await;
     assert!(
         matches!(&twin, Err(EngineError::NameTaken(name)) if name == crate::world::NODE),
         "{twin:?}"
     );
     // A node that was suspended past its time finds that its name went to somebody else, and gives way.
-    take_name(&mut link, &world.keys, crate::world::NODE, "twin", 2_000, true).await.unwrap();
+    take_name(&mut conn, &world.keys, crate::world::NODE, "twin", 2_000, true).await.unwrap();
     let stopping = world.node().stopping().clone();
     tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
 }
@@ -175,13 +175,13 @@ async fn two_processes_never_share_a_node_name() {
 async fn a_redis_is_bound_to_one_database() {
     let (world, other) = (World::start().await, World::start().await);
     let voucher = world.create(sale(10)).await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     world
         .until("the node has put the name there", async || {
             world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]) == 1
         })
         .await;
-    deployment::tie(&world.store, &mut link, &world.keys, false).await.unwrap();
+    deployment::tie(&world.store, &mut conn, &world.keys, false).await.unwrap();
     for read_only in [false, true] {
         // The other database has a name by now.
         other
@@ -189,7 +189,7 @@ async fn a_redis_is_bound_to_one_database() {
                 other.store.setting("deployment").await.unwrap().is_some()
             })
             .await;
-        let result = deployment::tie(&other.store, &mut link, &world.keys, read_only).await;
+        let result = deployment::tie(&other.store, &mut conn, &world.keys, read_only).await;
         assert!(matches!(&result, Err(EngineError::Foreign(_))), "{result:?}");
     }
     // A FLUSHALL takes the name with it, and the next heal puts it back.
@@ -212,8 +212,8 @@ async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     let voucher = world.create(sale(10)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     node_leaves(&mut world).await;
-    let (mut link, new) = (world.redis.link(), Layout::new(4, false));
-    partitions::change(&world.store, &mut link, &world.keys, &new, DEAD_MS).await.unwrap();
+    let (mut conn, new) = (world.redis.connection(), Layout::new(4, false));
+    partitions::change(&world.store, &mut conn, &world.keys, &new, DEAD_MS).await.unwrap();
     // As one that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();

@@ -38,7 +38,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     let voucher = world.create(sale(20_000)).await;
     world.hold().await;
     let v = voucher.to_string();
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     for part in 1..=5_u64 {
         let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, part * 2_000) };
         world.rush(plan).await;
@@ -59,7 +59,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
                 add.cmd("XADD").arg(world.keys.home().orders()).arg("*").arg(fields).ignore();
             }
         }
-        link.pipe::<()>(&add).await.unwrap();
+        conn.pipe::<()>(&add).await.unwrap();
     }
     world.stop_node().await;
 
@@ -68,7 +68,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     let before = calls(&world, "evalsha");
     loop {
         let of = world.keys.home();
-        let batch = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 2_000).await.unwrap();
+        let batch = stream::read_group(&mut conn, &of, "x/1", AT_ONCE, 2_000).await.unwrap();
         if batch.is_empty() {
             break;
         }
@@ -77,14 +77,14 @@ async fn poison_costs_next_to_nothing(database: Database) {
         all.transactions += one.transactions;
     }
     let live = world.store.books(voucher).await.unwrap().live;
-    assert_eq!((live, dead_letters::count(&mut link, &world.keys).await.unwrap()), (10_000, 1_000));
+    assert_eq!((live, dead_letters::count(&mut conn, &world.keys).await.unwrap()), (10_000, 1_000));
     assert_eq!(batches, 6);
     assert_eq!(all.transactions, batches, "no batch was halved");
     let scripts = calls(&world, "evalsha") - before;
     // One for which entries need a check, one for the buyers of each of two vouchers, one for the dead letters.
     assert!(scripts <= 4 * batches, "{scripts} calls of scripts for {batches} batches");
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in dead_letters::read(&mut link, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()
+    for it in dead_letters::read(&mut conn, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()
     {
         let known = ["id is missing", "userId holds", "no sale", "holds order", "another order"];
         let kind = known.iter().find(|kind| it.reason.contains(**kind));

@@ -52,8 +52,8 @@ async fn plan(world: &World, scope: Scope) -> Plan {
 
 async fn pending(world: &World) -> Vec<OrderEntry> {
     let of = world.keys.home();
-    let mut link = world.redis.link();
-    let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 10_000);
+    let mut conn = world.redis.connection();
+    let page = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 10_000);
     page.await.unwrap().iter().filter_map(|row| row.delivered.order()).collect()
 }
 
@@ -61,13 +61,13 @@ async fn pending(world: &World) -> Vec<OrderEntry> {
 async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     let (world, voucher) = stuck_world(40).await;
     let held = pending(&world).await;
-    let (orders, mut link) = (world.keys.home().orders(), world.redis.link());
+    let (orders, mut conn) = (world.keys.home().orders(), world.redis.connection());
     // Three are in SQL, two bodies are gone, one buyer holds another order, one makes none.
     world.store.write_orders(&held[..3], Millis::now()).await.unwrap();
     for entry in &held[3..5] {
         let mut delete = cmd("XDEL");
         delete.arg(&orders).arg(entry.entry.in_stream());
-        assert_eq!(link.query::<u64>(&delete).await.unwrap(), 1);
+        assert_eq!(conn.query::<u64>(&delete).await.unwrap(), 1);
     }
     let (user, voucher_text) = (held[0].user.to_string(), voucher.to_string());
     world.hold().await;
@@ -77,7 +77,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     world.add_entry(&["userId", "x"]).await;
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let home = world.keys.home();
-    stream::read_group(&mut link, &home, "node-b/1", from, 10).await.unwrap();
+    stream::read_group(&mut conn, &home, "node-b/1", from, 10).await.unwrap();
     world.node().hold_consumer(false).await;
 
     let made = plan(&world, all()).await;
@@ -103,7 +103,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert_eq!((report.persisted, report.dead, report.rebuilt), (35, 3, 2), "{report:?}");
     world.settled().await;
     world.balanced().await;
-    let dead: u64 = link.query(cmd("XLEN").arg(home.dead())).await.unwrap();
+    let dead: u64 = conn.query(cmd("XLEN").arg(home.dead())).await.unwrap();
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
     let books = world.store.books(voucher).await.unwrap();
     assert_eq!(books.live, forecast.persisted.after + forecast.rebuilt);
@@ -118,11 +118,11 @@ async fn entries_changed_since_the_plan_are_reported_and_skipped() {
     let held = pending(&world).await;
     let made = plan(&world, all()).await;
     // One is acknowledged by somebody, one lies with a live node now.
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let home = world.keys.home();
-    stream::acknowledge(&mut link, &home, [held[0].entry]).await.unwrap();
+    stream::acknowledge(&mut conn, &home, [held[0].entry]).await.unwrap();
     let live = format!("{}/9", crate::world::NODE);
-    stream::claim(&mut link, &home, &live, 0, &[held[1].entry]).await.unwrap();
+    stream::claim(&mut conn, &home, &live, 0, &[held[1].entry]).await.unwrap();
     let act = Command::Apply(made, Pace::default());
     let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.gone, report.changed), (20, 1, 1), "{report:?}");

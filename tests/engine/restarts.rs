@@ -90,16 +90,16 @@ async fn a_redis_that_lost_data_is_reconciled() {
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
     world.settled().await;
     world.stop_node().await;
-    let mut link = world.redis.link();
-    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let mut conn = world.redis.connection();
+    conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
     let done =
-        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise], "a test")
+        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[promise], "a test")
             .await
             .unwrap();
     assert_eq!((done.restored, done.refused.len()), (31, 0));
     let again =
-        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise], "a test")
+        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[promise], "a test")
             .await
             .unwrap();
     assert_eq!(
@@ -123,7 +123,7 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     let mut world = World::start().await;
     let voucher = world.create(sale(10)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let before = world.store.sale(voucher).await.unwrap();
     let old = world.buyers(voucher);
     world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
@@ -133,14 +133,14 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     // Redis comes back as it was before the restock.
     let (sale, stock, buyers) =
         (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
-    link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
-    link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
-    sale_copy::sync(&mut link, &world.keys, &before).await.unwrap();
-    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[], "a test")
+    conn.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
+    conn.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
+    sale_copy::sync(&mut conn, &world.keys, &before).await.unwrap();
+    let done = reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[], "a test")
         .await
         .unwrap();
     assert_eq!((done.restored, done.refused.len()), (5, 0));
-    let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
+    let left: i64 = conn.query(cmd("GET").arg(&stock)).await.unwrap();
     assert_eq!(left, 0, "the five pieces are sold");
     world.balanced().await;
 }
@@ -208,7 +208,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     world.ask(voucher, 1).await;
     world.settled().await;
     world.stop_node().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let promise = |user, order| Admitted {
         voucher,
         place: first(user),
@@ -216,12 +216,12 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     };
     let promises = [promise(1, 4_711), promise(2, 4_712)];
     let done =
-        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &promises, "a test")
+        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &promises, "a test")
             .await
             .unwrap();
     assert_eq!(done.refused, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no stock"]) {
-        match find(&world.store, &mut link, &world.keys, promise.order).await {
+        match find(&world.store, &mut conn, &world.keys, promise.order).await {
             Ok(Standing::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
                 let result = reason.data::<OrderFault>().map(|it| it.to_string());
@@ -236,15 +236,15 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_that_was_set_back_is_raised_before_others_lease_ids() {
     let world = World::start().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (evening, day) = (1_795_219_199, "icr:order:2026:11:20");
     let mut worker = IdWorker::new(world.keys.home());
-    let mut all = worker.issue_at(&mut link, 10, evening).await.unwrap();
-    link.query::<()>(cmd("SET").arg(day).arg(0)).await.unwrap();
-    worker.reclaim(&mut link).await.unwrap();
+    let mut all = worker.issue_at(&mut conn, 10, evening).await.unwrap();
+    conn.query::<()>(cmd("SET").arg(day).arg(0)).await.unwrap();
+    worker.reclaim(&mut conn).await.unwrap();
     let mut other = IdWorker::new(world.keys.home());
-    all.extend(other.issue_at(&mut link, 10, evening).await.unwrap());
-    all.extend(worker.issue_at(&mut link, 10, evening).await.unwrap());
+    all.extend(other.issue_at(&mut conn, 10, evening).await.unwrap());
+    all.extend(worker.issue_at(&mut conn, 10, evening).await.unwrap());
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 30);
@@ -277,9 +277,9 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     // No node is there to put anything back.
     world.stop_node().await;
     let _: () = world.server.query(&["FLUSHALL"]);
-    let (mut link, store, keys) = (world.redis.link(), &world.store, &world.keys);
-    vouchers::set_state(store, &mut link, keys, voucher, SaleState::Paused).await.unwrap();
-    vouchers::set_state(store, &mut link, keys, voucher, SaleState::Running).await.unwrap();
+    let (mut conn, store, keys) = (world.redis.connection(), &world.store, &world.keys);
+    vouchers::set_state(store, &mut conn, keys, voucher, SaleState::Paused).await.unwrap();
+    vouchers::set_state(store, &mut conn, keys, voucher, SaleState::Running).await.unwrap();
     assert_eq!(held(&world, voucher), 10);
     assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(voucher)]), 0);
     world.balanced().await;
@@ -292,16 +292,16 @@ async fn a_promise_that_was_written_and_closed_is_not_restored() {
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
     world.settled().await;
     world.stop_node().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let before = Millis::now().plus(3_600_000);
     let (store, keys) = (&world.store, &world.keys);
-    payment::close_overdue(store, &mut link, keys, before, Millis::now(), &fence, &stop)
+    payment::close_overdue(store, &mut conn, keys, before, Millis::now(), &fence, &stop)
         .await
         .unwrap();
     assert_eq!(held(&world, voucher), 0);
     let promise = Admitted { voucher, place: first(1), order };
-    reconcile(store, &mut link, keys, &keys.home(), &[promise], "a test").await.unwrap();
+    reconcile(store, &mut conn, keys, &keys.home(), &[promise], "a test").await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;
 }
@@ -313,7 +313,7 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     let voucher = world.create(sale(6_000)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 6_000) }).await;
     world.settled().await;
-    let (mut one, mut other) = (world.redis.link(), world.redis.link());
+    let (mut one, mut other) = (world.redis.connection(), world.redis.connection());
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let before = Millis::now().plus(3_600_000);
     let (store, keys) = (&world.store, &world.keys);
@@ -343,7 +343,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     let voucher = world.create(sale(20)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
     world.settled().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
     let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
     let close = async |count| {
@@ -351,7 +351,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
         assert_eq!(closed.len(), count as usize);
     };
     let mut reconciled = async || {
-        reconcile(store, &mut link, keys, &keys.home(), &[], "a test").await.unwrap();
+        reconcile(store, &mut conn, keys, &keys.home(), &[], "a test").await.unwrap();
         held(&world, voucher)
     };
     close(5).await;
@@ -376,7 +376,7 @@ async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_count
         }
         world.settled().await;
         world.stop_node().await;
-        world.redis.link().query::<()>(&cmd("FLUSHALL")).await.unwrap();
+        world.redis.connection().query::<()>(&cmd("FLUSHALL")).await.unwrap();
         world.start_node();
     }
     world.until("it is whole", async || held(&world, voucher) == 100).await;
@@ -392,10 +392,10 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     assert_eq!(world.stick(voucher, 30, 12).await, 12);
     assert_eq!(world.pending().await, 12);
     world.stop_node().await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    assert!(fault_injection::trim_pending(&mut link, &of).await.unwrap() >= 12);
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    assert!(fault_injection::trim_pending(&mut conn, &of).await.unwrap() >= 12);
     let claimed =
-        stream::auto_claim(&mut link, &of, "node-c/1", Duration::ZERO, EntryId::MIN, 100).await;
+        stream::auto_claim(&mut conn, &of, "node-c/1", Duration::ZERO, EntryId::MIN, 100).await;
     assert_eq!(claimed.unwrap().gone.len(), 12);
     world.start_node();
     world
@@ -412,14 +412,14 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_id_range_is_not_used_beside_a_new_node() {
     let world = World::start().await;
-    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
     let (mut old, mut new) = (IdWorker::new(of.clone()), IdWorker::new(of));
     let second = Millis::now().0 / 1_000;
-    old.issue_at(&mut link, 5, second).await.unwrap();
-    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
-    let others = new.issue_at(&mut link, 50, second).await.unwrap();
-    old.reclaim(&mut link).await.unwrap();
-    let own = old.issue_at(&mut link, 50, second).await.unwrap();
+    old.issue_at(&mut conn, 5, second).await.unwrap();
+    conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let others = new.issue_at(&mut conn, 50, second).await.unwrap();
+    old.reclaim(&mut conn).await.unwrap();
+    let own = old.issue_at(&mut conn, 50, second).await.unwrap();
     assert!(own.iter().all(|id| !others.contains(id)), "{own:?}");
 }
 
@@ -430,11 +430,11 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
     let voucher = world.create(sale(50)).await;
     assert_eq!(world.stick(voucher, 20, 8).await, 8);
     assert_eq!(world.pending().await, 8);
-    let (mut link, of) = (world.redis.link(), world.keys.home());
-    let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 99).await.unwrap();
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let page = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 99).await.unwrap();
     let entries: Vec<EntryId> = page.iter().map(|row| row.delivered.entry).collect();
-    fault_injection::trim_pending(&mut link, &of).await.unwrap();
-    assert_eq!(stream::claim(&mut link, &of, "node-c/1", 0, &entries).await.unwrap(), []);
+    fault_injection::trim_pending(&mut conn, &of).await.unwrap();
+    assert_eq!(stream::claim(&mut conn, &of, "node-c/1", 0, &entries).await.unwrap(), []);
     assert_eq!(world.pending().await, 8);
     world.settled_by_replay().await;
     world.balanced().await;

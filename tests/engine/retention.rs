@@ -26,9 +26,9 @@ fn sale(stock: u64) -> NewSale {
 async fn trim(world: &World, change: impl FnOnce(&mut Settings)) -> Trimmed {
     let mut settings = Settings::default();
     change(&mut settings);
-    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
     let stop = CancellationToken::new();
-    retention::trim(&world.store, &mut link, &world.keys, &of, &settings, &stop).await.unwrap()
+    retention::trim(&world.store, &mut conn, &world.keys, &of, &settings, &stop).await.unwrap()
 }
 
 fn length(world: &World, key: &str) -> u64 {
@@ -73,11 +73,11 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     // A buyer holds an order, and its entry becomes a letter: the only result that he has.
     world.hold().await;
     let Outcome::Admitted { order } = world.ask(voucher, 7).await else { panic!("not admitted") };
-    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
     let from = stream::ReadFrom::New(std::time::Duration::from_millis(100));
-    let taken = stream::read_group(&mut link, &of, "x/1", from, 100).await.unwrap();
+    let taken = stream::read_group(&mut conn, &of, "x/1", from, 100).await.unwrap();
     for entry in &taken {
-        dead_letters::bury(&mut link, &of, entry.entry, "for a test").await.unwrap();
+        dead_letters::bury(&mut conn, &of, entry.entry, "for a test").await.unwrap();
     }
     world.node().hold_consumer(false).await;
     world.until("the letters are there", async || length(&world, &dead) == 21).await;
@@ -86,7 +86,7 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     assert_eq!(done.letters, 16, "{done:?}");
     let done = trim(&world, |settings| settings.jobs.keep_dead_entries = 0).await;
     assert_eq!(done.letters, 4, "one has to stay: {done:?}");
-    let found = orders::find(&world.store, &mut link, &world.keys, order).await.unwrap();
+    let found = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
     assert!(matches!(&found, Standing::Dead { reason, .. } if reason == "for a test"), "{found:?}");
     world.stranded().await;
 }
@@ -125,9 +125,9 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     let (voucher, other) = (world.create(sale(100)).await, world.create(sale(5)).await);
     world.rush(LoadTest::new(voucher, 60)).await;
     world.settled().await;
-    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let (mut conn, stop) = (world.redis.connection(), CancellationToken::new());
     let mut archive = async || {
-        retention::archive_ended(&world.store, &mut link, &world.keys, 0, &stop).await.unwrap()
+        retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &stop).await.unwrap()
     };
     assert_eq!(archive().await, [], "nothing is over");
     world.execute(Command::EndSale(voucher)).await.unwrap();
@@ -155,15 +155,15 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
         assert_eq!(world.server.query::<u64>(&["EXISTS", &key]), 0, "{key}");
     }
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
-    let mut link = world.redis.link();
-    let found = orders::find(&world.store, &mut link, &world.keys, live.id).await.unwrap();
+    let mut conn = world.redis.connection();
+    let found = orders::find(&world.store, &mut conn, &world.keys, live.id).await.unwrap();
     assert!(matches!(found, Standing::Persisted { .. }), "{found:?}");
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, Some(voucher)).await.unwrap();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(voucher)).await.unwrap();
     assert!(audit.balanced && audit.sales[0].persisted == 60, "{audit:?}");
     world.balanced().await;
     // A copy that a node has loaded meanwhile goes with the next run.
-    link.query::<()>(cmd("SET").arg(world.keys.stock(voucher)).arg(5)).await.unwrap();
-    retention::archive_ended(&world.store, &mut link, &world.keys, 0, &CancellationToken::new())
+    conn.query::<()>(cmd("SET").arg(world.keys.stock(voucher)).arg(5)).await.unwrap();
+    retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &CancellationToken::new())
         .await
         .unwrap();
     assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.stock(voucher)]), 0);

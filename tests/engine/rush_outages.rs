@@ -125,29 +125,29 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
     let world = World::at(&server.url(&name), &quick()).await;
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.tcp_url(&name), server.port());
-    let (cut_off, mut link) =
-        (seckill_store::open(&url, &quick()).await.unwrap(), world.redis.link());
+    let (cut_off, mut conn) =
+        (seckill_store::open(&url, &quick()).await.unwrap(), world.redis.connection());
     let sale = NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
     let voucher = world.create(sale).await;
     let (mut user, mut pieces) = (0, 10);
     for cut in [Cut::After, Cut::Before] {
         for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
             proxy.cut_at_commit(cut);
-            let done = vouchers::set_state(&cut_off, &mut link, &world.keys, voucher, state).await;
+            let done = vouchers::set_state(&cut_off, &mut conn, &world.keys, voucher, state).await;
             assert_eq!(proxy.heal(), [true]);
             assert_eq!(done.unwrap().state, state, "asked again");
             user += 1;
             assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
         }
         proxy.cut_at_commit(cut);
-        let error = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
+        let error = vouchers::restock(&cut_off, &mut conn, &world.keys, voucher, 5).await;
         assert_eq!(proxy.heal(), [true]);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("check before you repeat it"), "{error}");
         pieces += if cut == Cut::After { 5 } else { 0 };
         let mut read = cmd("HGET");
         read.arg(world.keys.sale(voucher)).arg("initial");
-        assert_eq!(link.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
+        assert_eq!(conn.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
     }
     world.settled().await;
     world.balanced().await;

@@ -17,7 +17,7 @@ use crate::support::{
 use futures::StreamExt as _;
 use redis::{Script, Value, cmd, pipe};
 use seckill_redis::{
-    BrokerError, HOME, Layout, Link, Reason, Redis,
+    Connection, HOME, Layout, Reason, Redis, RedisError,
     stream::{self, ReadFrom},
 };
 
@@ -33,11 +33,11 @@ fn set(key: &str, value: &str) -> redis::Cmd {
 
 /// Sets `key` again and again until that succeeds; what it failed with meanwhile must all be of the kind
 /// that callers wait out.
-async fn set_at_last(link: &mut Link, key: &str) -> Vec<String> {
+async fn set_at_last(conn: &mut Connection, key: &str) -> Vec<String> {
     let mut failures = Vec::new();
     wait_until(PATIENCE, "a write succeeds", async || {
         let asked = Instant::now();
-        let written = link.query::<()>(&set(key, "v")).await;
+        let written = conn.query::<()>(&set(key, "v")).await;
         assert!(asked.elapsed() < BOUND, "{:?}", asked.elapsed());
         if let Err(error) = &written {
             assert!(error.is_away(), "{error:?}");
@@ -55,8 +55,8 @@ fn run_of(server: &TestRedis) -> String {
     line.trim().to_owned()
 }
 
-fn run_seen(link: &Link, key: &str) -> String {
-    link.server(key).expect("it is connected").run_id.clone()
+fn run_seen(conn: &Connection, key: &str) -> String {
+    conn.server(key).expect("it is connected").run_id.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,12 +64,12 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     let cluster = TestCluster::setup().password("secret").start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
     assert!(redis.is_cluster() && !redis.place().contains("secret"));
-    let mut link = redis.link();
+    let mut conn = redis.connection();
     for key in KEYS {
-        link.query::<()>(&set(key, "v")).await.unwrap();
+        conn.query::<()>(&set(key, "v")).await.unwrap();
         assert_eq!(cluster.query::<String>(key, &["GET", key]), "v");
-        assert_eq!(run_seen(&link, key), run_of(cluster.node(cluster.owner(key).unwrap())));
-        assert!(link.now_at(key).await.unwrap().0 > 0);
+        assert_eq!(run_seen(&conn, key), run_of(cluster.node(cluster.owner(key).unwrap())));
+        assert!(conn.now_at(key).await.unwrap().0 > 0);
     }
     let owners: HashSet<usize> = KEYS.iter().map(|key| cluster.owner(key).unwrap()).collect();
     assert_eq!(owners.len(), 3, "the keys of this test lie apart");
@@ -79,69 +79,69 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     for key in KEYS {
         let mut call = script.prepare_invoke();
         call.key(key).arg("a");
-        let (value, arg): (String, String) = link.invoke(&call).await.unwrap();
+        let (value, arg): (String, String) = conn.invoke(&call).await.unwrap();
         assert_eq!((value.as_str(), arg.as_str()), ("v", "a"));
     }
 
     // What has no key goes with the rest, or home.
     let mut together = pipe();
     together.cmd("TIME").cmd("GET").arg(KEYS[1]);
-    let (_, value): (Value, String) = link.pipe(&together).await.unwrap();
+    let (_, value): (Value, String) = conn.pipe(&together).await.unwrap();
     assert_eq!(value, "v");
-    assert!(link.now().await.unwrap().0 > 0);
-    assert_eq!(link.setting(KEYS[1], "cluster-enabled").await.unwrap(), "yes");
-    assert_eq!(run_seen(&link, HOME), run_seen(&link, KEY));
+    assert!(conn.now().await.unwrap().0 > 0);
+    assert_eq!(conn.setting(KEYS[1], "cluster-enabled").await.unwrap(), "yes");
+    assert_eq!(run_seen(&conn, HOME), run_seen(&conn, KEY));
 
     // Half of it would be done, and half refused.
     let mut apart = pipe();
     apart.cmd("SET").arg(KEYS[0]).arg("w").cmd("SET").arg(KEYS[1]).arg("w");
-    let refused = link.pipe::<()>(&apart).await.unwrap_err();
-    assert!(matches!(&refused, BrokerError::Refused(Reason::CrossSlot)));
+    let refused = conn.pipe::<()>(&apart).await.unwrap_err();
+    assert!(matches!(&refused, RedisError::Refused(Reason::CrossSlot)));
     assert_eq!(cluster.query::<String>(KEY, &["GET", KEY]), "v");
     let apart = cmd("DEL").arg(&KEYS).take();
-    let refused = link.query::<u8>(&apart).await.unwrap_err();
+    let refused = conn.query::<u8>(&apart).await.unwrap_err();
     assert!(
-        matches!(&refused, BrokerError::Refused(why) if why.code() == Some("CROSSSLOT")),
+        matches!(&refused, RedisError::Refused(why) if why.code() == Some("CROSSSLOT")),
         "{refused}"
     );
 
     // The order stream and its group.
     let keys = Layout::default().home();
-    stream::ensure_group(&mut link, &keys).await.unwrap();
-    stream::ensure_group(&mut link, &keys).await.unwrap();
+    stream::ensure_group(&mut conn, &keys).await.unwrap();
+    stream::ensure_group(&mut conn, &keys).await.unwrap();
     let mut add = cmd("XADD");
     add.arg(keys.orders()).arg("*").arg(&["userId", "1", "voucherId", "2", "id", "3"]);
-    link.query::<String>(&add).await.unwrap();
-    let mut blocking = redis.blocking_link(Duration::from_secs(1));
+    conn.query::<String>(&add).await.unwrap();
+    let mut blocking = redis.blocking_connection(Duration::from_secs(1));
     let from = ReadFrom::New(Duration::from_secs(1));
     let read = stream::read_group(&mut blocking, &keys, "n/1", from, 9).await.unwrap();
     assert_eq!(read.len(), 1);
-    let page = stream::own_page(&mut link, &keys, "n/1", read[0].entry, 9).await.unwrap();
+    let page = stream::own_page(&mut conn, &keys, "n/1", read[0].entry, 9).await.unwrap();
     assert_eq!(page.len(), 1);
     let idle = Duration::ZERO;
     let from = seckill_model::EntryId::MIN;
-    let claimed = stream::auto_claim(&mut link, &keys, "n/2", idle, from, 9).await.unwrap();
+    let claimed = stream::auto_claim(&mut conn, &keys, "n/2", idle, from, 9).await.unwrap();
     assert_eq!(claimed.entries.len(), 1);
-    assert_eq!(stream::acknowledge(&mut link, &keys, [read[0].entry]).await.unwrap(), 1);
+    assert_eq!(stream::acknowledge(&mut conn, &keys, [read[0].entry]).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_follows_a_cluster_failover() {
     let mut cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    let (mut link, mut other) = (redis.link(), redis.link());
+    let (mut conn, mut other) = (redis.connection(), redis.connection());
     for key in KEYS {
-        link.query::<()>(&set(key, "v")).await.unwrap();
+        conn.query::<()>(&set(key, "v")).await.unwrap();
         other.query::<()>(&set(key, "v")).await.unwrap();
     }
-    let (run, elsewhere) = (run_seen(&link, KEY), link.generation(KEYS[1]));
+    let (run, elsewhere) = (run_seen(&conn, KEY), conn.generation(KEYS[1]));
     let old = cluster.kill_owner(KEY);
-    let failures = set_at_last(&mut link, KEY).await;
+    let failures = set_at_last(&mut conn, KEY).await;
     assert!(!failures.is_empty());
     let new = cluster.wait_for_failover(KEY, old);
-    assert_ne!(run_seen(&link, KEY), run, "the caller can tell");
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(new)));
-    assert_eq!(link.generation(KEYS[1]), elsewhere, "the other servers did not change");
+    assert_ne!(run_seen(&conn, KEY), run, "the caller can tell");
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
+    assert_eq!(conn.generation(KEYS[1]), elsewhere, "the other servers did not change");
     set_at_last(&mut other, KEY).await;
     assert_eq!(run_seen(&other, KEY), run_of(cluster.node(new)));
 
@@ -149,44 +149,44 @@ async fn a_connection_follows_a_cluster_failover() {
     cluster.restart(old);
     cluster.wait_until_whole();
     cluster.kill(new);
-    set_at_last(&mut link, KEY).await;
+    set_at_last(&mut conn, KEY).await;
     cluster.wait_for_failover(KEY, new);
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(old)));
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(old)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_primary_is_abandoned() {
     let mut cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    let mut link = redis.link();
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
+    let mut conn = redis.connection();
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
     let old = cluster.owner(KEY).unwrap();
     cluster.freeze(old);
     let new = cluster.wait_for_failover(KEY, old);
-    set_at_last(&mut link, KEY).await;
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(new)));
+    set_at_last(&mut conn, KEY).await;
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
 
     // Nor does it hold up those who come now, though it is the first that they know.
     let url = cluster.url_by(&[old, new]);
     let mut quickest = Duration::MAX;
     for _ in 0..3 {
         let begun = Instant::now();
-        Redis::from_url(&url).unwrap().link().query::<()>(&set(KEY, "v")).await.unwrap();
+        Redis::from_url(&url).unwrap().connection().query::<()>(&set(KEY, "v")).await.unwrap();
         quickest = quickest.min(begun.elapsed());
     }
     // A busy machine may hold up one of them; a frozen server would hold up each.
     assert!(quickest < Duration::from_secs(3), "{quickest:?}");
     cluster.thaw(old);
     cluster.wait_until_whole();
-    set_at_last(&mut link, KEY).await;
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(new)));
+    set_at_last(&mut conn, KEY).await;
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_isolated_primary_is_abandoned() {
     let cluster = TestCluster::start();
-    let mut link = Redis::from_url(&cluster.url()).unwrap().link();
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
+    let mut conn = Redis::from_url(&cluster.url()).unwrap().connection();
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
     let old = cluster.owner(KEY).unwrap();
     let (alone, new) = (cluster.node(old), cluster.node(old + 3));
     // What they say is nothing to it from here on, also that another has its slots.
@@ -201,14 +201,14 @@ async fn an_isolated_primary_is_abandoned() {
             && new.try_query::<()>(&["SET", KEY, "v"]).is_ok()
     })
     .await;
-    assert!(set_at_last(&mut link, KEY).await[0].contains("CLUSTERDOWN"));
-    assert_eq!(run_seen(&link, KEY), run_of(new));
+    assert!(set_at_last(&mut conn, KEY).await[0].contains("CLUSTERDOWN"));
+    assert_eq!(run_seen(&conn, KEY), run_of(new));
 
     // Who comes now believes the one that is not alone, though both answer.
     for _ in 0..10 {
-        let mut link = Redis::from_url(&cluster.url_by(&[old, old + 3])).unwrap().link();
-        link.query::<()>(&set(KEY, "v")).await.unwrap();
-        assert_eq!(run_seen(&link, KEY), run_of(new));
+        let mut conn = Redis::from_url(&cluster.url_by(&[old, old + 3])).unwrap().connection();
+        conn.query::<()>(&set(KEY, "v")).await.unwrap();
+        assert_eq!(run_seen(&conn, KEY), run_of(new));
     }
 }
 
@@ -216,38 +216,38 @@ async fn an_isolated_primary_is_abandoned() {
 async fn a_migrated_slot_is_found() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    let mut link = redis.link();
+    let mut conn = redis.connection();
     let mut counter = pipe();
     counter.atomic().cmd("INCR").arg("{p0}:n").cmd("EXPIRE").arg("{p0}:n").arg(60).ignore();
-    assert_eq!(link.pipe::<(u8,)>(&counter).await.unwrap(), (1,));
+    assert_eq!(conn.pipe::<(u8,)>(&counter).await.unwrap(), (1,));
     let from = cluster.owner(KEY).unwrap();
     let to = (from + 1) % 3;
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(from)));
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(from)));
 
     // A key that is not there is asked of the server that will have it: not before it has all.
     cluster.begin_to_move(KEY, to);
-    let error = link.query::<()>(&set(KEY, "v")).await.unwrap_err();
+    let error = conn.query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("ASK"), "{error}");
-    assert_eq!(link.query::<u8>(cmd("GET").arg("{p0}:n")).await.unwrap(), 1);
+    assert_eq!(conn.query::<u8>(cmd("GET").arg("{p0}:n")).await.unwrap(), 1);
     cluster.move_slot(KEY, to);
 
     // Once the first server says so: also where that stands behind a transaction that was given up.
-    let error = link.pipe::<(u8,)>(&counter).await.unwrap_err();
+    let error = conn.pipe::<(u8,)>(&counter).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("MOVED"), "{error}");
-    assert!(link.server(KEY).is_none(), "nobody may rely on the last one");
-    assert_eq!(link.pipe::<(u8,)>(&counter).await.unwrap(), (2,));
-    assert_eq!(run_seen(&link, KEY), run_of(cluster.node(to)));
+    assert!(conn.server(KEY).is_none(), "nobody may rely on the last one");
+    assert_eq!(conn.pipe::<(u8,)>(&counter).await.unwrap(), (2,));
+    assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(to)));
 
     // Whose call was under way on the older connection drops nothing.
-    let generation = link.generation(KEY);
+    let generation = conn.generation(KEY);
     let moved = redis::parse_redis_value(b"-MOVED 1 127.0.0.1:1\r\n").unwrap();
     let Value::ServerError(moved) = moved else { panic!() };
-    assert!(link.broke_then(KEY, generation - 1, &moved.into()).is_away());
-    assert_eq!(link.generation(KEY), generation);
+    assert!(conn.broke_then(KEY, generation - 1, &moved.into()).is_away());
+    assert_eq!(conn.generation(KEY), generation);
 
     // A plain URL of one of its servers is told what it should be.
     let one = Redis::from_url(&format!("redis://127.0.0.1:{}", cluster.node(from).port())).unwrap();
-    let error = one.link().query::<()>(&set(KEY, "v")).await.unwrap_err();
+    let error = one.connection().query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(!error.is_away() && error.to_string().contains("redis+cluster://"), "{error}");
 }
 
@@ -255,23 +255,23 @@ async fn a_migrated_slot_is_found() {
 async fn an_unserved_slot_is_reported() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    let mut link = redis.link();
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
+    let mut conn = redis.connection();
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
     let (owner, slot) = (cluster.owner(KEY).unwrap(), cluster.slot(KEY).to_string());
     for node in 0..cluster.len() {
         // It hears of it from the others, too.
         let _ = cluster.node(node).try_query::<()>(&["CLUSTER", "DELSLOTS", &slot]);
     }
     for _ in 0..2 {
-        let error = link.query::<()>(&set(KEY, "v")).await.unwrap_err();
+        let error = conn.query::<()>(&set(KEY, "v")).await.unwrap_err();
         let said = error.to_string();
-        assert!(matches!(error, BrokerError::Unwilling(_)), "{said}");
+        assert!(matches!(error, RedisError::Unwilling(_)), "{said}");
         assert!(said.contains(&format!("slot {slot}")) && said.contains("--cluster fix"), "{said}");
         assert!(!said.contains('\n'), "{said}");
     }
     cluster.node(owner).query::<()>(&["CLUSTER", "ADDSLOTS", &slot]);
     cluster.node(owner).query::<()>(&["CLUSTER", "BUMPEPOCH"]);
-    set_at_last(&mut link, KEY).await;
+    set_at_last(&mut conn, KEY).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,17 +280,17 @@ async fn one_live_seed_node_is_enough() {
     let redis = Redis::from_url(&cluster.url_by(&[0, 4])).unwrap();
     cluster.kill(0);
     cluster.wait_for_failover(KEYS[0], 0);
-    set_at_last(&mut redis.link(), KEY).await;
+    set_at_last(&mut redis.connection(), KEY).await;
 
-    let mut link = redis.link();
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
-    // A link that knows the cluster needs none of those any more.
+    let mut conn = redis.connection();
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
+    // A connection that knows the cluster needs none of those any more.
     cluster.kill(4);
-    set_at_last(&mut link, KEY).await;
+    set_at_last(&mut conn, KEY).await;
 
     let stranger = Redis::from_url(&cluster.url_by(&[0, 4])).unwrap();
     let begun = Instant::now();
-    let error = stranger.link().query::<()>(&set(KEY, "v")).await.unwrap_err();
+    let error = stranger.connection().query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(error.is_away() && begun.elapsed() < BOUND, "{error}");
     assert!(error.to_string().contains(stranger.place()), "{error}");
     assert!(stranger.subscribe("c").await.is_err());
@@ -300,29 +300,29 @@ async fn one_live_seed_node_is_enough() {
 async fn a_standalone_server_and_a_wrong_login_are_reported() {
     let cluster = TestCluster::setup().password("secret").start();
     for url in [cluster.url().replace(":secret@", ""), cluster.url().replace("secret", "wr0ng")] {
-        let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
-        assert!(matches!(error, BrokerError::Login { .. }), "{error}");
+        let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
+        assert!(matches!(error, RedisError::Login { .. }), "{error}");
         assert!(!error.to_string().contains("wr0ng"), "{error}");
     }
     let server = TestRedis::setup().tcp().start();
     let url = server.url().replace("redis://", "redis+cluster://");
-    let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
+    let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
     assert!(!error.is_away() && error.to_string().contains("redis://"), "{error}");
 
     let all = TestSentinels::setup().password("secret").sentinel_password("own").start();
     let good = all.url();
-    assert!(Redis::from_url(&good).unwrap().link().now().await.is_ok());
+    assert!(Redis::from_url(&good).unwrap().connection().now().await.is_ok());
     for url in [good.replace(":secret@", ":wr0ng@"), good.replace("=own", "=wr0ng")] {
-        let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
-        assert!(matches!(error, BrokerError::Login { .. }), "{error}");
+        let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
+        assert!(matches!(error, RedisError::Login { .. }), "{error}");
         assert!(error.to_string().contains("sentinel_pass"), "{error}");
         assert!(!error.to_string().contains("wr0ng"), "{error}");
     }
     let url = good.replace("/flash", "/nobody");
-    let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
+    let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("'nobody'"), "{error}");
     let url = format!("redis+sentinel://:secret@127.0.0.1:{}/flash", all.node(0).port());
-    let error = Redis::from_url(&url).unwrap().link().now().await.unwrap_err();
+    let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
     assert!(error.to_string().contains("sentinel"), "{error}");
 }
 
@@ -331,25 +331,25 @@ async fn a_connection_follows_a_sentinel_failover() {
     let mut all = TestSentinels::start();
     let redis = Redis::from_url(&all.url()).unwrap();
     assert!(!redis.is_cluster());
-    let mut link = redis.link();
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
-    let first = run_seen(&link, KEY);
+    let mut conn = redis.connection();
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
+    let first = run_seen(&conn, KEY);
     assert_eq!(first, run_of(all.node(all.primary())));
-    assert_eq!(run_seen(&link, "any other key"), first);
+    assert_eq!(run_seen(&conn, "any other key"), first);
 
     let old = all.kill_primary();
     all.kill_sentinel(0);
-    let failures = set_at_last(&mut link, KEY).await;
+    let failures = set_at_last(&mut conn, KEY).await;
     assert!(!failures.is_empty());
     let new = all.wait_for_failover(old);
-    assert_eq!(run_seen(&link, KEY), run_of(all.node(new)));
+    assert_eq!(run_seen(&conn, KEY), run_of(all.node(new)));
     all.restart(old);
 
     // A primary that is demoted while it lives takes writes for a moment yet; then it hangs up, or says
     // what it is. So does one on which somebody waits for entries.
     let keys = Layout::default().home();
-    stream::ensure_group(&mut link, &keys).await.unwrap();
-    let mut blocking = redis.blocking_link(PATIENCE);
+    stream::ensure_group(&mut conn, &keys).await.unwrap();
+    let mut blocking = redis.blocking_connection(PATIENCE);
     let reading = tokio::spawn({
         let keys = keys.clone();
         async move {
@@ -364,9 +364,9 @@ async fn a_connection_follows_a_sentinel_failover() {
     .await;
     all.demand_failover();
     let newer = all.wait_for_failover(new);
-    wait_until(PATIENCE, "the link has left it", async || {
-        set_at_last(&mut link, KEY).await;
-        run_seen(&link, KEY) == run_of(all.node(newer))
+    wait_until(PATIENCE, "the conn has left it", async || {
+        set_at_last(&mut conn, KEY).await;
+        run_seen(&conn, KEY) == run_of(all.node(newer))
     })
     .await;
     let (failed, mut blocking) = tokio::time::timeout(PATIENCE, reading).await.unwrap().unwrap();
@@ -397,32 +397,32 @@ async fn a_published_message_is_received_from_every_cluster_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_runs_on_the_connection_that_wrote() {
     let cluster = TestCluster::start();
-    let mut link = Redis::from_url(&cluster.url()).unwrap().link();
+    let mut conn = Redis::from_url(&cluster.url()).unwrap().connection();
     let bound = Duration::from_secs(3);
-    let error = link.wait_replicas(KEY, 1, bound).await.unwrap_err();
+    let error = conn.wait_replicas(KEY, 1, bound).await.unwrap_err();
     assert!(error.is_away(), "it wrote nothing yet: {error}");
-    link.query::<()>(&set(KEY, "v")).await.unwrap();
-    assert_eq!(link.wait_replicas(KEY, 1, bound).await.unwrap(), 1);
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
+    assert_eq!(conn.wait_replicas(KEY, 1, bound).await.unwrap(), 1);
 
     let replica = cluster.owner(KEY).unwrap() + 3;
     cluster.node(replica).freeze();
-    link.query::<()>(&set(KEY, "w")).await.unwrap();
+    conn.query::<()>(&set(KEY, "w")).await.unwrap();
     let begun = Instant::now();
     let short = Duration::from_millis(50);
-    assert_eq!(link.wait_replicas(KEY, 1, short).await.unwrap(), 0);
+    assert_eq!(conn.wait_replicas(KEY, 1, short).await.unwrap(), 0);
     assert!(begun.elapsed() >= short);
     // 0 would be for ever, and longer than an answer may take would break the connection.
-    assert_eq!(link.wait_replicas(KEY, 1, Duration::ZERO).await.unwrap(), 0);
-    let generation = link.generation(KEY);
-    assert_eq!(link.wait_replicas(KEY, 1, Duration::from_mins(1)).await.unwrap(), 0);
-    assert_eq!(link.generation(KEY), generation);
+    assert_eq!(conn.wait_replicas(KEY, 1, Duration::ZERO).await.unwrap(), 0);
+    let generation = conn.generation(KEY);
+    assert_eq!(conn.wait_replicas(KEY, 1, Duration::from_mins(1)).await.unwrap(), 0);
+    assert_eq!(conn.generation(KEY), generation);
     cluster.node(replica).thaw();
     wait_until(PATIENCE, "the replica has it", async || {
-        link.wait_replicas(KEY, 1, bound).await.unwrap() == 1
+        conn.wait_replicas(KEY, 1, bound).await.unwrap() == 1
     })
     .await;
-    link.forget();
-    assert!(link.wait_replicas(KEY, 1, bound).await.is_err());
+    conn.forget();
+    assert!(conn.wait_replicas(KEY, 1, bound).await.is_err());
 }
 
 /// A certificate of an authority of one's own is no outage.
@@ -430,16 +430,16 @@ async fn wait_runs_on_the_connection_that_wrote() {
 async fn a_tls_server_is_trusted_by_the_configured_ca() {
     let server = TestRedis::start();
     let url = format!("rediss://localhost:{}", encrypted(&server.socket()));
-    let error = Redis::from_url(&url).unwrap().link().connection(HOME).await.map(|_| ());
+    let error = Redis::from_url(&url).unwrap().connection().multiplexed(HOME).await.map(|_| ());
     let error = error.unwrap_err();
-    assert!(matches!(error, BrokerError::Certificate { .. }), "{error:?}");
+    assert!(matches!(error, RedisError::Certificate { .. }), "{error:?}");
     assert!(error.to_string().contains("--redis-ca"), "{error}");
 
     let dir = tempfile::tempdir().unwrap();
     let ca = dir.path().join("ca.pem");
     std::fs::write(&ca, AUTHORITY).unwrap();
-    let mut link = Redis::trusting(&url, Some(&ca)).unwrap().link();
-    let pong: String = link.query(&cmd("PING")).await.unwrap();
+    let mut conn = Redis::trusting(&url, Some(&ca)).unwrap().connection();
+    let pong: String = conn.query(&cmd("PING")).await.unwrap();
     assert_eq!(pong, "PONG");
 
     let plain = Redis::trusting(&server.url(), Some(&ca)).map(|_| ()).unwrap_err();

@@ -146,14 +146,14 @@ async fn before(
         stage::settle(world, &[NODE]).await?;
     }
     world.stop_node().await;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     for of in world.keys.partitions() {
         match fate {
             Fate::DiesAt(Point::AfterRebuild, _) => {
-                fault_injection::trim_pending(&mut link, &of).await.map_err(result)?;
+                fault_injection::trim_pending(&mut conn, &of).await.map_err(result)?;
             }
             Fate::DiesAt(Point::BeforeBurial | Point::AfterBurial, _) => {
-                fault_injection::poison(&mut link, &of, 6).await.map_err(result)?;
+                fault_injection::poison(&mut conn, &of, 6).await.map_err(result)?;
             }
             _ => {}
         }
@@ -174,7 +174,7 @@ async fn before(
         }
     }
     if let Fate::DiesAt(Point::MidHeal, _) = fate {
-        link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+        conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     }
     Ok(())
 }
@@ -186,8 +186,8 @@ fn next_of(plan: &Plan) -> &'static str {
 /// A node goes on where the dead one stopped, under its name or another.
 async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), String> {
     let name = next_of(plan);
-    let mut link = world.redis.link();
-    take_name(&mut link, &world.keys, name, "next", 2_000, force)
+    let mut conn = world.redis.connection();
+    take_name(&mut conn, &world.keys, name, "next", 2_000, force)
         .await
         .map_err(|error| error.to_string())?;
     world.start_node_as(name, "next");
@@ -313,7 +313,9 @@ pub async fn be_one(result: &str) {
         plan.settings(it);
     })
     .await;
-    take_name(&mut world.redis.link(), &world.keys, NODE, "child", 2_000, true).await.unwrap();
+    take_name(&mut world.redis.connection(), &world.keys, NODE, "child", 2_000, true)
+        .await
+        .unwrap();
     let node = world.start(NODE, "child");
     let log = Log::printed();
     let entrance = node.operator().admission.clone().unwrap();
@@ -341,18 +343,18 @@ async fn everything_else(
     voucher: VoucherId,
     log: &Log,
 ) -> Result<(), EngineError> {
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let (store, keys) = (&world.store, &world.keys);
     if plan.closes() {
         let some = log.all().into_iter().filter(|it| it.order % 2 == 0).map(|it| it.order);
         let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
-        let now = link.now().await?;
+        let now = conn.now().await?;
         store.pay(&ids, now).await?;
         let fence = Fence { name: "closing".into(), token: 1 };
         let stop = CancellationToken::new();
-        payment::close_overdue(store, &mut link, keys, now.plus(1), now, &fence, &stop).await?;
+        payment::close_overdue(store, &mut conn, keys, now.plus(1), now, &fence, &stop).await?;
     }
-    vouchers::create(store, &mut link, keys, &stage::sale(9, 1)).await?;
+    vouchers::create(store, &mut conn, keys, &stage::sale(9, 1)).await?;
     let commands = [
         Command::Restock { voucher, by: 5 },
         Command::Restock { voucher, by: -3 },

@@ -121,16 +121,16 @@ async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), S
         Fault::CommitsUnsure(share) => Ill::Unsure(share),
         _ => {
             for of in world.keys.partitions() {
-                let mut link = world.redis.link();
+                let mut conn = world.redis.connection();
                 let done = match fault {
                     Fault::GroupDestroyed => {
-                        fault_injection::destroy_group(&mut link, &of).await.map(drop)
+                        fault_injection::destroy_group(&mut conn, &of).await.map(drop)
                     }
                     Fault::Duplicates(most) => {
-                        fault_injection::duplicate(&mut link, &of, most).await.map(drop)
+                        fault_injection::duplicate(&mut conn, &of, most).await.map(drop)
                     }
                     Fault::Poison(most) => {
-                        fault_injection::poison(&mut link, &of, most).await.map(drop)
+                        fault_injection::poison(&mut conn, &of, most).await.map(drop)
                     }
                     _ => Ok(()),
                 };
@@ -171,16 +171,16 @@ async fn stick(
     fault_injection::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
         .await
         .map_err(result)?;
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     for of in world.keys.partitions() {
         match fault {
             Fault::ConsumerRemoved(_) => {
-                fault_injection::remove_consumer(&mut link, &of, &of.consumer(DEAD_NODE))
+                fault_injection::remove_consumer(&mut conn, &of, &of.consumer(DEAD_NODE))
                     .await
                     .map_err(result)?;
             }
             Fault::TrimmedPending(_) => {
-                fault_injection::trim_pending(&mut link, &of).await.map_err(result)?;
+                fault_injection::trim_pending(&mut conn, &of).await.map_err(result)?;
             }
             _ => {
                 let mut redis = stage::connection(world);

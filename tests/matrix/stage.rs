@@ -63,9 +63,9 @@ pub fn sale(stock: u64, limit: u8) -> NewSale {
 pub async fn create(world: &World, plan: &Plan) -> Vec<VoucherId> {
     let mut made = Vec::new();
     for stock in &plan.stock {
-        let mut link = world.redis.link();
+        let mut conn = world.redis.connection();
         let new = sale(*stock, plan.limit);
-        let made_now = vouchers::create(&world.store, &mut link, &world.keys, &new).await;
+        let made_now = vouchers::create(&world.store, &mut conn, &world.keys, &new).await;
         made.push(made_now.unwrap().voucher_id);
     }
     made
@@ -152,8 +152,8 @@ async fn is_reconciled(world: &World) -> bool {
             return false;
         }
     }
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
     audit.is_ok_and(|audit| {
         !audit
             .findings()
@@ -178,18 +178,18 @@ pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinH
     let (store, redis, keys, log) =
         (world.store.clone(), world.redis.clone(), world.keys.clone(), log.clone());
     tokio::spawn(async move {
-        let mut link = redis.link();
+        let mut conn = redis.connection();
         let mut token = 0;
         while !stop.is_cancelled() {
             token += 1;
             let some = log.all().into_iter().filter(|it| it.order % 3 == 0).map(|it| it.order);
             let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
             let work = async {
-                let now = link.now().await?;
+                let now = conn.now().await?;
                 store.pay(&ids, now).await?;
                 let fence = Fence { name: "closing".into(), token };
                 let old = now.plus(-100);
-                payment::close_overdue(&store, &mut link, &keys, old, now, &fence, &stop).await?;
+                payment::close_overdue(&store, &mut conn, &keys, old, now, &fence, &stop).await?;
                 Ok::<_, EngineError>(())
             };
             // Servers are away now and then; the next round tries again.
@@ -201,8 +201,8 @@ pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinH
 
 /// Gives back what a closing that was cut short left.
 pub async fn give_back(world: &World) -> Result<(), String> {
-    let mut link = world.redis.link();
-    payment::give_back_open(&world.store, &mut link, &world.keys)
+    let mut conn = world.redis.connection();
+    payment::give_back_open(&world.store, &mut conn, &world.keys)
         .await
         .map(drop)
         .map_err(|error| format!("giving back: {error}"))
@@ -210,9 +210,9 @@ pub async fn give_back(world: &World) -> Result<(), String> {
 
 /// Lets the operator put right what the audit finds; says what that was.
 pub async fn repair(world: &World) -> Result<Vec<String>, String> {
-    let mut link = world.redis.link();
+    let mut conn = world.redis.connection();
     let result = |error: EngineError| format!("repair: {error}");
-    let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(result)?;
+    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.map_err(result)?;
     let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
     // A connection that lay idle over a restart of Redis breaks with its first command: the operator asks again.
     while !plan.is_empty() {
@@ -229,8 +229,8 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
 
 /// The audit and the checker say the same of the books; returns what they find.
 pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
-    let mut link = world.redis.link();
-    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+    let mut conn = world.redis.connection();
+    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
     let audit = audit.map_err(|error| format!("audit: {error}"))?;
     let seen = Seen::look(world).await;
     let books = seen.books();

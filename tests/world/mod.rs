@@ -250,8 +250,8 @@ impl World {
     /// Waits until no entry is undelivered, nor in the hands of the node under test.
     async fn wrote_the_rest(&self) {
         self.until("the others are written", async || {
-            let mut link = self.redis.link();
-            let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
+            let mut conn = self.redis.connection();
+            let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
             survey.is_ok_and(|s| {
                 let own = |name: &str| node_of(name) == NODE;
                 let idle = s.consumers.iter().all(|it| !own(&it.name) || it.pending == 0);
@@ -272,20 +272,20 @@ impl World {
     pub async fn add_entry(&self, fields: &[&str]) {
         let mut add = cmd("XADD");
         add.arg(self.keys.home().orders()).arg("*").arg(fields);
-        self.redis.link().query::<String>(&add).await.unwrap();
+        self.redis.connection().query::<String>(&add).await.unwrap();
     }
 
     pub async fn pending(&self) -> u64 {
-        let mut link = self.redis.link();
-        let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
+        let mut conn = self.redis.connection();
+        let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
         survey.unwrap().stream.pending
     }
 
     /// Waits until no entry is undelivered or pending, and a read that was under way has ended.
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
-            let mut link = self.redis.link();
-            let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
+            let mut conn = self.redis.connection();
+            let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
             survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;
@@ -314,15 +314,15 @@ impl World {
     }
 
     pub async fn balanced(&self) {
-        let mut link = self.redis.link();
-        let audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.unwrap();
+        let mut conn = self.redis.connection();
+        let audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.unwrap();
         assert!(audit.balanced, "the books are off: {audit:#?}");
     }
 
     /// Every order is accounted for, but admitted ones lie among the dead letters, which is all that an audit finds.
     pub async fn stranded(&self) {
-        let mut link = self.redis.link();
-        let audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.unwrap();
+        let mut conn = self.redis.connection();
+        let audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.unwrap();
         let others: Vec<_> =
             audit.findings().filter(|it| !matches!(it.what, Finding::Stranded(_))).collect();
         assert!(!audit.balanced && others.is_empty(), "no more than stranded orders: {others:?}");

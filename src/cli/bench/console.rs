@@ -113,8 +113,8 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     // A rewrite takes a core for seconds, from whichever load test it overlaps.
     let stream = sandbox.context.keys.home().orders();
-    let mut link = sandbox.context.redis.link();
-    link.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
+    let mut conn = sandbox.context.redis.connection();
+    conn.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
     for round in 0..args.rounds {
         // The second one works with a larger database, so the order alternates.
         for with in [round % 2 == 1, round % 2 == 0] {

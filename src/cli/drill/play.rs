@@ -153,7 +153,7 @@ impl Play<'_> {
 
     async fn inject(&self) -> Result<Affected, Fault> {
         let Sandbox { context, .. } = self.sandbox;
-        let (redis, keys, mut link) = (&context.redis, &context.keys, context.redis.link());
+        let (redis, keys, mut conn) = (&context.redis, &context.keys, context.redis.connection());
         let mut affected = Affected::default();
         match self.drill.fault {
             InjectedFault::NodeDies => {
@@ -165,28 +165,28 @@ impl Play<'_> {
                 affected.waiting = self.second_sale().await?;
                 affected.entries = self.kill_node(SECOND_STOCK).await?;
                 for of in keys.partitions() {
-                    fault_injection::trim_pending(&mut link, &of).await?;
+                    fault_injection::trim_pending(&mut conn, &of).await?;
                 }
                 // Paused: the live node would claim and rebuild them before they are visible.
             }
             InjectedFault::Poison => {
                 affected.waiting = self.second_sale().await?;
                 affected.entries =
-                    fault_injection::poison(&mut link, &keys.home(), POISON).await?.len() as u64;
+                    fault_injection::poison(&mut conn, &keys.home(), POISON).await?.len() as u64;
                 self.sandbox.hold(false).await?;
             }
             InjectedFault::GroupDestroyed => {
                 affected.waiting = self.second_sale().await?;
                 affected.entries = self.kill_node(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
-                    fault_injection::destroy_group(&mut link, &of).await?;
+                    fault_injection::destroy_group(&mut conn, &of).await?;
                 }
             }
             InjectedFault::Duplicates => {
                 self.sandbox.hold(true).await?;
                 for of in keys.partitions() {
                     let again =
-                        fault_injection::duplicate(&mut link, &of, SECOND_STOCK as usize).await?;
+                        fault_injection::duplicate(&mut conn, &of, SECOND_STOCK as usize).await?;
                     affected.entries += again as u64;
                 }
             }

@@ -212,8 +212,8 @@ async fn plan(
     now: Millis,
 ) -> Told<Plan> {
     let (keys, settings) = (sources.keys.clone(), sources.settings.clone());
-    let mut link = redis.link();
-    let at_work = within(operator_lock::is_taken(&mut link, &keys)).await?;
+    let mut conn = redis.connection();
+    let at_work = within(operator_lock::is_taken(&mut conn, &keys)).await?;
     let mut judge =
         store.map(|store| Judge::new(redis, Arc::clone(store), keys.clone(), settings, at_work));
     let mut plan = Plan { verdicts: judge.is_some().then(BTreeMap::new), ..Plan::default() };
@@ -225,7 +225,7 @@ async fn plan(
                 .into_iter()
                 .map(|Judged { row, verdict, .. }| (row, Some(verdict)))
                 .collect(),
-            None => within(stream::pending_of_all(&mut link, &keys, from, EntryId::MAX, PAGE))
+            None => within(stream::pending_of_all(&mut conn, &keys, from, EntryId::MAX, PAGE))
                 .await?
                 .into_iter()
                 .map(|row| (row, None))
@@ -266,11 +266,11 @@ pub(super) fn name_of(verdict: Verdict) -> &'static str {
 }
 
 async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
-    let (mut link, mut dead) = (redis.link(), Dead::default());
+    let (mut conn, mut dead) = (redis.connection(), Dead::default());
     for of in keys.partitions() {
         let mut next = Some(EntryId::MIN);
         while let Some(from) = next {
-            let page = within(dead_letters::read(&mut link, &of, from, PAGE)).await?;
+            let page = within(dead_letters::read(&mut conn, &of, from, PAGE)).await?;
             let Some(last) = page.last() else { break };
             if dead.reasons.len() >= ENTRIES {
                 dead.cut = true;
@@ -289,8 +289,8 @@ async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
 }
 
 async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Told<(Audit, Millis)> {
-    let mut link = redis.link();
-    let audit = ledger::audit(store, &mut link, keys, None);
+    let mut conn = redis.connection();
+    let audit = ledger::audit(store, &mut conn, keys, None);
     match tokio::time::timeout(PATIENCE_OF_LEDGER, audit).await {
         Ok(Ok(audit)) => Ok((audit, Millis::now())),
         Ok(Err(error)) => Err(error.to_string()),

@@ -1,7 +1,7 @@
 //! Alarms fit in the smallest full window, in each language.
 
 use seckill_engine::{
-    error::{BrokerError, RedisReason, SqlReason, StoreError},
+    error::{RedisError, RedisReason, SqlReason, StoreError},
     telemetry::{
         data_loss::RecentLosses,
         read_error::Unread,
@@ -30,7 +30,7 @@ pub(super) fn sql_away(reason: SqlReason) -> Unread {
 /// Redis is out of memory.
 pub(super) fn full() -> Said {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
-    Said::of(&Unread::Redis(BrokerError::Unwilling(RedisReason::Quoted(words))))
+    Said::of(&Unread::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
 }
 
 /// Each kind with realistic figures and errors.
@@ -52,7 +52,7 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(Unread::Redis(BrokerError::Away {
+        redis(Unread::Redis(RedisError::Away {
             place: place(),
             detail: RedisReason::Os(refused()),
         })),

@@ -9,7 +9,7 @@ use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use seckill_engine::{
     EngineError,
     command::{Command, Focus, Remote, Reply, Request},
-    error::{BrokerError, RedisReason, SqlReason, StoreError},
+    error::{RedisError, RedisReason, SqlReason, StoreError},
     jobs::JobResult,
     telemetry::{
         Point, Series, Snapshot,
@@ -460,7 +460,7 @@ pub(super) fn overflowing() -> Snapshot {
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
-    let error = Said::of(&Unread::Redis(BrokerError::Away { place, detail }));
+    let error = Said::of(&Unread::Redis(RedisError::Away { place, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));
     snapshot.redis.error = Some(error.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seckill_engine::{
     EngineError,
     command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
-    error::{BrokerError, PartDone, PlanFault, RedisReason, RushFault, SqlReason, StoreError},
+    error::{PartDone, PlanFault, RedisError, RedisReason, RushFault, SqlReason, StoreError},
     event::{ClaimPart, Event, RewindPart, Subject},
     group::{ClaimReport, GroupFault, Meanwhile, Names},
     jobs::{Cancelled, JobResult, RunFault},
@@ -107,7 +107,7 @@ fn errors() -> Vec<EngineError> {
         RunFault::Orphan { node: node.clone(), lock, seconds: 9 },
         RunFault::Runs(node),
     ];
-    let away = || BrokerError::Away { place: place(), detail: RedisReason::TimedOut };
+    let away = || RedisError::Away { place: place(), detail: RedisReason::TimedOut };
     let lock = LockName::new("job:x").unwrap();
     let mut all = vec![
         EngineError::Busy,

@@ -4,7 +4,7 @@ use std::io;
 
 use seckill_engine::{
     EngineError,
-    error::{BrokerError, SqlReason, StoreError},
+    error::{RedisError, SqlReason, StoreError},
     event::Event,
     partitions::{PartitionsFault, UnderWay},
     telemetry::read_error::Unread,
@@ -46,14 +46,14 @@ fn an_unreadable_server_is_logged() {
     set_thread_language("zh");
     for (unread, expected) in [
         (
-            Unread::Redis(BrokerError::Reply(None)),
+            Unread::Redis(RedisError::Reply(None)),
             "Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
         ),
         (
-            Unread::Redis(BrokerError::reply("CLUSTER SLOTS")),
+            Unread::Redis(RedisError::reply("CLUSTER SLOTS")),
             "Redis 对 CLUSTER SLOTS 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
         ),
-        (Unread::Redis(BrokerError::NoGroup), "消费组不存在，运行中的节点会重建"),
+        (Unread::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
         (
             Unread::Sql(StoreError::Away(SqlReason::DiskFull)),
             "数据库失联（磁盘已满，请腾出空间），恢复后会继续",

@@ -1,7 +1,7 @@
 //! Texts of alarms: the problem, and the key that helps.
 
 use seckill_engine::{
-    error::{BrokerError, RedisReason, StoreError},
+    error::{RedisError, RedisReason, StoreError},
     telemetry::{
         data_loss::{self, RecentLosses, named_in_words},
         read_error::Unread,
@@ -216,7 +216,7 @@ fn locked(waiting: Option<u64>) -> AlarmText {
 /// How to make Redis accept writes again.
 fn next_step(error: &Said) -> String {
     let reason = match error.data() {
-        Some(Unread::Redis(BrokerError::Unwilling(reason))) => reason,
+        Some(Unread::Redis(RedisError::Unwilling(reason))) => reason,
         _ => RedisReason::Quoted(error.to_string()),
     };
     reason.remedy().to_owned()
@@ -229,12 +229,12 @@ fn reason(error: &Said) -> String {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-answer-within-s", seconds)
         }
-        Some(Unread::Redis(BrokerError::Certificate { detail, .. })) => detail,
+        Some(Unread::Redis(RedisError::Certificate { detail, .. })) => detail,
         Some(Unread::Redis(
-            BrokerError::Away { detail, .. }
-            | BrokerError::Login { detail, .. }
-            | BrokerError::Unwilling(detail)
-            | BrokerError::Refused(detail),
+            RedisError::Away { detail, .. }
+            | RedisError::Login { detail, .. }
+            | RedisError::Unwilling(detail)
+            | RedisError::Refused(detail),
         )) => detail.to_string(),
         Some(Unread::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
             detail.to_string()

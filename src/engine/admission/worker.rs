@@ -10,13 +10,15 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
-use redis::{RedisError, Value, cmd};
+use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
     Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId,
     faults::{self, Point},
     locale::in_english,
 };
-use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts};
+use seckill_redis::{
+    Connection, Layout, Redis, RedisError, keys::Partition, nodes::Nodes, scripts,
+};
 use seckill_store::{SharedStore, StoreError};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +62,7 @@ type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
 /// Why a batch has no decision that may be passed on.
 #[derive(Debug)]
 enum Miss {
-    Redis(RedisError),
+    Redis(DriverError),
     /// Redis decided, but only this many replicas acknowledged it.
     Unconfirmed(u32),
 }
@@ -85,7 +87,7 @@ pub struct AdmissionWorker {
     /// Other nodes that were alive at the last check.
     peers: Vec<String>,
     requests: mpsc::Receiver<AdmissionRequest>,
-    link: Link,
+    conn: Connection,
     ids: IdWorker,
     journal: Journal,
     /// Orders in progress of this node's consumers, of all partitions.
@@ -135,7 +137,7 @@ impl AdmissionWorker {
             node_dead_ms: settings.node_dead_ms,
             peers: Vec::new(),
             requests,
-            link: redis.link(),
+            conn: redis.connection(),
             ids: IdWorker::new(partition.clone()),
             partition,
             journal: Journal::default(),
@@ -259,8 +261,8 @@ impl AdmissionWorker {
     async fn is_reconciled(&mut self) -> bool {
         let mut look = redis::pipe();
         look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
-        let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.link.server(&self.partition.healed()).map(|server| &server.run_id);
+        let Ok((healed,)) = self.conn.pipe::<(Option<String>,)>(&look).await else { return false };
+        let run_id = self.conn.server(&self.partition.healed()).map(|server| &server.run_id);
         if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
@@ -269,7 +271,7 @@ impl AdmissionWorker {
         let of = self.partition.clone();
         let sales = self.sales_here();
         // A Redis that takes no writes now is checked again later.
-        if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
+        if let Ok(damage) = reconcile::check(&mut self.conn, &self.keys, &of, &sales).await {
             let for_all = damage.is_for_all_nodes();
             // Also in that case: a key of another type is found once, and renamed.
             self.damaged_streams.extend(damage.streams);
@@ -295,7 +297,7 @@ impl AdmissionWorker {
 
     /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
     async fn note_peers(&mut self) {
-        if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
+        if let Ok(nodes) = Nodes::read(&mut self.conn, &self.partition).await {
             let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
             self.peers = others.map(str::to_owned).collect();
         }
@@ -331,16 +333,16 @@ impl AdmissionWorker {
         self.held.insert(voucher, Batch::new());
         let (store, keys, versions) =
             (Arc::clone(&self.store), self.keys.clone(), self.versions.clone());
-        let (mut link, run) = (self.redis.link(), self.run_id.clone().unwrap_or_default());
+        let (mut conn, run) = (self.redis.connection(), self.run_id.clone().unwrap_or_default());
         let token = Arc::clone(&self.token);
         let promises = self.promises(|it| it == voucher);
         self.preparing.spawn(async move {
             let mut pause = BACKOFF[0];
             loop {
                 let prepared = {
-                    let (link, token) = (&mut link, &*token);
+                    let (conn, token) = (&mut conn, &*token);
                     let reconciler =
-                        Reconciler { store: &store, link, keys: &keys, run: &run, token };
+                        Reconciler { store: &store, conn, keys: &keys, run: &run, token };
                     prepare(reconciler, &versions, voucher, &promises)
                 };
                 match prepared.await {
@@ -447,20 +449,20 @@ impl AdmissionWorker {
             return Ok(None);
         };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
-        match self.ids.issue(&mut self.link, missing).await {
+        match self.ids.issue(&mut self.conn, missing).await {
             Ok(ids) => {
                 let unnamed = batch.iter_mut().filter(|request| request.order.is_none());
                 unnamed.zip(ids).for_each(|(request, id)| request.order = Some(id));
             }
-            Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
+            Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
             Err(error) => {
                 refuse(batch, &AdmissionError::Refused(english(&error)));
                 return Ok(None);
             }
         }
         let here = self.partition.healed();
-        let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
-        if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
+        let Ok(mut connection) = self.conn.multiplexed(&here).await else { return Err(batch) };
+        if self.conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Not the server process that was reconciled.
             return Err(batch);
         }
@@ -527,7 +529,7 @@ impl AdmissionWorker {
                 self.last_error = format!("only {held} of {} replicas hold it yet", self.wait.0);
                 Err(batch)
             }
-            Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
+            Err(Miss::Redis(error)) => match self.conn.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
                     self.last_error = english(&away);
                     Err(batch)
@@ -542,7 +544,7 @@ impl AdmissionWorker {
 
     fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
         let Value::Array(answers) = reply else {
-            let what = english(&BrokerError::reply("admit.lua"));
+            let what = english(&RedisError::reply("admit.lua"));
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
@@ -557,7 +559,7 @@ impl AdmissionWorker {
                 let place = Place { user: request.user, number };
                 self.journal.note(now, Admitted { voucher: request.voucher, place, order });
             }
-            let unreadable = || english(&BrokerError::reply("admit.lua"));
+            let unreadable = || english(&RedisError::reply("admit.lua"));
             let outcome = outcome.map(|(outcome, _)| outcome);
             request.reply(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }
@@ -629,21 +631,21 @@ impl AdmissionWorker {
 
     async fn reconcile_partition(&mut self) -> Result<(), EngineError> {
         let here = self.partition.healed();
-        self.link.connection(&here).await?;
-        let run_id = self.link.server(&here).map(|server| server.run_id.clone());
+        self.conn.multiplexed(&here).await?;
+        let run_id = self.conn.server(&here).map(|server| server.run_id.clone());
         if self.run_id != run_id {
             partitions::same(&self.store, &self.keys).await?;
             // A FLUSHALL removed that, too.
-            deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
+            deployment::tie(&self.store, &mut self.conn, &self.keys, false).await?;
             for sale in reconcile::sales_of(&self.store, &self.keys, &self.partition).await? {
                 self.versions.note(&sale);
             }
         }
         let sales = self.sales_here();
-        match reconcile::check(&mut self.link, &self.keys, &self.partition, &sales).await {
+        match reconcile::check(&mut self.conn, &self.keys, &self.partition, &sales).await {
             Ok(damage) => {
                 if damage.is_for_all_nodes() {
-                    reconcile::summon_all(&mut self.link, &self.partition).await?;
+                    reconcile::summon_all(&mut self.conn, &self.partition).await?;
                     self.run_id = None;
                 }
                 self.damaged_streams.extend(damage.streams);
@@ -655,27 +657,27 @@ impl AdmissionWorker {
             Err(error) => return Err(error.into()),
         }
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
-            self.ids.reclaim(&mut self.link).await?;
+            self.ids.reclaim(&mut self.conn).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            if !is_healed(&mut self.link, of, run).await? {
+            if !is_healed(&mut self.conn, of, run).await? {
                 self.ids.not_before(first_second(store, of).await?);
             }
             let promises = self.promises(|voucher| keys.partition_of(voucher) == *of);
             let token = &self.token;
-            let done = reconcile(store, &mut self.link, keys, of, &promises, token).await?;
+            let done = reconcile(store, &mut self.conn, keys, of, &promises, token).await?;
             self.journal.forget(&done.refused);
             self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
-            let (link, dead_ms) = (&mut self.link, self.node_dead_ms);
-            await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
+            let (conn, dead_ms) = (&mut self.conn, self.node_dead_ms);
+            await_peers(conn, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
             self.note_peers().await;
         }
         if !self.damaged_streams.is_empty() {
             let run = self.run_id.clone().unwrap_or_default();
-            let (store, link, keys) = (&self.store, &mut self.link, &self.keys);
+            let (store, conn, keys) = (&self.store, &mut self.conn, &self.keys);
             let of = &self.partition;
-            let done = Reconciler { store, link, keys, run: &run, token: &self.token }
+            let done = Reconciler { store, conn, keys, run: &run, token: &self.token }
                 .streams(of, &self.damaged_streams)
                 .await?;
             self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
@@ -731,9 +733,9 @@ async fn prepare(
     versions.note(&sale);
     let of = reconciler.keys.partition_of(voucher);
     let damage =
-        reconcile::check(reconciler.link, reconciler.keys, &of, &[(voucher, sale.created)]).await?;
+        reconcile::check(reconciler.conn, reconciler.keys, &of, &[(voucher, sale.created)]).await?;
     if damage.is_for_all_nodes() {
-        reconcile::summon_all(reconciler.link, &of).await?;
+        reconcile::summon_all(reconciler.conn, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
     }
     let mut done = reconciler.sale(voucher, promises).await?;
@@ -744,7 +746,7 @@ async fn prepare(
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
     if done.closed.is_none()
-        && sale_copy::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
+        && sale_copy::try_sync(reconciler.conn, reconciler.keys, &sale, "").await?
             == Some(Synced::Damaged)
     {
         return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
@@ -753,7 +755,7 @@ async fn prepare(
     if sale.version < known {
         // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not
         // retried immediately.
-        let held = sale_copy::read(reconciler.link, reconciler.keys, voucher).await?;
+        let held = sale_copy::read(reconciler.conn, reconciler.keys, voucher).await?;
         if held.is_none_or(|held| held.version < known) {
             return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
         }

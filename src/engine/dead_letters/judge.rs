@@ -14,7 +14,7 @@ use seckill_model::{
     dead_letter::{self, Buyer, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
-use seckill_redis::{BrokerError, Layout, Link, dead_letters::DeadLetter};
+use seckill_redis::{Connection, Layout, RedisError, dead_letters::DeadLetter};
 use seckill_store::{SharedStore, StoreError};
 
 use super::super::EngineError;
@@ -88,13 +88,13 @@ impl JudgedLetter {
 /// A server is unreachable.
 pub async fn judge(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     max_replays: u64,
     letters: Vec<DeadLetter>,
 ) -> Result<Vec<JudgedLetter>, EngineError> {
     let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
-    let buyers = buyers(link, keys, &orders).await?;
+    let buyers = buyers(conn, keys, &orders).await?;
     let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
     let refused_for = |letter: &DeadLetter| match letter.reason.data()? {
         OrderFault::Holds { holds, .. } => Some(holds),
@@ -147,7 +147,7 @@ fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<
 
 /// Reads the entry at each place from Redis, by letter, with one round trip per partition.
 async fn buyers(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[OrderEntry],
 ) -> Result<HashMap<EntryId, Buyer>, EngineError> {
@@ -166,7 +166,7 @@ async fn buyers(
                 get.arg(order.seat().to_string());
             }
         }
-        let answers: Vec<Value> = link.pipe(&read).await?;
+        let answers: Vec<Value> = conn.pipe(&read).await?;
         for (orders, answer) in vouchers.values().zip(answers.chunks_exact(2)) {
             let [there, places] = answer else { continue };
             let there: bool = read_value(there)?;
@@ -185,8 +185,8 @@ async fn buyers(
     Ok(held)
 }
 
-fn read_value<T: FromRedisValue>(value: &Value) -> Result<T, BrokerError> {
-    T::from_redis_value(value.clone()).map_err(|_| BrokerError::Reply(None))
+fn read_value<T: FromRedisValue>(value: &Value) -> Result<T, RedisError> {
+    T::from_redis_value(value.clone()).map_err(|_| RedisError::Reply(None))
 }
 
 async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {

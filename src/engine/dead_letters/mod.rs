@@ -13,7 +13,7 @@ use std::{
 
 use seckill_model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry};
 use seckill_redis::{
-    Layout, Link, Redis,
+    Connection, Layout, Redis,
     dead_letters::{self, COPIES, DeadLetter},
 };
 use seckill_store::{Cancelled, SharedStore};
@@ -80,7 +80,7 @@ impl<'a> Progress<'a> {
 /// Reads, judges and settles dead letters. Owned by one task.
 #[derive(Debug)]
 pub struct Letters {
-    link: Link,
+    conn: Connection,
     store: SharedStore,
     keys: Layout,
     max_replays: u64,
@@ -92,7 +92,7 @@ impl Letters {
     /// Covers all partitions, with its own connection.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout, settings: &Settings) -> Self {
         let max_replays = settings.max_replays;
-        Self { link: redis.link(), store, keys, max_replays, meters: None }
+        Self { conn: redis.connection(), store, keys, max_replays, meters: None }
     }
 
     /// Displays progress of counts and commands in `meters`.
@@ -111,7 +111,7 @@ impl Letters {
         count: usize,
     ) -> Result<Vec<JudgedLetter>, EngineError> {
         let page =
-            dead_letters::page_of_all(&mut self.link, &self.keys, first, last, count).await?;
+            dead_letters::page_of_all(&mut self.conn, &self.keys, first, last, count).await?;
         self.judge(page).await
     }
 
@@ -122,7 +122,7 @@ impl Letters {
             let here: Vec<EntryId> =
                 ids.iter().copied().filter(|id| id.partition == of.number()).collect();
             if !here.is_empty() {
-                found.extend(dead_letters::named(&mut self.link, &of, &here).await?);
+                found.extend(dead_letters::named(&mut self.conn, &of, &here).await?);
             }
         }
         self.judge(found).await
@@ -198,7 +198,7 @@ impl Letters {
             }
             for (number, part) in parts {
                 let of = self.keys.partition(number);
-                let back = dead_letters::replay(&mut self.link, &of, &part).await?;
+                let back = dead_letters::replay(&mut self.conn, &of, &part).await?;
                 report.replayed += back;
                 report.gone += part.len() as u64 - back;
             }
@@ -270,17 +270,17 @@ impl Letters {
                 parts.entry(letter.letter.partition).or_default().push(letter.letter);
             }
             if !returning.is_empty() {
-                let Self { store, link, keys, .. } = self;
-                report.given_back += payment::give_back(store, link, keys, &returning).await?;
+                let Self { store, conn, keys, .. } = self;
+                report.given_back += payment::give_back(store, conn, keys, &returning).await?;
                 // Their buyers keep the other order.
                 let another = |it: &&JudgedLetter| it.verdict == LetterVerdict::HoldsAnother;
                 let kept: Vec<OrderEntry> =
                     judged.iter().filter(another).filter_map(|it| it.another).collect();
-                put_back_written(store, link, keys, &kept).await?;
+                put_back_written(store, conn, keys, &kept).await?;
             }
             for (number, part) in parts {
                 let (of, asked) = (self.keys.partition(number), part.len() as u64);
-                let removed = dead_letters::remove(&mut self.link, &of, part).await?;
+                let removed = dead_letters::remove(&mut self.conn, &of, part).await?;
                 report.discarded += removed;
                 report.gone += asked - removed;
             }
@@ -302,7 +302,7 @@ impl Letters {
         if orders.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let now = self.link.now().await?;
+        let now = self.conn.now().await?;
         let answers = self.store.cancel_orders(&orders, now).await?;
         report.compensated += answers.iter().filter(|it| **it == Cancelled::Now).count() as u64;
         Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
@@ -314,12 +314,12 @@ impl Letters {
         scope: &'a LetterScope,
         meters: Option<&'a Meters>,
     ) -> Result<Progress<'a>, EngineError> {
-        let mut progress = Progress::of(scope, self.link.now().await?);
+        let mut progress = Progress::of(scope, self.conn.now().await?);
         if let Some(meters) = meters {
             let planned = match scope {
                 LetterScope::Letters(_) => progress.ids.len() as u64,
                 LetterScope::Matching { .. } => {
-                    dead_letters::count(&mut self.link, &self.keys).await?
+                    dead_letters::count(&mut self.conn, &self.keys).await?
                 }
             };
             let changes = act != COUNT;
@@ -354,7 +354,7 @@ impl Letters {
                 progress.seen = Some(end.letter.letter);
                 progress.done += judged.len() as u64;
                 if !filter.is_empty() {
-                    let now = self.link.now().await?;
+                    let now = self.conn.now().await?;
                     judged.retain(|it| filter.passes(|field| it.fact(field, now)));
                 }
                 Ok(Some(Page { judged, gone: 0 }))
@@ -363,7 +363,7 @@ impl Letters {
     }
 
     async fn judge(&mut self, letters: Vec<DeadLetter>) -> Result<Vec<JudgedLetter>, EngineError> {
-        judge(&self.store, &mut self.link, &self.keys, self.max_replays, letters).await
+        judge(&self.store, &mut self.conn, &self.keys, self.max_replays, letters).await
     }
 }
 

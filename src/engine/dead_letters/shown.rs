@@ -25,7 +25,7 @@ impl Letters {
     /// # Errors
     /// A server is unreachable.
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
-        let taken = self.link.now().await?;
+        let taken = self.conn.now().await?;
         // Reads one extra letter to detect whether more follow.
         let mut judged = self.page(from, EntryId::MAX, LINES + 1).await?;
         let more = judged.len() > LINES;

@@ -9,7 +9,7 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use seckill_redis::{BrokerError, Reason as RedisReason};
+pub use seckill_redis::{Reason as RedisReason, RedisError};
 pub use seckill_store::{Reason as SqlReason, StoreError};
 
 pub use group::{GroupFault, Meanwhile, Names};
@@ -148,7 +148,7 @@ impl fmt::Display for PartDone {
 pub enum EngineError {
     /// Redis.
     #[error(transparent)]
-    Broker(#[from] BrokerError),
+    Redis(#[from] RedisError),
     /// SQL.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -262,7 +262,7 @@ pub enum EngineError {
         /// The voucher.
         voucher: VoucherId,
         /// Why Redis did not confirm it.
-        why: BrokerError,
+        why: RedisError,
     },
 }
 
@@ -275,13 +275,13 @@ impl EngineError {
     /// Whether a server is unreachable, which is exit code 3 of the command line.
     pub fn is_away(&self) -> bool {
         match self {
-            Self::Broker(error) | Self::NotLoaded { why: error, .. } => {
+            Self::Redis(error) | Self::NotLoaded { why: error, .. } => {
                 error.is_away()
                     || matches!(
                         error,
-                        BrokerError::Login { .. }
-                            | BrokerError::TooOld { .. }
-                            | BrokerError::Certificate { .. }
+                        RedisError::Login { .. }
+                            | RedisError::TooOld { .. }
+                            | RedisError::Certificate { .. }
                     )
             }
             Self::Store(error) => error.is_away(),

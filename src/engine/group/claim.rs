@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use seckill_model::EntryId;
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     group::{self, Given},
     keys::{Partition, node_of},
     stream_stats::{Survey, survey_of},
@@ -92,7 +92,7 @@ impl ClaimPlan {
 /// [`GroupFault`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
 /// unreachable.
 pub async fn preview(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     scope: &ClaimScope,
     to: &str,
@@ -100,8 +100,8 @@ pub async fn preview(
     force: bool,
 ) -> Result<ClaimPlan, EngineError> {
     let plan = match scope {
-        ClaimScope::Entries(entries) => of_entries(link, keys, entries, to, dead_ms, force).await?,
-        ClaimScope::Holder(from) => of_holder(link, keys, from, to, dead_ms, force).await?,
+        ClaimScope::Entries(entries) => of_entries(conn, keys, entries, to, dead_ms, force).await?,
+        ClaimScope::Holder(from) => of_holder(conn, keys, from, to, dead_ms, force).await?,
     };
     if plan.parts.is_empty() {
         let from = match scope {
@@ -114,7 +114,7 @@ pub async fn preview(
 }
 
 async fn of_entries(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     entries: &[EntryId],
     to: &str,
@@ -128,13 +128,13 @@ async fn of_entries(
     }
     for (number, mut entries) in by_partition {
         let of = partition(keys, number)?;
-        let survey = survey_of(link, keys, &of).await?;
+        let survey = survey_of(conn, keys, &of).await?;
         let to = receiver(&of, &survey, to, dead_ms, force)?;
         entries.sort_unstable();
         entries.dedup();
         let mut by_holder: BTreeMap<String, Vec<EntryId>> = BTreeMap::new();
         for page in entries.chunks(PAGE) {
-            let held = group::holders_of(link, &of, page).await?;
+            let held = group::holders_of(conn, &of, page).await?;
             for (entry, holder) in page.iter().zip(held) {
                 match holder {
                     Some(holder) if holder != to => {
@@ -156,7 +156,7 @@ async fn of_entries(
 }
 
 async fn of_holder(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     from: &str,
     to: &str,
@@ -166,7 +166,7 @@ async fn of_holder(
     let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
     let (mut there, mut known) = (Vec::new(), false);
     for of in keys.partitions() {
-        let survey = survey_of(link, keys, &of).await?;
+        let survey = survey_of(conn, keys, &of).await?;
         let held = survey.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
         known |= held.is_some();
         if let Some(count) = held.filter(|count| *count > 0) {
@@ -223,20 +223,20 @@ fn receiver(
 /// [`GroupFault`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
 /// transferred.
 pub async fn apply(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &ClaimPlan,
     dead_ms: u64,
     stop: &CancellationToken,
 ) -> Result<ClaimReport, EngineError> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
-    let done = give_parts(link, keys, plan, dead_ms, stop, &mut report).await;
+    let done = give_parts(conn, keys, plan, dead_ms, stop, &mut report).await;
     done.map_err(|why| why.after(PartDone::Claimed(report.claimed)))?;
     Ok(report)
 }
 
 async fn give_parts(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &ClaimPlan,
     dead_ms: u64,
@@ -245,7 +245,7 @@ async fn give_parts(
 ) -> Result<(), EngineError> {
     for part in &plan.parts {
         let of = partition(keys, part.partition)?;
-        let survey = survey_of(link, keys, &of).await?;
+        let survey = survey_of(conn, keys, &of).await?;
         receiver(&of, &survey, &part.to, dead_ms, plan.force)?;
         match &part.entries {
             ClaimEntries::These(entries) => {
@@ -254,7 +254,7 @@ async fn give_parts(
                         report.cut_short = true;
                         return Ok(());
                     }
-                    report.add(give(link, &of, part, page).await?);
+                    report.add(give(conn, &of, part, page).await?);
                 }
             }
             ClaimEntries::UpTo(last) => {
@@ -264,7 +264,7 @@ async fn give_parts(
                 while let Some(first) = next.filter(|_| left > 0) {
                     let from = Some(part.from.as_str());
                     let most = left.min(PAGE);
-                    let page = group::holders(link, &of, first, *last, most, from).await?;
+                    let page = group::holders(conn, &of, first, *last, most, from).await?;
                     left -= page.len().min(left);
                     let Some((end, _)) = page.last() else { break };
                     if stop.is_cancelled() {
@@ -273,7 +273,7 @@ async fn give_parts(
                     }
                     next = end.next();
                     let page: Vec<EntryId> = page.iter().map(|(entry, _)| *entry).collect();
-                    report.add(give(link, &of, part, &page).await?);
+                    report.add(give(conn, &of, part, &page).await?);
                 }
             }
         }
@@ -282,12 +282,12 @@ async fn give_parts(
 }
 
 async fn give(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     part: &ClaimPart,
     entries: &[EntryId],
 ) -> Result<Given, EngineError> {
-    let given = group::give(link, of, &part.from, &part.to, entries).await?;
+    let given = group::give(conn, of, &part.from, &part.to, entries).await?;
     let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
     Ok(given.ok_or_else(gone)?)
 }

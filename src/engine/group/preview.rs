@@ -53,20 +53,20 @@ pub async fn of(
     act: &GroupAct,
     stop: &CancellationToken,
 ) -> Result<Preview, EngineError> {
-    let mut link = operator.redis.link();
+    let mut conn = operator.redis.connection();
     let (store, keys, dead_ms) = (&operator.store, &operator.keys, operator.settings.node_dead_ms);
     let reading = async {
         match act {
             GroupAct::Rewind { to, partition } => {
-                let plan = rewind::preview(store, &mut link, keys, to, *partition).await?;
+                let plan = rewind::preview(store, &mut conn, keys, to, *partition).await?;
                 Ok(Preview::Rewind(plan))
             }
             GroupAct::Claim { scope, to } => {
-                let plan = claim::preview(&mut link, keys, scope, to, dead_ms, false).await?;
+                let plan = claim::preview(&mut conn, keys, scope, to, dead_ms, false).await?;
                 Ok(Preview::Claim(plan))
             }
             GroupAct::Remove { name } => {
-                let found = remove::preview(&mut link, keys, name, None, dead_ms).await?;
+                let found = remove::preview(&mut conn, keys, name, None, dead_ms).await?;
                 Ok(Preview::Remove(found))
             }
         }

@@ -1,7 +1,7 @@
 //! Removes an unused consumer, one without pending entries whose node is dead.
 
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     group::{self, Removed},
     keys::{Partition, node_of},
     stream_stats::survey_of,
@@ -27,7 +27,7 @@ pub struct RemoveReport {
 /// # Errors
 /// [`GroupFault`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
 pub async fn preview(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     name: &str,
     only: Option<u16>,
@@ -36,7 +36,7 @@ pub async fn preview(
     let mut report = RemoveReport { consumer: name.to_owned(), partitions: Vec::new() };
     let mut there = Vec::new();
     for of in partitions(keys, only)? {
-        let survey = survey_of(link, keys, &of).await?;
+        let survey = survey_of(conn, keys, &of).await?;
         let Some(consumer) = survey.consumers.iter().find(|it| it.name == name) else {
             there.extend(survey.consumers);
             continue;
@@ -65,14 +65,14 @@ fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
 /// # Errors
 /// As [`preview`]; a consumer that received entries since then stays. The error names the partitions done by then.
 pub async fn remove(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     shown: &RemoveReport,
     dead_ms: u64,
 ) -> Result<RemoveReport, EngineError> {
     let mut done = Vec::new();
     for number in &shown.partitions {
-        match one(link, keys, &shown.consumer, *number, dead_ms).await {
+        match one(conn, keys, &shown.consumer, *number, dead_ms).await {
             Ok(true) => done.push(*number),
             // It was removed meanwhile.
             Ok(false) => {}
@@ -83,14 +83,14 @@ pub async fn remove(
 }
 
 async fn one(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     name: &str,
     number: u16,
     dead_ms: u64,
 ) -> Result<bool, EngineError> {
     let of = keys.partition(number);
-    match group::remove_consumer(link, &of, name, dead_ms).await? {
+    match group::remove_consumer(conn, &of, name, dead_ms).await? {
         Removed::Done => Ok(true),
         Removed::Unknown => Ok(false),
         Removed::Alive => Err(GroupFault::Alive(name.to_owned()).into()),

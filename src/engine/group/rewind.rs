@@ -11,7 +11,7 @@ use std::{
 use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderEntry, OrderId, VoucherId, When, clock::TimeFault};
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     group::{self, Rewinding, Rewound},
     keys::Partition,
     stream::{self, Delivered},
@@ -141,7 +141,7 @@ pub struct MovedGroup {
 /// [`GroupFault`] if it is not possible; a server is unreachable.
 pub async fn preview(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     to: &To,
     only: Option<u16>,
@@ -157,7 +157,7 @@ pub async fn preview(
     };
     let (mut plan, mut nothing) = (Vec::new(), None);
     for of in partitions(keys, only)? {
-        match one(store, link, keys, &of, to).await {
+        match one(store, conn, keys, &of, to).await {
             Ok(rewind) => plan.push(rewind),
             Err(EngineError::Group(
                 fault @ (GroupFault::NoStream(_)
@@ -175,13 +175,13 @@ pub async fn preview(
 
 async fn one(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     to: &To,
 ) -> Result<Rewind, EngineError> {
     let number = of.number();
-    let survey = survey_of(link, keys, of).await?;
+    let survey = survey_of(conn, keys, of).await?;
     let marks = survey.marks.first().copied().unwrap_or_default();
     let (Some(first), Some(newest)) = (survey.stream.first, marks.generated) else {
         return Err(GroupFault::NoStream(number).into());
@@ -212,7 +212,7 @@ async fn one(
     let mut undelivered = 0;
     let mut next = Some(wanted);
     while let Some(from) = next {
-        let mut page = stream::range(link, of, from, PAGE).await?;
+        let mut page = stream::range(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         // Entries added after the preview are not in its figures.
         page.retain(|it| it.entry <= newest);
@@ -220,7 +220,7 @@ async fn one(
         let again = page.partition_point(|it| it.entry <= end);
         undelivered += (page.len() - again) as u64;
         page.truncate(again);
-        seen.add(store, link, keys, &page).await?;
+        seen.add(store, conn, keys, &page).await?;
         if done {
             break;
         }
@@ -229,7 +229,7 @@ async fn one(
         return Err(GroupFault::Nothing(number).into());
     };
     let skipped = if marks.delivered.is_none() {
-        before(store, link, keys, of, first, from).await?
+        before(store, conn, keys, of, first, from).await?
     } else {
         Seen::default()
     };
@@ -247,7 +247,7 @@ async fn one(
         missing: seen.missing,
         unheld: seen.unheld,
         malformed: seen.malformed,
-        pending: if survey.stream.group { pending_between(link, of, from, to).await? } else { 0 },
+        pending: if survey.stream.group { pending_between(conn, of, from, to).await? } else { 0 },
         undelivered,
         trimmed: gone,
         skipped: skipped.count,
@@ -273,7 +273,7 @@ impl Seen {
     async fn add(
         &mut self,
         store: &SharedStore,
-        link: &mut Link,
+        conn: &mut Connection,
         keys: &Layout,
         page: &[Delivered],
     ) -> Result<(), EngineError> {
@@ -289,7 +289,7 @@ impl Seen {
             orders.into_iter().partition(|order| there.contains(&order.order));
         self.written += written.len() as u64;
         self.missing += missing.len() as u64;
-        let held = held(link, keys, &missing).await?;
+        let held = held(conn, keys, &missing).await?;
         self.unheld += missing.iter().filter(|it| !held.contains(&it.order)).count() as u64;
         Ok(())
     }
@@ -297,7 +297,7 @@ impl Seen {
 
 /// Orders held by their buyers; others were cancelled, or never promised.
 pub(crate) async fn held(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     orders: &[OrderEntry],
 ) -> Result<HashSet<OrderId>, EngineError> {
@@ -312,7 +312,7 @@ pub(crate) async fn held(
         for order in &orders {
             read.arg(order.seat().to_string());
         }
-        let held: Vec<Option<String>> = link.query(&read).await?;
+        let held: Vec<Option<String>> = conn.query(&read).await?;
         let holds = |(order, held): &(&&OrderEntry, Option<String>)| {
             held.as_ref().and_then(|id| id.parse().ok()) == Some(order.order)
         };
@@ -324,7 +324,7 @@ pub(crate) async fn held(
 /// Retained entries before `from`.
 async fn before(
     store: &SharedStore,
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     first: EntryId,
@@ -332,23 +332,23 @@ async fn before(
 ) -> Result<Seen, EngineError> {
     let (mut seen, mut next) = (Seen::default(), Some(first));
     while let Some(first) = next.filter(|next| *next < from) {
-        let mut page = stream::range(link, of, first, PAGE).await?;
+        let mut page = stream::range(conn, of, first, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         page.retain(|it| it.entry < from);
-        seen.add(store, link, keys, &page).await?;
+        seen.add(store, conn, keys, &page).await?;
     }
     Ok(seen)
 }
 
 async fn pending_between(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     from: EntryId,
     to: EntryId,
 ) -> Result<u64, EngineError> {
     let (mut count, mut next) = (0, Some(from));
     while let Some(first) = next {
-        let page = group::holders(link, of, first, to, PAGE, None).await?;
+        let page = group::holders(conn, of, first, to, PAGE, None).await?;
         count += page.len() as u64;
         next = page.last().filter(|(last, _)| *last < to).and_then(|(last, _)| last.next());
     }
@@ -361,13 +361,13 @@ async fn pending_between(
 /// [`GroupFault::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
 /// done by then.
 pub async fn apply(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &[Rewind],
     stop: &CancellationToken,
 ) -> Result<RewindReport, EngineError> {
     let mut report = RewindReport::default();
-    let done = move_groups(link, keys, plan, stop, &mut report).await;
+    let done = move_groups(conn, keys, plan, stop, &mut report).await;
     done.map_err(|why| {
         why.after(PartDone::Rewound(report.groups.iter().map(|it| it.partition).collect()))
     })?;
@@ -375,7 +375,7 @@ pub async fn apply(
 }
 
 async fn move_groups(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     plan: &[Rewind],
     stop: &CancellationToken,
@@ -388,7 +388,7 @@ async fn move_groups(
         let of = partition(keys, rewind.partition)?;
         let (from, seen) = (rewind.from, rewind.last_delivered);
         let to = Rewinding { from, seen, read: rewind.entries_read };
-        let what = match group::rewind(link, &of, &to).await? {
+        let what = match group::rewind(conn, &of, &to).await? {
             Rewound::Done => None,
             Rewound::Gone => Some(Meanwhile::Destroyed),
             Rewound::Made => Some(Meanwhile::Made),

@@ -2,7 +2,7 @@
 
 use seckill_model::EntryId;
 use seckill_redis::{
-    Layout, Link,
+    Connection, Layout,
     keys::{Partition, node_of},
     stream,
     stream_stats::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
@@ -78,17 +78,17 @@ pub struct ConsumerState {
 /// # Errors
 /// Redis is unreachable, or there is no such partition.
 pub async fn show(
-    link: &mut Link,
+    conn: &mut Connection,
     keys: &Layout,
     only: Option<u16>,
     dead_ms: u64,
 ) -> Result<Vec<StreamState>, EngineError> {
     let mut shown = Vec::new();
     for of in partitions(keys, only)? {
-        let survey = survey_of(link, keys, &of).await?;
+        let survey = survey_of(conn, keys, &of).await?;
         let marks = survey.marks.first().copied().unwrap_or_default();
         let lag = match (survey.stream.lag, marks.delivered) {
-            (None, Some(delivered)) => count_after(link, &of, delivered).await?,
+            (None, Some(delivered)) => count_after(conn, &of, delivered).await?,
             (lag, _) => lag,
         };
         shown.push(state(&of, &survey, &marks, lag, dead_ms));
@@ -139,7 +139,7 @@ fn state(
 
 /// Entries after `delivered`; `None` if there are too many.
 async fn count_after(
-    link: &mut Link,
+    conn: &mut Connection,
     of: &Partition,
     delivered: EntryId,
 ) -> Result<Option<u64>, EngineError> {
@@ -148,7 +148,7 @@ async fn count_after(
         if count > COUNT_UP_TO {
             return Ok(None);
         }
-        let page = stream::range(link, of, from, PAGE).await?;
+        let page = stream::range(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         count += page.len() as u64;
     }

@@ -83,12 +83,12 @@ struct CloseOverdue;
 impl Work for CloseOverdue {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let Run { store, redis, keys, settings, fence, stop, .. } = run;
-        let mut link = redis.link();
+        let mut conn = redis.connection();
         // Uses the clock that stamps orders: a node whose clock is fast must not close orders early.
-        let now = link.now().await?;
+        let now = conn.now().await?;
         let before = now.plus(-(settings.jobs.unpaid_ms as i64));
         let closed =
-            payment::close_overdue(&store, &mut link, &keys, before, now, &fence, &stop).await?;
+            payment::close_overdue(&store, &mut conn, &keys, before, now, &fence, &stop).await?;
         store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
         let (orders, given_back) = (closed.orders, closed.given_back);
         Ok(Done { rows: orders, detail: Some(JobResult::Closed { orders, given_back }) })
@@ -106,7 +106,7 @@ const LOOK_DAYS: i32 = 60;
 impl Work for DropIdKeys {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let today = utc_day(run.due.0.div_euclid(1_000));
-        let (mut rows, mut link) = (0, run.redis.link());
+        let (mut rows, mut conn) = (0, run.redis.connection());
         for of in run.keys.partitions() {
             let days =
                 (KEEP_DAYS..LOOK_DAYS).filter_map(|back| today.checked_sub(back.days()).ok());
@@ -114,7 +114,7 @@ impl Work for DropIdKeys {
             for day in days {
                 unlink.cmd("UNLINK").arg(of.sequence(day));
             }
-            rows += link.pipe::<Vec<u64>>(&unlink).await?.iter().sum::<u64>();
+            rows += conn.pipe::<Vec<u64>>(&unlink).await?.iter().sum::<u64>();
         }
         Ok(Done { rows, detail: None })
     }
@@ -126,9 +126,9 @@ struct TrimStream;
 impl Work for TrimStream {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let Run { store, redis, keys, settings, stop, .. } = &run;
-        let (mut link, mut all) = (redis.link(), Trimmed::default());
+        let (mut conn, mut all) = (redis.connection(), Trimmed::default());
         for of in keys.partitions() {
-            let done = retention::trim(store, &mut link, keys, &of, settings, stop).await?;
+            let done = retention::trim(store, &mut conn, keys, &of, settings, stop).await?;
             all.entries += done.entries;
             all.letters += done.letters;
             all.consumers.extend(done.consumers);
@@ -149,8 +149,8 @@ struct ArchiveSales;
 impl Work for ArchiveSales {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let Run { store, redis, keys, settings, stop, .. } = run;
-        let (mut link, after) = (redis.link(), settings.jobs.archive_after_ms);
-        let archived = retention::archive_ended(&store, &mut link, &keys, after, &stop).await?;
+        let (mut conn, after) = (redis.connection(), settings.jobs.archive_after_ms);
+        let archived = retention::archive_ended(&store, &mut conn, &keys, after, &stop).await?;
         let rows = archived.len() as u64;
         let detail = (!archived.is_empty()).then_some(JobResult::Archived(archived));
         Ok(Done { rows, detail })
@@ -162,7 +162,7 @@ struct CheckLedger;
 #[async_trait]
 impl Work for CheckLedger {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
-        let audit = ledger::audit(&run.store, &mut run.redis.link(), &run.keys, None).await?;
+        let audit = ledger::audit(&run.store, &mut run.redis.connection(), &run.keys, None).await?;
         if let Some(finding) = audit.findings().next() {
             return Err(EngineError::Unbalanced(finding));
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use seckill_model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said};
 use seckill_redis::{
-    BrokerError, Layout, Link, Redis,
+    Connection, Layout, Redis, RedisError,
     lock_holders::{foreign_locks, holder_of},
     nodes::Nodes,
 };
@@ -65,14 +65,14 @@ pub fn job_lock(job: &str) -> String {
 
 impl Runner {
     /// The clock for due times.
-    pub(super) async fn now(&self, link: &mut Link) -> Result<Millis, EngineError> {
-        Ok(link.now().await?)
+    pub(super) async fn now(&self, conn: &mut Connection) -> Result<Millis, EngineError> {
+        Ok(conn.now().await?)
     }
 
     /// Runs what is due up to `due` unless another node does.
     pub(super) async fn run_due(
         &self,
-        link: &mut Link,
+        conn: &mut Connection,
         job: &Job,
         due: Millis,
         stop: &CancellationToken,
@@ -82,7 +82,7 @@ impl Runner {
             Err(EngineError::Lock(LockError::Busy(_))) => return Ok(Turn::Busy),
             Err(error) => return Err(error),
         };
-        let ran = self.run_all(link, job, due, &guard, stop).await;
+        let ran = self.run_all(conn, job, due, &guard, stop).await;
         let kept_lock = guard.is_held();
         // A lost lock has cancelled the run, which is recorded already. If nothing ran because the job is paused, the
         // lock is released at once.
@@ -114,7 +114,7 @@ impl Runner {
             Err(EngineError::Lock(LockError::Busy(name))) => return Err(self.busy(&name).await),
             other => other?,
         };
-        let now = self.now(&mut self.redis.link()).await?;
+        let now = self.now(&mut self.redis.connection()).await?;
         let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
         if let Err(error) = guard.release().await {
             tracing::warn!(job = job.name, %error, "the job's lock was not given back");
@@ -124,15 +124,15 @@ impl Runner {
 
     /// Who runs it, for display.
     async fn busy(&self, name: &LockName) -> EngineError {
-        let (mut link, dead_ms) = (self.redis.link(), self.settings.node_dead_ms);
+        let (mut conn, dead_ms) = (self.redis.connection(), self.settings.node_dead_ms);
         let finding = async {
-            let nodes = Nodes::read(&mut link, &self.keys.home()).await?;
+            let nodes = Nodes::read(&mut conn, &self.keys.home()).await?;
             let alive = |node: &str| nodes.life(node, dead_ms);
             let names = [name.to_string()];
-            if let Some(found) = foreign_locks(&mut link, &self.keys, &names).await?.pop() {
-                return Err(BrokerError::Foreign(found));
+            if let Some(found) = foreign_locks(&mut conn, &self.keys, &names).await?.pop() {
+                return Err(RedisError::Foreign(found));
             }
-            holder_of(&mut link, &self.keys, name.as_str(), alive).await
+            holder_of(&mut conn, &self.keys, name.as_str(), alive).await
         };
         match finding.await {
             Ok(Some(holder)) if holder.orphan => RunFault::Orphan {
@@ -142,7 +142,7 @@ impl Runner {
             }
             .into(),
             Ok(Some(holder)) => RunFault::Runs(holder.node).into(),
-            Err(found @ BrokerError::Foreign(_)) => found.into(),
+            Err(found @ RedisError::Foreign(_)) => found.into(),
             _ => LockError::Busy(name.clone()).into(),
         }
     }
@@ -155,20 +155,20 @@ impl Runner {
 
     async fn run_all(
         &self,
-        link: &mut Link,
+        conn: &mut Connection,
         job: &Job,
         due: Millis,
         guard: &Guard,
         stop: &CancellationToken,
     ) -> Result<u64, EngineError> {
-        let now = self.now(link).await?;
+        let now = self.now(conn).await?;
         self.store.lose_runs(&job.name, guard.token(), now).await?;
         let mut ran = 0;
         for (due, cause) in self.dues(job, due, now).await? {
             if stop.is_cancelled() || !guard.is_held() {
                 break;
             }
-            let started = self.now(link).await?;
+            let started = self.now(conn).await?;
             let run = self.run_one(job, due, cause, started, guard, stop).await?;
             ran += u64::from(run.is_some());
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use seckill_model::{Millis, message::text};
-use seckill_redis::Link;
+use seckill_redis::Connection;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -73,9 +73,9 @@ impl Scheduler {
         let pool = Arc::new(Semaphore::new(self.pool));
         let mut tasks = JoinSet::new();
         for job in self.jobs {
-            let link = self.runner.redis.link();
+            let conn = self.runner.redis.connection();
             let (runner, pool, stop) = (self.runner.clone(), Arc::clone(&pool), stop.clone());
-            tasks.spawn(Follow { job, runner, link, pool }.run(stop));
+            tasks.spawn(Follow { job, runner, conn, pool }.run(stop));
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
@@ -89,7 +89,7 @@ impl Scheduler {
 struct Follow {
     job: Job,
     runner: Runner,
-    link: Link,
+    conn: Connection,
     pool: Arc<Semaphore>,
 }
 
@@ -141,7 +141,7 @@ impl Follow {
             (*target, *first) = (None, false);
             return Ok(Step::Wait(LOOK_AGAIN));
         }
-        let now = self.link.now().await?;
+        let now = self.conn.now().await?;
         let last = store.last_due(&self.job.name, now).await?;
         // It ran meanwhile.
         *target = target.filter(|due| last.as_ref().is_none_or(|run| run.due < *due));
@@ -178,7 +178,7 @@ impl Follow {
         };
         // The pool is never closed.
         let Ok(_place) = place else { return Ok(Turn::Busy) };
-        self.runner.run_due(&mut self.link, &self.job, due, stop).await
+        self.runner.run_due(&mut self.conn, &self.job, due, stop).await
     }
 }
 

@@ -4,10 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use redis::{FromRedisValue, RedisError, ScriptInvocation, aio::MultiplexedConnection};
+use redis::{
+    FromRedisValue, RedisError as DriverError, ScriptInvocation, aio::MultiplexedConnection,
+};
 use tokio::sync::Mutex;
 
-use seckill_redis::{BrokerError, Link, Reason, Redis};
+use seckill_redis::{Connection, Reason, Redis, RedisError};
 
 /// A failed connection attempt is reported to all callers within this time, instead of each one retrying in turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
@@ -15,7 +17,7 @@ const SHARED_FAILURE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct SharedConnection {
     /// The connection, and when the last attempt failed.
-    link: Mutex<(Link, Option<Instant>)>,
+    conn: Mutex<(Connection, Option<Instant>)>,
     place: String,
     /// Key whose server stores all locks.
     key: String,
@@ -23,7 +25,7 @@ pub(super) struct SharedConnection {
 
 impl SharedConnection {
     pub(super) fn new(redis: &Redis, key: String) -> Self {
-        Self { link: Mutex::new((redis.link(), None)), place: redis.place().to_owned(), key }
+        Self { conn: Mutex::new((redis.connection(), None)), place: redis.place().to_owned(), key }
     }
 
     pub(super) fn place(&self) -> &str {
@@ -31,15 +33,15 @@ impl SharedConnection {
     }
 
     /// Many tasks share one connection, so their calls are pipelined.
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), BrokerError> {
-        let mut shared = self.link.lock().await;
-        let (link, failure) = &mut *shared;
+    async fn connection(&self) -> Result<(MultiplexedConnection, u64), RedisError> {
+        let mut shared = self.conn.lock().await;
+        let (conn, failure) = &mut *shared;
         if failure.is_some_and(|at| at.elapsed() < SHARED_FAILURE) {
             let (place, detail) = (self.place.clone(), Reason::JustFailed);
-            return Err(BrokerError::Away { place, detail });
+            return Err(RedisError::Away { place, detail });
         }
-        match link.connection(&self.key).await {
-            Ok(connection) => Ok((connection, link.generation(&self.key))),
+        match conn.multiplexed(&self.key).await {
+            Ok(connection) => Ok((connection, conn.generation(&self.key))),
             Err(error) => {
                 if error.is_away() {
                     *failure = Some(Instant::now());
@@ -50,15 +52,15 @@ impl SharedConnection {
     }
 
     /// Drops the connection only if the failed call used the current one.
-    async fn drop_failed(&self, error: &RedisError, generation: u64) -> BrokerError {
-        let (link, _) = &mut *self.link.lock().await;
-        link.broke_then(&self.key, generation, error)
+    async fn drop_failed(&self, error: &DriverError, generation: u64) -> RedisError {
+        let (conn, _) = &mut *self.conn.lock().await;
+        conn.broke_then(&self.key, generation, error)
     }
 
     pub(super) async fn invoke<T: FromRedisValue>(
         &self,
         call: &ScriptInvocation<'_>,
-    ) -> Result<T, BrokerError> {
+    ) -> Result<T, RedisError> {
         let (mut connection, generation) = self.connection().await?;
         match call.invoke_async(&mut connection).await {
             Ok(answer) => Ok(answer),
@@ -69,7 +71,7 @@ impl SharedConnection {
     pub(super) async fn pipe<T: FromRedisValue>(
         &self,
         pipe: &redis::Pipeline,
-    ) -> Result<T, BrokerError> {
+    ) -> Result<T, RedisError> {
         let (mut connection, generation) = self.connection().await?;
         match pipe.query_async(&mut connection).await {
             Ok(answer) => Ok(answer),

@@ -18,7 +18,7 @@ mod watchdog;
 use std::time::Duration;
 
 use seckill_model::message::text;
-use seckill_redis::BrokerError;
+use seckill_redis::RedisError;
 use serde::{Deserialize, Serialize};
 
 pub use guard::Guard;
@@ -80,13 +80,13 @@ pub enum LockError {
     },
     /// Redis.
     #[error(transparent)]
-    Broker(#[from] BrokerError),
+    Redis(#[from] RedisError),
 }
 
 impl LockError {
     /// Returns whether the same call may succeed later without any change.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Broker(error) if error.is_away())
+        matches!(self, Self::Redis(error) if error.is_away())
     }
 
     /// Returns whether another round over several servers may succeed: a holder releases the lock, a server recovers.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::{join_all, select_all};
-use seckill_redis::{BrokerError, Reason};
+use seckill_redis::{Reason, RedisError};
 
 use super::{Guard, LockError, LockName, Locks};
 
@@ -119,7 +119,7 @@ impl MultiLock {
                 Ok(Err(error)) => error,
                 Err(_) => {
                     let detail = Reason::TimedOutAfter(within.as_millis() as u64);
-                    BrokerError::Away { place: place(), detail }.into()
+                    RedisError::Away { place: place(), detail }.into()
                 }
             };
             release_all(guards).await;

@@ -8,7 +8,7 @@ use std::{
 
 use redis::{FromRedisValue as _, Value};
 use seckill_model::Millis;
-use seckill_redis::{BrokerError, Layout, Reason, Redis, scripts};
+use seckill_redis::{Layout, Reason, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
 
 use super::{
@@ -218,7 +218,7 @@ impl Locks {
         let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
             let (place, detail) = (self.place().to_owned(), Reason::TimedOut);
-            return Err(BrokerError::Away { place, detail }.into());
+            return Err(RedisError::Away { place, detail }.into());
         };
         let answer = answer?;
         match answer {
@@ -307,7 +307,7 @@ impl Locks {
         depth: u32,
         at_least: Duration,
         since: Millis,
-    ) -> Result<u8, BrokerError> {
+    ) -> Result<u8, RedisError> {
         // The node's clock may differ from that of Redis by seconds. Holding a job's lock slightly too long or too
         // short is harmless: its due time is claimed in SQL.
         let held_for = Duration::from_millis(Millis::now().since(since));
@@ -343,13 +343,13 @@ impl Locks {
                 Ok(Reply::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
             }
             Some([-1, _]) => Ok(Reply::Lost),
-            _ => Err(BrokerError::reply("lock_acquire.lua").into()),
+            _ => Err(RedisError::reply("lock_acquire.lua").into()),
         }
     }
 
     /// Renews these locks in one call, or only checks those with a fixed lease; marks those lost that Redis no longer
     /// has.
-    pub(super) async fn renew(&self, page: &[Arc<Held>], renew: bool) -> Result<(), BrokerError> {
+    pub(super) async fn renew(&self, page: &[Arc<Held>], renew: bool) -> Result<(), RedisError> {
         let lease = if renew { self.shared.timing.lease } else { Duration::ZERO };
         let mut call = scripts::LOCK_RENEW.prepare_invoke();
         call.key(self.shared.keys.locks()).arg(lease.as_millis() as u64);
@@ -382,7 +382,7 @@ impl Locks {
         };
         match result {
             Err(error) if error.is_away() => Some(later),
-            Err(error @ (LockError::Broker(_) | LockError::Busy(_))) => {
+            Err(error @ (LockError::Redis(_) | LockError::Busy(_))) => {
                 tracing::warn!(%error, "a lock ends with its lease");
                 None
             }
@@ -396,7 +396,7 @@ impl Locks {
     }
 
     /// Removes long-expired locks from the index.
-    pub(super) async fn sweep(&self) -> Result<(), BrokerError> {
+    pub(super) async fn sweep(&self) -> Result<(), RedisError> {
         let mut now = redis::pipe();
         now.cmd("TIME");
         let ((seconds, _),): ((i64, i64),) = self.shared.connection.pipe(&now).await?;

@@ -16,14 +16,14 @@ type Missing = (VoucherId, Vec<(OrderId, Place)>);
 /// A server is unreachable.
 pub(super) async fn count(operator: &Operator) -> Result<u64, EngineError> {
     let Operator { store, redis, keys, .. } = operator;
-    let (sales, mut link) = (store.sales().await?, redis.link());
+    let (sales, mut conn) = (store.sales().await?, redis.connection());
     let mut lost = 0;
     for of in keys.partitions() {
         // Buyers before SQL and the stream, in the direction in which orders move.
         let mut missing: Vec<Missing> = Vec::new();
         for sale in sales.iter().filter(|sale| is_of(keys, sale.voucher_id, of.number())) {
             let voucher = sale.voucher_id;
-            let buyers = ledger::buyers(&mut link, keys, voucher).await?;
+            let buyers = ledger::buyers(&mut conn, keys, voucher).await?;
             missing.push((voucher, ledger::not_in_sql(store, &buyers).await?));
         }
         // Twice: a letter replayed meanwhile was in neither place.
@@ -32,7 +32,7 @@ pub(super) async fn count(operator: &Operator) -> Result<u64, EngineError> {
             if missing.is_empty() {
                 break;
             }
-            let flows = ledger::flows(&mut link, &of).await?;
+            let flows = ledger::flows(&mut conn, &of).await?;
             for (voucher, orders) in &mut missing {
                 flows.found_of(*voucher, orders);
             }

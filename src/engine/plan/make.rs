@@ -30,8 +30,8 @@ pub async fn make(
     filter: &Filter,
     stop: &CancellationToken,
 ) -> Result<Plan, EngineError> {
-    let mut link = operator.redis.link();
-    let at = stream_stats::survey(&mut link, &operator.keys, &[]).await?;
+    let mut conn = operator.redis.connection();
+    let at = stream_stats::survey(&mut conn, &operator.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: PLAN.to_owned(),
         done: 0,
@@ -87,7 +87,7 @@ struct Making {
 
 impl Making {
     async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
-        let made = operator.redis.link().now().await?;
+        let made = operator.redis.connection().now().await?;
         let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
         let deployment = deployment::name(&operator.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
@@ -123,8 +123,8 @@ impl Making {
             }
         };
         let sales = operator.store.sales().await?;
-        let mut link = operator.redis.link();
-        let at = stream_stats::survey(&mut link, &operator.keys, &[]).await?;
+        let mut conn = operator.redis.connection();
+        let at = stream_stats::survey(&mut conn, &operator.keys, &[]).await?;
         let totals = &self.totals;
         let to_dead =
             [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];

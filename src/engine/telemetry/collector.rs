@@ -17,7 +17,7 @@ use seckill_model::{
     ledger::{Balance, SaleFinding},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link,
+    Connection, Layout, RedisError,
     lock_holders::Holders,
     nodes::NodeState,
     stream_stats::{SaleFacts, Survey},
@@ -52,7 +52,7 @@ const STALE_US: u64 = 500_000;
 /// Takes snapshots, and keeps the state that rates and outages need.
 #[derive(Debug)]
 pub struct Collector {
-    link: Link,
+    conn: Connection,
     store: SharedStore,
     keys: Layout,
     meters: Arc<Meters>,
@@ -115,7 +115,7 @@ struct Sample {
 impl Collector {
     /// Returns a collector for `node` (empty without an engine).
     pub fn new(
-        link: Link,
+        conn: Connection,
         store: SharedStore,
         keys: Layout,
         meters: Arc<Meters>,
@@ -129,7 +129,7 @@ impl Collector {
         };
         let redis = Health { name: "redis".to_owned(), ..Health::default() };
         Self {
-            link,
+            conn,
             store,
             keys,
             meters,
@@ -258,7 +258,7 @@ impl Collector {
             return Vec::new();
         }
         let home = self.keys.home();
-        let read = tokio::time::timeout(READ_TIMEOUT, published(&mut self.link, &home)).await;
+        let read = tokio::time::timeout(READ_TIMEOUT, published(&mut self.conn, &home)).await;
         self.read_in_time("the losses that nodes have published", read).unwrap_or_default()
     }
 
@@ -343,7 +343,7 @@ impl Collector {
     fn read_in_time<T>(
         &mut self,
         name: &'static str,
-        read: Result<Result<T, BrokerError>, Elapsed>,
+        read: Result<Result<T, RedisError>, Elapsed>,
     ) -> Option<T> {
         match read {
             Ok(Ok(read)) => return Some(read),
@@ -351,7 +351,7 @@ impl Collector {
             Err(_) => {
                 tracing::debug!(name, "took too long to read");
                 // The connection may be half open; the next read makes a new one.
-                self.link.forget();
+                self.conn.forget();
             }
         }
         None

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashSet, fmt};
 
 use redis::{cmd, pipe};
 use seckill_model::{Millis, Said, VoucherId, ledger::SaleKey, message::text};
-use seckill_redis::{BrokerError, Layout, Link, keys::Partition};
+use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
 use seckill_store::{Act, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
 
@@ -145,12 +145,12 @@ impl LossExchange {
     /// Redis is unreachable.
     pub(crate) async fn run(
         &mut self,
-        link: &mut Link,
+        conn: &mut Connection,
         of: &Partition,
         node: &str,
         outbox: &Outbox,
-    ) -> Result<(), BrokerError> {
-        for act in published(link, of).await? {
+    ) -> Result<(), RedisError> {
+        for act in published(conn, of).await? {
             // Events of an earlier process of this node stay published.
             let own = act.node == node;
             let due = own || Millis::now().since(act.at) > WRITTEN_WITHIN_MS;
@@ -173,7 +173,7 @@ impl LossExchange {
         let mut publish = pipe();
         publish.cmd("HSET").arg(of.losses()).arg(node).arg(json).ignore();
         publish.cmd("PEXPIRE").arg(of.losses()).arg(SHOWN_MS).ignore();
-        link.pipe::<()>(&publish).await
+        conn.pipe::<()>(&publish).await
     }
 }
 
@@ -181,8 +181,8 @@ impl LossExchange {
 ///
 /// # Errors
 /// Redis is unreachable.
-pub async fn published(link: &mut Link, of: &Partition) -> Result<Vec<Act>, BrokerError> {
-    let lists: Vec<String> = link.query(cmd("HVALS").arg(of.losses())).await?;
+pub async fn published(conn: &mut Connection, of: &Partition) -> Result<Vec<Act>, RedisError> {
+    let lists: Vec<String> = conn.query(cmd("HVALS").arg(of.losses())).await?;
     // Values written by other programs are skipped.
     let lists = lists.iter().filter_map(|json| serde_json::from_str::<Vec<Published>>(json).ok());
     Ok(lists.flatten().map(Act::from).collect())

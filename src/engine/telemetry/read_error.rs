@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use seckill_model::message::text;
-use seckill_redis::BrokerError;
+use seckill_redis::RedisError;
 use seckill_store::StoreError;
 
 /// Why a server could not be read.
@@ -17,15 +17,15 @@ pub enum Unread {
     /// Redis did not reply within this many milliseconds.
     RedisSilent(String, u64),
     /// Redis failed.
-    Redis(BrokerError),
+    Redis(RedisError),
     /// The database of that name did not reply within this many milliseconds.
     SqlSilent(String, u64),
     /// The database failed.
     Sql(StoreError),
 }
 
-impl From<BrokerError> for Unread {
-    fn from(error: BrokerError) -> Self {
+impl From<RedisError> for Unread {
+    fn from(error: RedisError) -> Self {
         Self::Redis(error)
     }
 }
@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn the_text_matches_the_error_and_the_data_is_parsed_back() {
-        let away = || BrokerError::Away { place: "h:1".into(), detail: Reason::TimedOut };
+        let away = || RedisError::Away { place: "h:1".into(), detail: Reason::TimedOut };
         let full = || StoreError::Away(seckill_store::Reason::DiskFull);
         for (unread, sentence) in [
             (Unread::from(away()), away().to_string()),
             (Unread::from(full()), full().to_string()),
             (Unread::from(StoreError::Locked), StoreError::Locked.to_string()),
-            (Unread::from(BrokerError::NoGroup), BrokerError::NoGroup.to_string()),
+            (Unread::from(RedisError::NoGroup), RedisError::NoGroup.to_string()),
             (
                 Unread::from(StoreError::from(FileFault::ReadOnly("a.db".into()))),
                 FileFault::ReadOnly("a.db".into()).to_string(),

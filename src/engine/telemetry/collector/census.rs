@@ -2,7 +2,7 @@
 
 use seckill_model::{EntryId, Millis};
 use seckill_redis::{
-    BrokerError,
+    RedisError,
     stream::{Pending, deliveries},
 };
 
@@ -20,23 +20,23 @@ impl Collector {
         if !self.redis.up {
             return None;
         }
-        let (link, keys) = (&mut self.link, &self.keys);
+        let (conn, keys) = (&mut self.conn, &self.keys);
         let reading = async {
-            let now = link.now().await?;
+            let now = conn.now().await?;
             let most = (MOST / keys.partitions().count().max(1)).max(PAGE);
             let mut parts = Vec::new();
             for of in keys.partitions() {
                 let (mut read, mut all) = (Vec::new(), false);
                 let mut next = Some(EntryId::MIN);
                 while let Some(from) = next.filter(|_| !all && read.len() < most) {
-                    let page = deliveries(link, &of, None, from, EntryId::MAX, PAGE).await?;
+                    let page = deliveries(conn, &of, None, from, EntryId::MAX, PAGE).await?;
                     next = page.last().and_then(|(entry, _)| entry.next());
                     all = page.len() < PAGE || next.is_none();
                     read.extend(page);
                 }
                 parts.push((read, all));
             }
-            Ok::<_, BrokerError>(Census::of(now, &parts))
+            Ok::<_, RedisError>(Census::of(now, &parts))
         };
         let counted = tokio::time::timeout(READ_TIMEOUT, reading).await;
         self.read_in_time("the count of all that is pending", counted)

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{EntryId, OrderFault, Said};
 use seckill_redis::{
-    BrokerError, dead_letters,
+    RedisError, dead_letters,
     entries::{self, Holding, Seen},
     keys::is_replay,
     nodes::NodeState,
@@ -45,7 +45,7 @@ impl Collector {
         if !self.redis.up {
             return None;
         }
-        let (link, keys) = (&mut self.link, &self.keys);
+        let (conn, keys) = (&mut self.conn, &self.keys);
         let parts = self.survey.iter().flat_map(|survey| survey.marks.iter().zip(&survey.parts));
         let with_dead: HashSet<u16> =
             parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
@@ -54,14 +54,14 @@ impl Collector {
             let mut dead = Dead::default();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
             for of in keys.partitions().filter(|of| shown(of.number())) {
-                let window = entries::window(link, &of, view.before, PAGE).await?;
+                let window = entries::window(conn, &of, view.before, PAGE).await?;
                 older |= window.older;
                 bytes.push((of.number(), window.bytes));
                 let first = window.entries.first().map(|it| it.delivered.entry);
                 if let Some(first) = first.filter(|_| with_dead.contains(&of.number())) {
                     // A letter is added after its entry, and its ID holds the time.
                     let first = EntryId { number: 0, ..first };
-                    let letters = dead_letters::read(link, &of, first, LETTERS).await?;
+                    let letters = dead_letters::read(conn, &of, first, LETTERS).await?;
                     if letters.len() == LETTERS {
                         dead.cut.insert(of.number());
                     }
@@ -72,7 +72,7 @@ impl Collector {
             seen.sort_by_key(|it| it.delivered.entry);
             let beyond = seen.len().saturating_sub(PAGE);
             seen.drain(..beyond);
-            Ok::<_, BrokerError>((seen, dead, older || beyond > 0, bytes))
+            Ok::<_, RedisError>((seen, dead, older || beyond > 0, bytes))
         };
         let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
         let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;

@@ -21,7 +21,7 @@ impl Collector {
         if !self.redis.up {
             return None;
         }
-        let reading = pending_of_all(&mut self.link, &self.keys, from, EntryId::MAX, PAGE);
+        let reading = pending_of_all(&mut self.conn, &self.keys, from, EntryId::MAX, PAGE);
         let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
         self.read_in_time("the pending list", read)
     }

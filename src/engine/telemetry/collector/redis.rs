@@ -8,7 +8,7 @@ use std::{
 
 use seckill_model::{ForeignKey, Millis};
 use seckill_redis::{
-    BrokerError, HOME,
+    HOME, RedisError,
     lock_holders::{foreign_locks, holders},
     stream_stats::{survey, takes_writes},
 };
@@ -25,15 +25,15 @@ impl Collector {
     pub(super) async fn read_redis(&mut self) {
         let (start, asked_at) = (Instant::now(), Millis::now());
         let vouchers = self.due();
-        let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
+        let (conn, keys, dead_ms) = (&mut self.conn, &self.keys, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
         let reading = async {
-            let survey = survey(link, keys, &vouchers).await?;
+            let survey = survey(conn, keys, &vouchers).await?;
             let alive = |node: &str| survey.nodes.life(node, dead_ms);
-            let mut locks = holders(link, keys, LOCKS, alive).await?;
-            locks.foreign = foreign_locks(link, keys, &self.lock_names).await?;
-            let writes = if due { Some(takes_writes(link, keys).await) } else { None };
-            Ok::<_, BrokerError>((survey, locks, writes))
+            let mut locks = holders(conn, keys, LOCKS, alive).await?;
+            locks.foreign = foreign_locks(conn, keys, &self.lock_names).await?;
+            let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
+            Ok::<_, RedisError>((survey, locks, writes))
         };
         let mut writes = None;
         let result = match tokio::time::timeout(READ_TIMEOUT, reading).await {
@@ -53,11 +53,11 @@ impl Collector {
             Ok(Err(error)) => Err(error.into()),
             Err(_) => {
                 // The connection may be half open; the next read makes a new one.
-                self.link.forget();
-                Err(Unread::RedisSilent(self.link.place().to_owned(), READ_TIMEOUT_MS))
+                self.conn.forget();
+                Err(Unread::RedisSilent(self.conn.place().to_owned(), READ_TIMEOUT_MS))
             }
         };
-        if let Some(server) = self.link.server(HOME) {
+        if let Some(server) = self.conn.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
         }
         let now = self.now();
@@ -65,7 +65,7 @@ impl Collector {
         if let Some(writes) = writes {
             self.asked_redis = Some(start);
             self.redis.note_writes(match writes {
-                Err(error @ BrokerError::Unwilling(_)) => Err(error.into()),
+                Err(error @ RedisError::Unwilling(_)) => Err(error.into()),
                 // The next read detects a server that went away meanwhile.
                 _ => Ok(()),
             });
