@@ -814,7 +814,7 @@ event-orders-written = orders written
 event-partition-repaired = partition repaired
 event-redis-away = redis away
 event-redis-back = redis back
-event-redis-healed = redis healed
+event-redis-reconciled = redis reconciled
 event-run-failed = last run failed
 event-silent-holds = silent, holds { $pending ->
     [one] 1 entry

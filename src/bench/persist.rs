@@ -107,7 +107,7 @@ pub struct Report {
 /// Measures both consumers in sequence, and cleans up.
 ///
 /// # Errors
-/// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::BooksOff`] if an order was lost or
+/// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
 /// duplicated; a server is unavailable, or `stop` was cancelled.
 pub async fn run(
     ground: Ground<'_>,
@@ -244,14 +244,14 @@ impl Bench<'_> {
         let (keys, redis) = (tutorial_keys(&self.keys), self.ground.redis);
         tutorial::fill(&mut redis.connection(), &keys, voucher, orders).await?;
         let took = tutorial::drain(redis, &keys, self.ground.plain, orders).await?;
-        let books = self.ground.store.books(voucher).await?;
-        if (books.live, books.stock, books.doubled) != (orders, 0, 0) {
-            return Err(EngineError::BooksOff(format!(
+        let ledger = self.ground.store.ledger(voucher).await?;
+        if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
+            return Err(EngineError::AuditFailed(format!(
                 "of {orders} orders the tutorial's consumer wrote {}, and {} pieces are left",
-                books.live, books.stock
+                ledger.live, ledger.stock
             )));
         }
-        Ok(Figures::of(orders, books.live, took))
+        Ok(Figures::of(orders, ledger.live, took))
     }
 
     async fn seckill(
@@ -287,13 +287,13 @@ impl Bench<'_> {
 
         let audit = ledger::audit(store, &mut conn, &keys, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
-            return Err(EngineError::BooksOff("the sale of the bench is gone".to_owned()));
+            return Err(EngineError::AuditFailed("the sale of the bench is gone".to_owned()));
         };
         if let Some(finding) = line.findings.first() {
-            return Err(EngineError::BooksOff(finding.to_string()));
+            return Err(EngineError::AuditFailed(finding.to_string()));
         }
         if line.persisted != orders {
-            return Err(EngineError::BooksOff(format!(
+            return Err(EngineError::AuditFailed(format!(
                 "of {orders} orders the engine's consumer wrote {}, and {} are dead letters",
                 line.persisted, line.dead
             )));
@@ -327,7 +327,7 @@ impl Bench<'_> {
         gated.wait().await;
         if report.admitted != orders {
             let why = report.first_error.or(report.first_rejection).unwrap_or_default();
-            return Err(EngineError::BooksOff(format!(
+            return Err(EngineError::AuditFailed(format!(
                 "of {orders} buyers {} were admitted ({why})",
                 report.admitted
             )));
@@ -353,7 +353,7 @@ async fn drained(
         if now != left {
             (left, moved) = (now, Instant::now());
         } else if moved.elapsed() > NO_PROGRESS {
-            return Err(EngineError::BooksOff(format!(
+            return Err(EngineError::AuditFailed(format!(
                 "the consumer has written nothing for {} s; see the log",
                 NO_PROGRESS.as_secs()
             )));

@@ -101,5 +101,5 @@ async fn place(plain: &PlainOrders, order: &OrderEntry) -> Result<(), EngineErro
 }
 
 fn off(what: &str) -> EngineError {
-    EngineError::BooksOff(format!("{what}; run it again while these servers are idle"))
+    EngineError::AuditFailed(format!("{what}; run it again while these servers are idle"))
 }

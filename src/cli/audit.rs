@@ -9,7 +9,7 @@ use seckill_engine::{
     command_handler::Operator,
     ledger, mend,
     repair::{self, Repaired, SaleRepair},
-    telemetry::data_loss::{HEALED, add_published, published, unknown_buyers},
+    telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
 use seckill_model::{
     Millis, Said, VoucherId,
@@ -157,7 +157,7 @@ async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
         let page = context.store.activity(&filter, before, PAGE).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.place());
-        lines.extend(page.into_iter().filter(|line| line.act.act == HEALED));
+        lines.extend(page.into_iter().filter(|line| line.act.act == REDIS_RECONCILED));
         if lines.len() >= LOSSES {
             break;
         }

@@ -384,25 +384,25 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
         })
         .collect();
     text.push_str(&table(&["entries", "verdict", "act", "why"], &[0], &sums));
-    let books = &totals.books;
+    let forecast = &totals.forecast;
     let row = |what: &str, change: Change| {
         vec![what.to_owned(), number(change.now), number(change.after)]
     };
     let mut figures = vec![
-        row("pending", books.pending),
-        row("dead letters", books.dead),
-        row("orders in SQL", books.persisted),
+        row("pending", forecast.pending),
+        row("dead letters", forecast.dead),
+        row("orders in SQL", forecast.persisted),
     ];
     for sale in &totals.sales {
         figures.push(row(&format!("#{} SQL stock", sale.voucher_id), sale.db_stock));
     }
     text.push('\n');
     text.push_str(&table(&["the audit", "when planned", "afterwards"], &[1, 2], &figures));
-    if books.rebuilt > 0 {
+    if forecast.rebuilt > 0 {
         text.push_str(&format!(
             "{} into the stream again.\n",
             counted(
-                books.rebuilt,
+                forecast.rebuilt,
                 "admitted order is nowhere else and goes",
                 "admitted orders are nowhere else and go"
             )

@@ -61,7 +61,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         Err(fault) => return Err(fault),
     };
     let Status { snapshot, partitions, audit_error } = &status;
-    let wrong = matches!(snapshot.books, Balance::Off { .. })
+    let wrong = matches!(snapshot.audit, Balance::Off { .. })
         || !snapshot.undelivered.is_empty()
         || !partitions.is_empty()
         || audit_error.is_some();
@@ -115,7 +115,7 @@ pub(super) async fn look(context: &mut Context) -> Status {
             let mut conn = context.redis.connection();
             match ledger::audit(&context.store, &mut conn, &context.keys, None).await {
                 Ok(audit) if audit.balanced => {}
-                Ok(audit) => snapshot.books = Balance::Off { findings: audit.findings().collect() },
+                Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if is_in_the_way(&error, &broken) => {
                     audit_error = Some(IN_THE_WAY.to_owned());
                 }
@@ -123,9 +123,9 @@ pub(super) async fn look(context: &mut Context) -> Status {
             }
         }
         // The audit itself fails where a partition has findings.
-        let passed = matches!(snapshot.books, Balance::Balanced { .. });
+        let passed = matches!(snapshot.audit, Balance::Balanced { .. });
         if audit_error.is_some() || (passed && !broken.is_empty()) {
-            snapshot.books = Balance::Unknown;
+            snapshot.audit = Balance::Unknown;
         }
     }
     add_published(&mut recent, losses);
@@ -147,12 +147,12 @@ pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
         context.config.engine.node_dead_ms,
     )
     .with_locks(lock_names(&context.config.engine));
-    let mut snapshot = collector.look().await;
+    let mut snapshot = collector.collect().await;
     for _ in 0..2 {
-        if !matches!(snapshot.books, Balance::InFlight { .. }) {
+        if !matches!(snapshot.audit, Balance::InFlight { .. }) {
             break;
         }
-        snapshot = collector.look().await;
+        snapshot = collector.collect().await;
     }
     (collector, snapshot)
 }
@@ -163,7 +163,7 @@ fn words(status: &Status) -> String {
     for health in [&snapshot.redis, &snapshot.sql] {
         text.push_str(&server(health));
     }
-    let books = match &snapshot.books {
+    let books = match &snapshot.audit {
         Balance::Unknown => match audit_error {
             Some(error) => format!("unknown: {error}"),
             None => "unknown".to_owned(),
@@ -274,7 +274,7 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
             text!("status-sql-locked", error = StoreError::Locked, waiting)
         }
         AlarmKind::SqlLocked { .. } => StoreError::Locked.to_string(),
-        AlarmKind::BooksOff { finding, .. } => text!("status-audit-failed", finding),
+        AlarmKind::AuditFailed { finding, .. } => text!("status-audit-failed", finding),
         AlarmKind::DeadConsumer { consumer, known: true, pending, .. } => {
             text!("status-consumer-dead", consumer, pending)
         }
@@ -284,10 +284,10 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
             text!("status-consumer-silent", consumer, pending, idle = span(*idle_ms))
         }
-        AlarmKind::LagStands { lag, drains_ms: Some(wait) } => {
+        AlarmKind::LagHigh { lag, drains_ms: Some(wait) } => {
             text!("status-lag", lag, wait = span(*wait))
         }
-        AlarmKind::LagStands { lag, drains_ms: None } => text!("status-lag-grows", lag),
+        AlarmKind::LagHigh { lag, drains_ms: None } => text!("status-lag-grows", lag),
         AlarmKind::JobFailed { job, ago_ms } => {
             text!("status-job-failed", job, ago = span(*ago_ms))
         }
@@ -299,7 +299,7 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::Damaged { keys } => {
             text!("status-damaged", keys = data_loss::named_in_words(keys))
         }
-        AlarmKind::RedisForgot { losses, pending } => lost(losses, *pending),
+        AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
             text!("status-server-back", server, away = span(*away_ms))
         }
@@ -348,7 +348,7 @@ mod tests {
             (held(1), "holds 1 entry;"),
             (held(1_200), "holds 1,200 entries;"),
             (AlarmKind::DeadLetters { count: 1 }, "1 dead letter to review"),
-            (AlarmKind::LagStands { lag: 1, drains_ms: None }, "1 entry waits for"),
+            (AlarmKind::LagHigh { lag: 1, drains_ms: None }, "1 entry waits for"),
             (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),
         ] {
             let words = alarm_words(&kind);

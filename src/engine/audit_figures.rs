@@ -31,7 +31,7 @@ struct Figures {
     undelivered: Option<u64>,
     pending: Option<u64>,
     dead: Option<u64>,
-    books: &'static str,
+    audit: &'static str,
 }
 
 const OFF: &str = "off";
@@ -55,13 +55,13 @@ pub async fn take(
     }
     let mut known = figures(sql.as_ref(), redis.as_ref(), about);
     // SQL was read first: an order added in between looks like a surplus in Redis.
-    if known.books == OFF {
+    if known.audit == OFF {
         let again = tokio::time::timeout(PATIENCE, store.sales()).await.ok().and_then(Result::ok);
         let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));
         if moved {
-            known.books = "in flight";
+            known.audit = "in flight";
         }
     }
     (redis.map(|redis| redis.now), serde_json::to_string(&known).ok())
@@ -89,13 +89,13 @@ fn figures(
         undelivered: stream.and_then(|stream| stream.lag),
         pending: stream.map(|stream| stream.pending),
         dead: stream.map(|stream| stream.dead),
-        books: books(sql, redis),
+        audit: audit(sql, redis),
     }
 }
 
 /// Verdict of the audit from totals of one read: SQL was read first, so the totals are judged only while nothing is in
 /// flight.
-fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str {
+fn audit(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str {
     let (Some((sales, returning)), Some(redis)) = (sql, redis) else { return "unknown" };
     let Some(lag) = redis.stream.lag else { return "unknown" };
     if lag + redis.stream.pending + returning > 0 {
@@ -112,7 +112,7 @@ fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str
     if holds && admitted == persisted { "balanced" } else { OFF }
 }
 
-/// Describes what differs between two lines of figures: `pending 128 → 0, books off → balanced`.
+/// Describes what differs between two lines of figures: `pending 128 → 0, audit off → balanced`.
 pub fn changes(before: Option<&str>, after: Option<&str>) -> String {
     let read = |text: Option<&str>| -> Map<String, Value> {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
@@ -139,18 +139,18 @@ mod tests {
     #[test]
     fn unknown_figures_are_null() {
         let unknown = figures(None, None, None);
-        assert_eq!(unknown, Figures { books: "unknown", ..Figures::default() });
+        assert_eq!(unknown, Figures { audit: "unknown", ..Figures::default() });
         let text = serde_json::to_string(&unknown).unwrap();
         assert!(text.contains(r#""pending":null"#) && !text.contains("sale"), "{text}");
     }
 
     #[test]
     fn only_changed_figures_are_described() {
-        let before = r#"{"pending":128,"db_stock":3,"books":"off"}"#;
-        let after = r#"{"pending":0,"db_stock":3,"books":"balanced"}"#;
+        let before = r#"{"pending":128,"db_stock":3,"audit":"off"}"#;
+        let after = r#"{"pending":0,"db_stock":3,"audit":"balanced"}"#;
         let text = changes(Some(before), Some(after));
         assert!(
-            text.contains("pending 128 → 0") && text.contains("books off → balanced"),
+            text.contains("pending 128 → 0") && text.contains("audit off → balanced"),
             "{text}"
         );
         assert!(!text.contains("stock"), "{text}");

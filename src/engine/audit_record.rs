@@ -67,8 +67,8 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         }
         Command::StopLoadTest(voucher) => ("rush stop", sale(voucher)),
         Command::Repair(plan) => {
-            let books = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
-            ("audit repair", on(Subject::Findings(plan.iter().map(books).collect())))
+            let findings = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
+            ("audit repair", on(Subject::Findings(plan.iter().map(findings).collect())))
         }
         // These commands change nothing.
         Command::Plan(_)

@@ -18,7 +18,7 @@ use super::{
     repair::{Repaired, SaleRepair},
     trace::Trace,
 };
-use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency};
+use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogView, snapshot::Latency};
 
 /// A command. `--read-only` rejects every one that changes something, in the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -452,7 +452,7 @@ pub struct Focus {
     /// Orders in SQL to read; `None` if they are not shown.
     pub orders: Option<OrdersView>,
     /// Page of the log to read; `None` if it is not shown.
-    pub log: Option<LogLook>,
+    pub log: Option<LogView>,
     /// The audit is shown, and is repeated.
     pub ledger: bool,
 }

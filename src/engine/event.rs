@@ -13,7 +13,7 @@ use super::{
     lists::{CLAUSES, PARTS},
     partition_fault::Mended,
 };
-use crate::telemetry::{data_loss::Healed, read_error::Unread};
+use crate::telemetry::{data_loss::DataLoss, read_error::ReadError};
 
 /// An event that no command caused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum Event {
     /// A message of a server or of the system, quoted.
     Words(String),
     /// Why a server could not be read.
-    Unread(Unread),
+    ReadError(ReadError),
     /// Its duration, in milliseconds.
     Lasted(u64),
     /// The audit failed.
@@ -52,7 +52,7 @@ pub enum Event {
     /// Number of orders written after the database was unreachable.
     OrdersWritten(u64),
     /// Redis was reconciled.
-    Healed(Healed),
+    DataLoss(DataLoss),
     /// A fault of a partition was repaired.
     Mended(Mended),
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Event {
         let seconds = |millis: &u64| format!("{:.1}", *millis as f64 / 1e3);
         f.write_str(&match self {
             Self::Words(words) => return f.write_str(words),
-            Self::Unread(why) => return why.fmt(f),
+            Self::ReadError(why) => return why.fmt(f),
             Self::Lasted(millis) => text!("event-lasted", seconds = seconds(millis)),
             Self::AuditFailed(finding) => text!("event-audit-failed", finding),
             Self::DeadHolds(pending) => text!("event-dead-holds", pending),
@@ -79,7 +79,7 @@ impl fmt::Display for Event {
             Self::Omitted(lines) => text!("event-omitted", lines),
             Self::Stopped => text!("event-stopped"),
             Self::OrdersWritten(orders) => text!("event-orders", orders),
-            Self::Healed(healed) => return healed.fmt(f),
+            Self::DataLoss(loss) => return loss.fmt(f),
             Self::Mended(mended) => return mended.fmt(f),
         })
     }

@@ -15,12 +15,12 @@ use seckill_store::{Act, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
 use super::event::Event;
-use crate::telemetry::{Snapshot, log::events, read_error::Unread, snapshot::AlarmKind};
+use crate::telemetry::{Snapshot, log::events, read_error::ReadError, snapshot::AlarmKind};
 
 /// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
 const HOLDS_MS: u64 = 2_000;
 /// The same for a failed audit: two snapshots in a row have shown it by then.
-const BOOKS_HOLD_MS: u64 = 500;
+const AUDIT_HOLDS_MS: u64 = 500;
 /// An alarm that returns within this time never ended.
 const OVER_MS: u64 = 10_000;
 /// The same for a server: the operator waits for its recovery.
@@ -177,7 +177,7 @@ impl EventLog {
         let node = &self.node;
         self.active.retain(|(kind, subject), it| {
             let (holds, ends) = match *kind {
-                "alarm" if subject == "books" => (BOOKS_HOLD_MS, OVER_MS),
+                "alarm" if subject == "audit" => (AUDIT_HOLDS_MS, OVER_MS),
                 "alarm" => (HOLDS_MS, OVER_MS),
                 _ => (0, ANSWERS_MS),
             };
@@ -279,7 +279,7 @@ fn after(since: Millis, over: Millis) -> Event {
 
 /// Why a server was not read.
 fn unread(said: &Said) -> Event {
-    said.data().map_or_else(|| Event::Words(said.to_string()), Event::Unread)
+    said.data().map_or_else(|| Event::Words(said.to_string()), Event::ReadError)
 }
 
 fn words(kind: &AlarmKind) -> Event {
@@ -289,19 +289,19 @@ fn words(kind: &AlarmKind) -> Event {
         | AlarmKind::SqlAway { error }
         | AlarmKind::SqlReadOnly { error } => unread(error),
         AlarmKind::ForeignKey(found) => Event::ForeignKey(found.holds.clone()),
-        AlarmKind::SqlLocked { .. } => Event::Unread(Unread::Sql(StoreError::Locked)),
-        AlarmKind::BooksOff { finding, .. } => Event::AuditFailed(finding.clone()),
+        AlarmKind::SqlLocked { .. } => Event::ReadError(ReadError::Sql(StoreError::Locked)),
+        AlarmKind::AuditFailed { finding, .. } => Event::AuditFailed(finding.clone()),
         AlarmKind::DeadConsumer { pending, known: true, .. } => Event::DeadHolds(*pending),
         AlarmKind::DeadConsumer { pending, .. } => Event::UnknownHolds(*pending),
         AlarmKind::SilentConsumer { pending, .. } => Event::SilentHolds(*pending),
-        AlarmKind::LagStands { lag, .. } => Event::Lag(*lag),
+        AlarmKind::LagHigh { lag, .. } => Event::Lag(*lag),
         AlarmKind::JobFailed { .. } => Event::RunFailed,
         AlarmKind::DeadLetters { count } => Event::DeadLetters(*count),
         AlarmKind::NoGroup => Event::NoGroup,
         // They have no identity and are not recorded.
         AlarmKind::Undelivered { .. }
         | AlarmKind::Damaged { .. }
-        | AlarmKind::RedisForgot { .. }
+        | AlarmKind::DataLoss { .. }
         | AlarmKind::ServerBack { .. } => Event::Words(String::new()),
     }
 }
@@ -410,7 +410,7 @@ mod tests {
         assert!(
             lines
                 .iter()
-                .all(|it| it.result == Unread::Sql(StoreError::Locked).to_string().as_str())
+                .all(|it| it.result == ReadError::Sql(StoreError::Locked).to_string().as_str())
         );
         // A condition that ends immediately is not recorded.
         let mut log = EventLog::new("a", DEAD_MS);

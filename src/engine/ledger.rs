@@ -13,7 +13,7 @@ use redis::{Value, cmd};
 use seckill_model::{
     ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale, SaleState,
     VoucherId,
-    ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SqlBooks},
+    ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
     Connection, Layout, RedisError, dead_letters,
@@ -93,8 +93,8 @@ pub async fn audit(
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
-        let books = books(store, conn, keys, sale).await?;
-        lines.push(line(sale, &books));
+        let ledger = audit_sale(store, conn, keys, sale).await?;
+        lines.push(line(sale, &ledger));
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
 }
@@ -127,21 +127,21 @@ pub(super) async fn all_sales(
 ///
 /// # Errors
 /// A server is unreachable.
-pub async fn books(
+pub async fn audit_sale(
     store: &SharedStore,
     conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
-) -> Result<Books, EngineError> {
-    let mut books = look(store, conn, keys, sale).await?;
+) -> Result<SaleLedger, EngineError> {
+    let mut ledger = look(store, conn, keys, sale).await?;
     for _ in 1..LOOKS {
-        if books.findings().is_empty() {
+        if ledger.findings().is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        books = look(store, conn, keys, sale).await?;
+        ledger = look(store, conn, keys, sale).await?;
     }
-    Ok(books)
+    Ok(ledger)
 }
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
@@ -160,12 +160,12 @@ async fn look(
     conn: &mut Connection,
     keys: &Layout,
     sale: &Sale,
-) -> Result<Books, EngineError> {
+) -> Result<SaleLedger, EngineError> {
     let voucher = sale.voucher_id;
     let archived = sale.state == SaleState::Archived;
-    let (sql, in_sql) = match store.books(voucher).await {
+    let (sql, in_sql) = match store.ledger(voucher).await {
         Ok(sql) => (sql, true),
-        Err(StoreError::NoSale(_)) => (SqlBooks::default(), false),
+        Err(StoreError::NoSale(_)) => (SqlLedger::default(), false),
         Err(error) => return Err(error.into()),
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
@@ -177,9 +177,9 @@ async fn look(
     let followed = follow(store, conn, keys, voucher, &buyers).await?;
     let unknown =
         if known && !archived { unknown_orders(store, conn, keys, voucher).await? } else { 0 };
-    Ok(Books {
+    Ok(SaleLedger {
         voucher_id: voucher,
-        redis: redis_books(&facts, sale),
+        redis: redis_ledger(&facts, sale),
         admitted: facts.buyers,
         damaged,
         other,
@@ -201,20 +201,20 @@ fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
     entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
 }
 
-fn line(sale: &Sale, books: &Books) -> SaleAudit {
+fn line(sale: &Sale, ledger: &SaleLedger) -> SaleAudit {
     SaleAudit {
-        voucher_id: books.voucher_id,
+        voucher_id: ledger.voucher_id,
         title: sale.title.clone(),
-        initial: books.sql.initial,
-        stock: books.redis.map(|redis| redis.stock),
-        admitted: books.admitted,
-        persisted: books.sql.live,
-        closed: books.sql.closed,
-        undelivered: books.undelivered,
-        pending: books.pending,
-        dead: books.dead,
-        db_stock: books.sql.stock,
-        findings: books.findings(),
+        initial: ledger.sql.initial,
+        stock: ledger.redis.map(|redis| redis.stock),
+        admitted: ledger.admitted,
+        persisted: ledger.sql.live,
+        closed: ledger.sql.closed,
+        undelivered: ledger.undelivered,
+        pending: ledger.pending,
+        dead: ledger.dead,
+        db_stock: ledger.sql.stock,
+        findings: ledger.findings(),
     }
 }
 
@@ -228,9 +228,9 @@ async fn redis_facts(
 }
 
 /// A sale as Redis holds it; `None` if a part is missing.
-fn redis_books(facts: &SaleFacts, sale: &Sale) -> Option<RedisBooks> {
+fn redis_ledger(facts: &SaleFacts, sale: &Sale) -> Option<RedisLedger> {
     let version = facts.version?;
-    Some(RedisBooks {
+    Some(RedisLedger {
         initial: facts.initial?,
         stock: facts.stock?,
         behind: sale.version.saturating_sub(version),

@@ -35,7 +35,7 @@ use super::{
     promise_journal::InHand,
     sale_versions::SaleVersions,
     settings::Settings,
-    snapshot_task::Watcher,
+    snapshot_task::SnapshotTask,
 };
 use crate::telemetry::{Meters, Snapshot, collector::Collector};
 
@@ -217,7 +217,7 @@ impl Node {
             ));
         }
         let acted = Arc::new(Notify::new());
-        let watcher = Watcher::new(
+        let watcher = SnapshotTask::new(
             collector,
             operator.clone(),
             looking_at,

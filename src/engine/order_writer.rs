@@ -159,7 +159,7 @@ impl Writer {
                 {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !std::mem::replace(&mut waiting, true) {
-                        self.event(ORDERS_WAIT, part, &Event::Unread(error.into()));
+                        self.event(ORDERS_WAIT, part, &Event::ReadError(error.into()));
                     }
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);

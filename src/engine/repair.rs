@@ -70,7 +70,7 @@ pub async fn plan(
 ) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
     for sale in ledger::all_sales(store, conn, keys).await? {
-        let findings = ledger::books(store, conn, keys, &sale).await?.findings();
+        let findings = ledger::audit_sale(store, conn, keys, &sale).await?.findings();
         if !findings.is_empty() {
             plan.push(SaleRepair::of(sale.voucher_id, findings));
         }

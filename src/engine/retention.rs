@@ -146,7 +146,7 @@ async fn archive(
     let voucher = sale.voucher_id;
     let audit = ledger::audit(store, conn, keys, Some(voucher)).await?;
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
-    if !audit.balanced || audit.sales.iter().any(open) || store.books(voucher).await?.returning > 0
+    if !audit.balanced || audit.sales.iter().any(open) || store.ledger(voucher).await?.returning > 0
     {
         return Ok(false);
     }

@@ -35,7 +35,7 @@ use crate::telemetry::{
     data_loss::{RecentLosses, add_published},
     ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
     ledger_totals::Figures,
-    log::{LogLook, LogPage},
+    log::{LogPage, LogView},
     snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
 };
 
@@ -87,7 +87,7 @@ const REPEAT_BUYERS: u32 = 5;
 const LOG_PAGE: usize = 200;
 
 /// The collector's task.
-pub(super) struct Watcher {
+pub(super) struct SnapshotTask {
     collector: Collector,
     operator: Operator,
     looking_at: watch::Receiver<Focus>,
@@ -109,10 +109,10 @@ pub(super) struct Watcher {
     log: (Instant, LogPage),
     ledger: LedgerPage,
     /// The last request, whether or not it succeeded: a slow page is no reason to hurry.
-    asked: (Option<EntryId>, Option<OrdersView>, Option<LogLook>),
+    asked: (Option<EntryId>, Option<OrdersView>, Option<LogView>),
 }
 
-impl Watcher {
+impl SnapshotTask {
     pub(super) fn new(
         collector: Collector,
         operator: Operator,
@@ -149,7 +149,7 @@ impl Watcher {
         let mut auditing: Option<JoinHandle<Audited>> = None;
         let (mut audit_from, mut last, mut acted) = (Instant::now(), None, false);
         let mut screen_from = audit_from;
-        let (mut changed, mut books, mut hurried) = (audit_from, None, false);
+        let (mut changed, mut shown, mut hurried) = (audit_from, None, false);
         loop {
             if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
                 screen_from = Instant::now() + AUDIT_EVERY;
@@ -159,7 +159,7 @@ impl Watcher {
             }
             let Focus { pending, letters_from, stream, sale, orders, log, ledger } =
                 *self.looking_at.borrow_and_update();
-            let mut snapshot = self.collector.look().await;
+            let mut snapshot = self.collector.collect().await;
             self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
             snapshot.claim_idle_ms = Some(self.operator.settings.claim_idle_ms);
             snapshot.pending = self.look_at_pending(pending, &snapshot).await;
@@ -179,8 +179,8 @@ impl Watcher {
                 snapshot.alarms = alarms(&snapshot, losses);
             }
             let moves = moving(&snapshot);
-            if books.as_ref() != Some(&snapshot.books) || self.collector.is_changing() {
-                (changed, books) = (Instant::now(), Some(snapshot.books.clone()));
+            if shown.as_ref() != Some(&snapshot.audit) || self.collector.is_changing() {
+                (changed, shown) = (Instant::now(), Some(snapshot.audit.clone()));
             }
             let calm = !moves && last == Some(moves) && changed.elapsed() >= HASTE;
             last = Some(moves);
@@ -232,7 +232,7 @@ impl Watcher {
     }
 }
 
-impl Watcher {
+impl SnapshotTask {
     /// Stores the result of an audit; `false` if it was not completed, and the next one has to wait.
     fn take_audit(&mut self, audited: Result<Audited, JoinError>) -> bool {
         match audited {
@@ -444,7 +444,7 @@ async fn orders_page(
     Ok((lines, more))
 }
 
-impl Watcher {
+impl SnapshotTask {
     /// The order counts of that sale: a full read of its orders, so rarely, and less often if there are too many.
     async fn count_orders(
         &mut self,
@@ -486,7 +486,7 @@ impl Watcher {
     /// The page of the log on screen. Only the newest one is refreshed.
     async fn look_at_log(
         &mut self,
-        look: Option<LogLook>,
+        look: Option<LogView>,
         acted: bool,
         snapshot: &Snapshot,
         losses: &[Act],

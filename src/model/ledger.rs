@@ -12,7 +12,7 @@ use super::{
 
 /// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedisBooks {
+pub struct RedisLedger {
     /// Pieces ever put on sale, by Redis.
     pub initial: u64,
     /// Pieces left; a negative value is reported as it is.
@@ -25,7 +25,7 @@ pub struct RedisBooks {
 
 /// Figures of one sale in SQL, read in one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SqlBooks {
+pub struct SqlLedger {
     /// Pieces ever put on sale.
     pub initial: u64,
     /// Pieces not held by a live order, by the row of the sale.
@@ -42,11 +42,11 @@ pub struct SqlBooks {
 
 /// The figures of one sale, with the result of comparing order IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Books {
+pub struct SaleLedger {
     /// The sale.
     pub voucher_id: VoucherId,
     /// `None` if Redis does not hold the sale, or not completely.
-    pub redis: Option<RedisBooks>,
+    pub redis: Option<RedisLedger>,
     /// Admitted buyers in Redis that are not closed, also if other keys of the sale are lost.
     pub admitted: u64,
     /// Redis holds another sale with this ID than SQL.
@@ -58,7 +58,7 @@ pub struct Books {
     /// The sale is over and no longer in Redis.
     pub archived: bool,
     /// State in SQL.
-    pub sql: SqlBooks,
+    pub sql: SqlLedger,
     /// Undelivered entries.
     pub undelivered: u64,
     /// Pending entries.
@@ -371,7 +371,7 @@ impl Finding {
     }
 }
 
-impl Books {
+impl SaleLedger {
     /// All inconsistencies. Orders on their way (undelivered, pending) are not among them.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
@@ -470,16 +470,16 @@ pub enum Balance {
 mod tests {
     use super::*;
 
-    fn books() -> Books {
-        Books {
+    fn ledger() -> SaleLedger {
+        SaleLedger {
             voucher_id: VoucherId(7),
-            redis: Some(RedisBooks { initial: 100, stock: 40, behind: 0, ahead: 0 }),
+            redis: Some(RedisLedger { initial: 100, stock: 40, behind: 0, ahead: 0 }),
             admitted: 60,
             archived: false,
             other: false,
             damaged: None,
             in_sql: true,
-            sql: SqlBooks {
+            sql: SqlLedger {
                 initial: 100,
                 stock: 50,
                 live: 50,
@@ -519,13 +519,13 @@ mod tests {
 
     #[test]
     fn orders_in_flight_are_no_imbalance() {
-        assert_eq!(books().findings(), []);
-        assert_eq!(books().in_flight(), 9);
+        assert_eq!(ledger().findings(), []);
+        assert_eq!(ledger().in_flight(), 9);
     }
 
     #[test]
     fn each_violation_is_detected() {
-        type Spoil = fn(&mut Books);
+        type Spoil = fn(&mut SaleLedger);
         let cases: [(Spoil, Finding); 16] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
@@ -539,26 +539,26 @@ mod tests {
             (|b| b.stranded = 3, Finding::Stranded(3)),
             (
                 |b| {
-                    b.redis = Some(RedisBooks { initial: 100, stock: 41, behind: 0, ahead: 0 });
+                    b.redis = Some(RedisLedger { initial: 100, stock: 41, behind: 0, ahead: 0 });
                 },
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
             ),
             (
                 |b| {
                     b.admitted = 101;
-                    b.redis = Some(RedisBooks { initial: 100, stock: -1, behind: 0, ahead: 0 });
+                    b.redis = Some(RedisLedger { initial: 100, stock: -1, behind: 0, ahead: 0 });
                 },
                 Finding::Negative(Side::Redis, -1),
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks { initial: 110, stock: 50, behind: 0, ahead: 0 });
+                    b.redis = Some(RedisLedger { initial: 110, stock: 50, behind: 0, ahead: 0 });
                 },
                 Finding::Initial { redis: 110, sql: 100 },
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks { initial: 100, stock: 40, behind: 1, ahead: 0 });
+                    b.redis = Some(RedisLedger { initial: 100, stock: 40, behind: 1, ahead: 0 });
                 },
                 Finding::Behind(1),
             ),
@@ -569,9 +569,9 @@ mod tests {
             (|b| b.kept = 2, Finding::Kept(2)),
         ];
         for (spoil, finding) in cases {
-            let mut books = books();
-            spoil(&mut books);
-            assert_eq!(books.findings(), [finding]);
+            let mut ledger = ledger();
+            spoil(&mut ledger);
+            assert_eq!(ledger.findings(), [finding]);
         }
     }
 }

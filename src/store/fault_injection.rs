@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use seckill_model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
+    VoucherDetails, VoucherId, ledger::SqlLedger,
 };
 
 use super::{
@@ -188,7 +188,7 @@ forward! {
     read existing(ids: &[OrderId]) -> Vec<OrderId>;
     read closed_among(ids: &[OrderId]) -> Vec<OrderId>;
     read live_orders(voucher: VoucherId, after: Option<OrderId>, limit: u32) -> Vec<LiveOrder>;
-    read books(voucher: VoucherId) -> SqlBooks;
+    read ledger(voucher: VoucherId) -> SqlLedger;
     read order_counts(voucher: VoucherId) -> OrderCounts;
     read repeat_buyers(voucher: VoucherId, limit: u32) -> Vec<(UserId, u64)>;
     write pay(ids: &[OrderId], now: Millis) -> Vec<Payment>;

@@ -31,7 +31,7 @@ use seckill_model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
     VoucherDetails, VoucherId,
-    ledger::SqlBooks,
+    ledger::SqlLedger,
     message::{Label, text},
 };
 
@@ -299,7 +299,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     ) -> Result<Vec<LiveOrder>, StoreError>;
 
     /// The ledger of one sale, counted in one read transaction.
-    async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError>;
+    async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger, StoreError>;
 
     /// The number of orders of one sale by status; zeros if there is no such sale. Reads every order of the sale.
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError>;

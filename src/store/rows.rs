@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use seckill_model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
     OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    ledger::SqlBooks,
+    ledger::SqlLedger,
 };
 
 use super::{Act, Cancelled, Reason, Recorded, SaleRule, StoreError, Written};
@@ -336,10 +336,10 @@ pub(super) fn voucher_numbers(
 }
 
 /// Initial, stock, live, closed, doubled, returning.
-pub(super) type BooksRow = (i64, i64, i64, i64, i64, i64);
+pub(super) type LedgerRow = (i64, i64, i64, i64, i64, i64);
 
-pub(super) fn books((initial, stock, live, closed, doubled, returning): BooksRow) -> SqlBooks {
-    SqlBooks {
+pub(super) fn ledger((initial, stock, live, closed, doubled, returning): LedgerRow) -> SqlLedger {
+    SqlLedger {
         initial: count(initial),
         stock,
         live: count(live),

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use seckill_model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
+    VoucherDetails, VoucherId, ledger::SqlLedger,
 };
 
 use super::{
@@ -362,8 +362,8 @@ impl<B: Backend> Store for SqlStore<B> {
         read!(self, |conn| orders::live(conn, voucher, after, limit))
     }
 
-    async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
-        read!(self, |conn| orders::books(conn, voucher))
+    async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger, StoreError> {
+        read!(self, |conn| orders::ledger(conn, voucher))
     }
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {

@@ -14,7 +14,7 @@ use seckill_engine::{
     payment,
     telemetry::{
         OrdersView,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Alarm, AlarmKind},
     },
 };
@@ -88,7 +88,7 @@ async fn batches(database: Database) {
     }
     let took = started.elapsed().as_secs_f64();
     println!("{database:?}: {:.0} rows/s in batches of 1,000", count as f64 / took);
-    assert_eq!(world.store.books(voucher).await.unwrap().live, count);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, count);
 }
 
 /// A database that refuses whatever is written is no reason to give up a single order.
@@ -118,7 +118,7 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
     run("ALTER TABLE tb_taken_away RENAME TO tb_voucher_order").await;
     world.settled().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 200);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 200);
     world.balanced().await;
 }
 
@@ -137,7 +137,7 @@ async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
             let seen = picture();
             let why = seen.sql.unwritable.as_ref().and_then(Said::data);
             let result = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
-            why == Some(Unread::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
+            why == Some(ReadError::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
         })
         .await;
     let result = picture();

@@ -191,7 +191,7 @@ async fn an_interrupted_replay_continues_without_repetition() {
     assert!(times.len() == 1_000 && times.values().all(|times| *times == 2), "once each");
     world.node().hold_consumer(false).await;
     world.settled().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 1_000);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 1_000);
     world.balanced().await;
     // A stop is noticed between pages.
     stop.cancel();
@@ -234,7 +234,7 @@ async fn compensation_happens_once(database: Database) {
     }
     assert_eq!((dead(&world), stock(&world, voucher)), (0, 500));
     assert_eq!(world.store.returning().await.unwrap(), 0);
-    let books = world.store.books(voucher).await.unwrap();
+    let books = world.store.ledger(voucher).await.unwrap();
     assert_eq!((books.stock, books.live, books.closed), (500, 0, 300));
     world.balanced().await;
     let id = entries[5].order;
@@ -284,7 +284,7 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
         world.settled().await;
         world.balanced().await;
     }
-    let books = world.store.books(voucher).await.unwrap();
+    let books = world.store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.closed), (3_000, 3_000));
 }
 

@@ -18,7 +18,7 @@ use seckill_engine::{
     node::{Node, NodeConfig},
     repair,
     settings::Settings,
-    telemetry::data_loss::HEALED,
+    telemetry::data_loss::REDIS_RECONCILED,
 };
 use seckill_model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding};
 use seckill_redis::{Layout, Redis};
@@ -96,7 +96,10 @@ impl Deployment {
 
     async fn losses(&self) -> Vec<String> {
         let acts = self.store.acts(1_000).await.unwrap();
-        acts.into_iter().filter(|act| act.act == HEALED).map(|act| act.result.to_string()).collect()
+        acts.into_iter()
+            .filter(|act| act.act == REDIS_RECONCILED)
+            .map(|act| act.result.to_string())
+            .collect()
     }
 }
 
@@ -163,7 +166,7 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     println!("{losses:?}");
     assert!(!losses.is_empty(), "what the failover lost stands in the audit log");
     for (voucher, report) in vouchers.iter().zip(&reports) {
-        let books = deployment.store.books(*voucher).await.unwrap();
+        let books = deployment.store.ledger(*voucher).await.unwrap();
         assert_eq!((books.live, books.stock), (each / 2, 0), "{report:?}");
     }
     assert!(node.stop().await.in_time);
@@ -247,7 +250,7 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
     assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
     assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
     deployment.balanced().await;
-    assert_eq!(deployment.store.books(voucher).await.unwrap().live, users / 2);
+    assert_eq!(deployment.store.ledger(voucher).await.unwrap().live, users / 2);
     assert!(node.stop().await.in_time);
 }
 

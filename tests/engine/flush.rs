@@ -36,7 +36,7 @@ async fn report(rush: Rushing) -> LoadReport {
 }
 
 async fn written(world: &World, voucher: VoucherId) -> u64 {
-    world.store.books(voucher).await.unwrap().live
+    world.store.ledger(voucher).await.unwrap().live
 }
 
 fn on_orders(world: &World, command: &[&str], more: &[&str]) {
@@ -94,13 +94,13 @@ async fn flushed(world: World) {
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     assert_eq!((report.admitted, report.persisted, report.dead), (6_000, 6_000, 0), "{report:?}");
     alarmed(&world, "the loss is told", |kind| {
-        matches!(kind, AlarmKind::RedisForgot { losses, .. } if losses.buyers > 0 && losses.refused == 0)
+        matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.buyers > 0 && losses.refused == 0)
     })
     .await;
     world.settled().await;
     world.balanced().await;
     for (voucher, stock) in [(voucher, 6_000), (sold_out, 50)] {
-        let books = world.store.books(voucher).await.unwrap();
+        let books = world.store.ledger(voucher).await.unwrap();
         assert_eq!((books.live, books.stock, books.doubled), (stock, 0, 0));
         let left: i64 = world.server.query(&["GET", &world.keys.stock(voucher)]);
         assert_eq!(left, 0, "none is sold twice, none is left");
@@ -140,7 +140,7 @@ async fn a_consumer_is_removed_with_its_entries_by_another_client() {
     let group = world.keys.home().group().to_owned();
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, "node-b/1"]);
     alarmed(&world, "the loss is told", |kind| {
-        matches!(kind, AlarmKind::BooksOff { finding, .. } if finding.to_string().contains("30 admitted orders"))
+        matches!(kind, AlarmKind::AuditFailed { finding, .. } if finding.to_string().contains("30 admitted orders"))
     })
     .await;
     assert!(findings(&world).await[0].starts_with("30 admitted orders are neither"));
@@ -179,7 +179,7 @@ async fn undelivered_entries_are_trimmed() {
     world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
     world.node().hold_consumer(false).await;
-    alarmed(&world, "the loss is told", |kind| matches!(kind, AlarmKind::BooksOff { .. })).await;
+    alarmed(&world, "the loss is told", |kind| matches!(kind, AlarmKind::AuditFailed { .. })).await;
     assert_eq!(repaired(&world).await, 60);
     world.settled().await;
     world.balanced().await;

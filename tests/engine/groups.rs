@@ -150,7 +150,7 @@ async fn everything_again(world: &World, partitions: u64) {
     world.settled().await;
     world.balanced().await;
     for voucher in vouchers {
-        let books = world.store.books(voucher).await.unwrap();
+        let books = world.store.ledger(voucher).await.unwrap();
         assert_eq!((books.live, books.stock, books.closed), (1_500, 0, 0));
     }
     for state in states(world).await {
@@ -172,7 +172,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     let plan = LoadTest { rate: Some(3_000.0), repeat: 0.0, ..LoadTest::new(voucher, 4_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for part in [500, 1_500, 2_500] {
-            let written = async || world.store.books(voucher).await.unwrap().live;
+            let written = async || world.store.ledger(voucher).await.unwrap().live;
             world.until("the rush is under way", async || written().await > part).await;
             // Both nodes read and write on while it is looked at and done.
             let plan = preview(&world, "start", None).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     assert_eq!((report.errors, report.admitted, report.persisted), (0, 4_000, 4_000), "{report:?}");
     world.settled().await;
     world.balanced().await;
-    let books = world.store.books(voucher).await.unwrap();
+    let books = world.store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.stock, books.doubled), (4_000, 0, 0));
     let state = states(&world).await.remove(0);
     let group = state.group.unwrap();
@@ -204,7 +204,7 @@ async fn pending_entries_are_settled_by_a_rewind() {
     rewound(&world, plan).await.unwrap();
     world.settled().await;
     world.balanced().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 100);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 100);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -375,7 +375,7 @@ async fn a_changed_group_stops_the_rewind() {
     world.settled().await;
     world.balanced().await;
     for voucher in vouchers {
-        assert_eq!(world.store.books(voucher).await.unwrap().live, 30);
+        assert_eq!(world.store.ledger(voucher).await.unwrap().live, 30);
     }
 }
 
@@ -410,7 +410,7 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
     world.node().hold_consumer(false).await;
     world.settled().await;
     world.balanced().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 80);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 80);
 }
 
 /// The largest ID that a stream can give.
@@ -460,7 +460,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
     world.node().hold_consumer(false).await;
     world.settled().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 7);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 7);
     let letters = letters(&world).await;
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
@@ -487,7 +487,7 @@ async fn orders_with_ids_of_the_future_are_kept() {
     repaired(&world, "replaced by a new stream").await;
     world.node().hold_consumer(false).await;
     world.settled().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 15);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 15);
     assert_eq!(letters(&world).await.len(), 1);
     world.balanced().await;
 
@@ -515,7 +515,7 @@ async fn an_audit_ends_at_every_last_id() {
     let delivered = show::show(&mut conn, &world.keys, None, DEAD_MS);
     let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
     delivered.expect("the look at the stream ends").unwrap();
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 5);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 5);
 }
 
 /// A group beyond the end of its stream reads nothing, and Redis says of it that nothing waits.
@@ -533,7 +533,7 @@ async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     repaired(&world, "moved back to").await;
     world.node().hold_consumer(false).await;
     world.settled().await;
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 50);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 50);
     world.balanced().await;
 }
 

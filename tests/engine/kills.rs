@@ -77,7 +77,7 @@ async fn each_commit_outlives_a_kill(mut server: impl Server) {
         let ids: Vec<OrderId> =
             (0..told / BATCH).flat_map(|at| batch(at, voucher)).map(|it| it.order).collect();
         assert_eq!(store.existing(&ids).await.unwrap().len() as u64, told, "round {round}");
-        let books = store.books(voucher).await.unwrap();
+        let books = store.ledger(voucher).await.unwrap();
         assert_eq!((1_000_000 - books.stock, books.doubled), (books.live as i64, 0));
         // The batch of which nobody heard is there as a whole, or not at all.
         assert!(books.live == told || books.live == told + BATCH, "{} of {told}", books.live);

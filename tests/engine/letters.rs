@@ -198,7 +198,7 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     let settled = |it: &Snapshot| {
         it.sales.len() == PLANNED + 1
             && it.funnel.attempts.total == 25
-            && matches!(it.books, Balance::Balanced { .. })
+            && matches!(it.audit, Balance::Balanced { .. })
     };
     let seen = picture(&world, "all of them balance", settled).await;
     let funnel = seen.funnel;

@@ -19,7 +19,7 @@ use seckill_engine::{
     repair::{Repaired, SaleRepair},
     telemetry::{
         OrdersView, Snapshot, StreamView,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{AlarmKind, Holding, NodeState, PendingLine},
     },
     trace,
@@ -393,7 +393,7 @@ async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     world.server.freeze();
     let silent = |it: &Snapshot| {
         let result = it.redis.error.as_ref().and_then(Said::data);
-        matches!(result, Some(Unread::RedisSilent(..)))
+        matches!(result, Some(ReadError::RedisSilent(..)))
     };
     let seen = picture(&world, "Redis gives no answer", silent).await;
     world.server.thaw();

@@ -65,7 +65,7 @@ async fn named(world: &World, lost: &str) {
     world
         .until("the log names what was lost", async || {
             let acts = world.store.acts(50).await.unwrap();
-            acts.iter().any(|act| act.act == "redis healed" && act.result.contains(lost))
+            acts.iter().any(|act| act.act == "redis reconciled" && act.result.contains(lost))
         })
         .await;
 }
@@ -237,11 +237,11 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
     world
         .until("a live node writes the event", async || {
             let acts = world.store.acts(50).await.unwrap();
-            acts.iter().any(|act| act.act == "redis healed" && act.node == "dead")
+            acts.iter().any(|act| act.act == "redis reconciled" && act.node == "dead")
         })
         .await;
     let acts = world.store.acts(50).await.unwrap();
-    assert_eq!(acts.iter().filter(|act| act.act == "redis healed").count(), 2, "{acts:#?}");
+    assert_eq!(acts.iter().filter(|act| act.act == "redis reconciled").count(), 2, "{acts:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

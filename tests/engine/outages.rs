@@ -273,7 +273,7 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
         Op::Ping => told(store.ping().await?),
         Op::Sales => told(store.sales().await?),
         Op::Sale => told(store.sale(voucher).await?),
-        Op::Books => told(store.books(voucher).await?),
+        Op::Books => told(store.ledger(voucher).await?),
         Op::Order => told(store.order(ids[0]).await?),
         Op::Orders => {
             let filter = OrderFilter { voucher: Some(voucher), ..OrderFilter::default() };
@@ -356,7 +356,7 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                     timeout(SOON, ask(op, &store, &scene)).await.expect(&at).expect(&at);
                 }
                 assert_eq!(scene.look::<S>(&mut conn).await, whole, "{at}, asked again");
-                let books = direct.books(scene.voucher).await.unwrap();
+                let books = direct.ledger(scene.voucher).await.unwrap();
                 let taken = books.initial as i64 - books.stock;
                 assert_eq!((taken, books.doubled), (books.live as i64, 0), "{at}");
             }

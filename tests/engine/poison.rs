@@ -76,7 +76,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
         batches += 1;
         all.transactions += one.transactions;
     }
-    let live = world.store.books(voucher).await.unwrap().live;
+    let live = world.store.ledger(voucher).await.unwrap().live;
     assert_eq!((live, dead_letters::count(&mut conn, &world.keys).await.unwrap()), (10_000, 1_000));
     assert_eq!(batches, 6);
     assert_eq!(all.transactions, batches, "no batch was halved");

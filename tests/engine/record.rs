@@ -16,7 +16,7 @@ use seckill_engine::{
     heartbeat::take_name,
     telemetry::{
         Snapshot,
-        log::{LogLook, Which},
+        log::{LogView, Which},
         snapshot::AlarmKind,
     },
 };
@@ -53,7 +53,7 @@ async fn a_command_is_recorded_with_the_figures_before_and_after() {
     let (before, after) = (figures(line.before.as_ref()), figures(line.after.as_ref()));
     assert_eq!((&before["pending"], &before["persisted"]), (&10.into(), &0.into()), "{before}");
     assert_eq!((&after["pending"], &after["persisted"]), (&0.into(), &10.into()), "{after}");
-    assert_eq!((&before["books"], &after["books"]), (&"in flight".into(), &"balanced".into()));
+    assert_eq!((&before["audit"], &after["audit"]), (&"in flight".into(), &"balanced".into()));
 
     let pause = Command::PauseSale(voucher);
     let mut operator = world.node().operator().clone();
@@ -97,7 +97,7 @@ async fn unavailable_figures_are_unknown() {
     let [line] = &of(&world, "voucher create").await[..] else { panic!() };
     let before = figures(line.before.as_ref());
     assert_eq!((&before["pending"], &before["persisted"]), (&Value::Null, &0.into()), "{before}");
-    assert_eq!(before["books"], "unknown");
+    assert_eq!(before["audit"], "unknown");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,7 +283,7 @@ async fn a_log_of_an_older_version_can_be_read() {
 }
 
 /// A picture of the page that was asked for.
-async fn look(world: &World, look: Option<LogLook>) -> Arc<Snapshot> {
+async fn look(world: &World, look: Option<LogView>) -> Arc<Snapshot> {
     let remote = world.node().remote();
     remote.focus.send_modify(|focus| focus.log = look);
     let mut pictures = remote.snapshots;
@@ -308,13 +308,13 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
         };
         world.store.record(&act).await.unwrap();
     }
-    let newest = look(&world, Some(LogLook::default())).await;
+    let newest = look(&world, Some(LogView::default())).await;
     assert!(newest.log.older && newest.log.lines.len() == 200);
     assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::place));
     let first = newest.log.lines[0].place();
-    let before = look(&world, Some(LogLook { before: Some(first), which: None })).await;
+    let before = look(&world, Some(LogView { before: Some(first), which: None })).await;
     assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));
-    let acts = look(&world, Some(LogLook { which: Some(Which::Acts), before: None })).await;
+    let acts = look(&world, Some(LogView { which: Some(Which::Acts), before: None })).await;
     assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
     // The newest page grows by itself.
     let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };

@@ -87,7 +87,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert_eq!(count(Verdict::Stuck), 35, "{:?}", made.totals);
     assert_eq!(count(Verdict::BodyGone), 2);
     assert_eq!((count(Verdict::Malformed), count(Verdict::Refused)), (1, 2), "{:?}", made.totals);
-    assert_eq!(made.totals.books.rebuilt, 2);
+    assert_eq!(made.totals.forecast.rebuilt, 2);
     let lines = made.lines().next(100).unwrap();
     let fault = |verdict| {
         let line = lines.iter().find(|line| line.verdict == verdict).unwrap();
@@ -96,7 +96,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert!(fault(Verdict::Refused).contains("holds order"), "{}", fault(Verdict::Refused));
     assert!(fault(Verdict::Malformed).contains("is missing"), "{}", fault(Verdict::Malformed));
 
-    let forecast = made.totals.books;
+    let forecast = made.totals.forecast;
     let act = Command::Apply(made, Pace::default());
     let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.changed, report.lost), (43, 0, 0), "{report:?}");
@@ -105,7 +105,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     world.balanced().await;
     let dead: u64 = conn.query(cmd("XLEN").arg(home.dead())).await.unwrap();
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
-    let books = world.store.books(voucher).await.unwrap();
+    let books = world.store.ledger(voucher).await.unwrap();
     assert_eq!(books.live, forecast.persisted.after + forecast.rebuilt);
     let acts = world.store.acts(20).await.unwrap();
     let line = acts.iter().find(|act| act.act == "pending apply").unwrap();
@@ -176,7 +176,7 @@ async fn a_partially_applied_plan_continues() {
         panic!()
     };
     assert_eq!((report.seen, report.changed, report.cut_short), (90, 0, false), "{report:?}");
-    assert_eq!(world.store.books(voucher).await.unwrap().live, 90);
+    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 90);
     world.settled().await;
     world.balanced().await;
 }

@@ -192,7 +192,7 @@ async fn a_limit_above_one_is_enforced() {
     assert_eq!((report.admitted, report.persisted, report.errors), (97, 97, 0), "{report:?}");
     world.settled().await;
     world.balanced().await;
-    let books = world.store.books(voucher).await.unwrap();
+    let books = world.store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.stock, books.doubled), (100, 0, 0));
     let mut held = world.store.live_orders(voucher, None, 200).await.unwrap();
     held.retain(|order| order.user_id.0 == 7);

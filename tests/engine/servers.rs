@@ -67,7 +67,7 @@ async fn a_killed_server_is_away_and_comes_back(mut server: impl Server) {
         server.restart();
         // The same store goes on by itself, and what was committed is there.
         wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
-        assert_eq!(store.books(voucher).await.unwrap().live, 1);
+        assert_eq!(store.ledger(voucher).await.unwrap().live, 1);
         let batch = [entry(voucher.0 * 10 + 1, voucher)];
         assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [Written::New]);
     }
@@ -90,7 +90,7 @@ async fn a_frozen_server_makes_nobody_wait_for_ever(server: impl Server) {
     wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
     let written = store.write_orders(&batch, NOW).await.unwrap();
     assert!(matches!(written[0], Written::New | Written::Again));
-    assert_eq!(store.books(voucher).await.unwrap().live, 1);
+    assert_eq!(store.ledger(voucher).await.unwrap().live, 1);
 }
 
 async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
@@ -106,7 +106,7 @@ async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
         assert!(matches!(error, StoreError::Unknown(_)) && error.is_away(), "{error}");
         assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [then], "asked again");
     }
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.stock), (2, 7));
 }
 
@@ -163,7 +163,7 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
     for task in tasks {
         new += task.await.unwrap();
     }
-    let (one, two) = (stores[1].books(a).await.unwrap(), stores[2].books(b).await.unwrap());
+    let (one, two) = (stores[1].ledger(a).await.unwrap(), stores[2].ledger(b).await.unwrap());
     assert_eq!(one.live + two.live, new);
     assert_eq!((one.doubled, two.doubled), (0, 0));
     assert_eq!((one.stock, two.stock), ((STOCK - one.live) as i64, (10_000 - two.live) as i64));

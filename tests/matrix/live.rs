@@ -218,7 +218,7 @@ async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
         Key::Orders => of.orders(),
         Key::Dead => of.dead(),
         Key::Watermark => of.watermark(),
-        Key::Healed => of.healed(),
+        Key::DataLoss => of.healed(),
         Key::Nodes => of.nodes(),
         Key::Instances => of.instances(),
         Key::Gone => of.gone(),

@@ -235,7 +235,7 @@ fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_no
                     ran.stdout.contains("audit      unknown: the sales cannot be audited"),
                     "{ran}"
                 );
-                assert_eq!(shown["books"]["state"], "unknown", "{shown}");
+                assert_eq!(shown["audit"]["state"], "unknown", "{shown}");
             }
         }
         let asked = home.run(&["audit", "--repair"]).expect_code(2);

@@ -300,7 +300,7 @@ fn settled(snapshot: &Snapshot, _: u64) -> bool {
 }
 
 fn calm(snapshot: &Snapshot, _: u64) -> bool {
-    snapshot.alarms.is_empty() && matches!(snapshot.books, Balance::Balanced { .. })
+    snapshot.alarms.is_empty() && matches!(snapshot.audit, Balance::Balanced { .. })
 }
 
 #[cfg(test)]

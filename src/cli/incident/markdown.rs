@@ -121,7 +121,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
     for health in [&picture.redis, &picture.sql] {
         text.push_str(&format!("- {}: {}\n", cell(&health.name), state(health)));
     }
-    let balance = match &picture.books {
+    let balance = match &picture.audit {
         Balance::Unknown => "unknown".to_owned(),
         Balance::Balanced { .. } => "totals match".to_owned(),
         Balance::InFlight { orders } => {

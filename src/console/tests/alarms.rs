@@ -4,7 +4,7 @@ use seckill_engine::{
     error::{RedisError, RedisReason, SqlReason, StoreError},
     telemetry::{
         data_loss::RecentLosses,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
@@ -23,14 +23,14 @@ use crate::{
     widgets::width,
 };
 
-pub(super) fn sql_away(reason: SqlReason) -> Unread {
-    Unread::Sql(StoreError::Away(reason))
+pub(super) fn sql_away(reason: SqlReason) -> ReadError {
+    ReadError::Sql(StoreError::Away(reason))
 }
 
 /// Redis is out of memory.
 pub(super) fn full() -> Said {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
-    Said::of(&Unread::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
+    Said::of(&ReadError::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
 }
 
 /// Each kind with realistic figures and errors.
@@ -38,11 +38,11 @@ fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
     let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
     let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
-    let redis = |why: Unread| AlarmKind::RedisAway { error: Said::of(&why) };
-    let sql = |why: Unread| AlarmKind::SqlAway { error: Said::of(&why) };
+    let redis = |why: ReadError| AlarmKind::RedisAway { error: Said::of(&why) };
+    let sql = |why: ReadError| AlarmKind::SqlAway { error: Said::of(&why) };
     let off = |what| {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
-        AlarmKind::BooksOff { finding, repairable: true }
+        AlarmKind::AuditFailed { finding, repairable: true }
     };
     let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
     let holder = |known| AlarmKind::DeadConsumer {
@@ -52,13 +52,13 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(Unread::Redis(RedisError::Away {
+        redis(ReadError::Redis(RedisError::Away {
             place: place(),
             detail: RedisReason::Os(refused()),
         })),
-        redis(Unread::RedisSilent(place(), 1_500)),
+        redis(ReadError::RedisSilent(place(), 1_500)),
         sql(sql_away(SqlReason::ConnectionFailed(refused()))),
-        sql(Unread::SqlSilent(mysql(), 1_500)),
+        sql(ReadError::SqlSilent(mysql(), 1_500)),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
         AlarmKind::SqlReadOnly { error: Said::of(&sql_away(SqlReason::FileReadOnly)) },
@@ -73,8 +73,8 @@ fn kinds() -> Vec<AlarmKind> {
         holder(true),
         holder(false),
         AlarmKind::SilentConsumer { consumer: consumer(), pending: 123_456, idle_ms: 7_100_000 },
-        AlarmKind::LagStands { lag: 1_234_567, drains_ms: None },
-        AlarmKind::LagStands { lag: 1_234_567, drains_ms: Some(7_100_000) },
+        AlarmKind::LagHigh { lag: 1_234_567, drains_ms: None },
+        AlarmKind::LagHigh { lag: 1_234_567, drains_ms: Some(7_100_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
         AlarmKind::DeadLetters { count: 1_234_567 },
         AlarmKind::RedisReadOnly { error: full() },
@@ -87,7 +87,7 @@ fn kinds() -> Vec<AlarmKind> {
             holds: NO_NUMBER.to_owned(),
         }),
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: Vec::new(),
@@ -99,7 +99,7 @@ fn kinds() -> Vec<AlarmKind> {
             },
             pending: 6,
         },
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: Vec::new(),
@@ -146,7 +146,7 @@ fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
             (*pending, *idle_ms) = (count, age_ms);
         }
         AlarmKind::SqlLocked { waiting: Some(waiting) } => *waiting = count,
-        AlarmKind::LagStands { lag, .. } => *lag = count,
+        AlarmKind::LagHigh { lag, .. } => *lag = count,
         AlarmKind::JobFailed { ago_ms, .. } => *ago_ms = age_ms,
         AlarmKind::DeadLetters { count: letters } => *letters = count,
         _ => {}
@@ -214,7 +214,7 @@ fn crowded() -> Vec<Alarm> {
     let kinds = [
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: keys.iter().map(|key| format!("seckill:{{p0}}:{key}")).collect(),
@@ -253,7 +253,7 @@ fn each_alarm_has_a_row_before_one_has_two() {
 fn a_loss_shows_its_outcome_and_the_key() {
     let shown = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
-        text::alarm(&AlarmKind::RedisForgot {
+        text::alarm(&AlarmKind::DataLoss {
             losses: RecentLosses { at, keys, buyers, promised, refused, unknown, archived: 0 },
             pending,
         })

@@ -9,7 +9,7 @@ use seckill_engine::{
         Snapshot,
         alarms::alarms,
         data_loss::RecentLosses,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
@@ -180,7 +180,7 @@ fn every_alarm() {
     set_thread_language("zh");
     let mut snapshot = normal();
     let place = "127.0.0.1:6379".to_owned();
-    let error = Said::of(&Unread::RedisSilent(place, 1_500));
+    let error = Said::of(&ReadError::RedisSilent(place, 1_500));
     let away = Said::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
     let kinds = [
         AlarmKind::RedisAway { error },
@@ -192,8 +192,8 @@ fn every_alarm() {
             pending: 86,
             idle_ms: 42_000,
         },
-        AlarmKind::LagStands { lag: 20_000, drains_ms: None },
-        AlarmKind::LagStands { lag: 20_000, drains_ms: Some(600_000) },
+        AlarmKind::LagHigh { lag: 20_000, drains_ms: None },
+        AlarmKind::LagHigh { lag: 20_000, drains_ms: Some(600_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 42_000 },
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::ForeignKey(ForeignKey {
@@ -205,7 +205,7 @@ fn every_alarm() {
             holds: NO_NUMBER.to_owned(),
         }),
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: Vec::new(),
@@ -217,7 +217,7 @@ fn every_alarm() {
             },
             pending: 0,
         },
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: Vec::new(),
@@ -229,7 +229,7 @@ fn every_alarm() {
             },
             pending: 6,
         },
-        AlarmKind::RedisForgot {
+        AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
                 keys: Vec::new(),

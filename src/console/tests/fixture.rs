@@ -14,7 +14,7 @@ use seckill_engine::{
     telemetry::{
         Point, Series, Snapshot,
         census::Census,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
             Latency, LoadTestLine, PendingLine, PendingPage, SaleLine, SaleOrders, StreamLine,
@@ -254,7 +254,7 @@ pub(super) fn empty() -> Snapshot {
         stream: Some(StreamLine { lag: Some(0), group: true, ..StreamLine::default() }),
         pending: page(0, 0),
         census: Some(Census { taken: NOW, whole: true, ..Census::default() }),
-        books: Balance::Balanced { by_id: true },
+        audit: Balance::Balanced { by_id: true },
         ..Snapshot::default()
     }
 }
@@ -307,7 +307,7 @@ pub(super) fn normal() -> Snapshot {
             }),
             repeat_buyers: Some(vec![(UserId(1_004), 3), (UserId(987_659), 2)]),
         }),
-        books: Balance::InFlight { orders: 1_332 },
+        audit: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
         series: Arc::new(series()),
         stocks: stocks(),
@@ -460,11 +460,11 @@ pub(super) fn overflowing() -> Snapshot {
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
-    let error = Said::of(&Unread::Redis(RedisError::Away { place, detail }));
+    let error = Said::of(&ReadError::Redis(RedisError::Away { place, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));
     snapshot.redis.error = Some(error.clone());
-    snapshot.books = Balance::Unknown;
+    snapshot.audit = Balance::Unknown;
     let kind = AlarmKind::RedisAway { error };
     snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
     snapshot

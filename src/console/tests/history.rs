@@ -11,7 +11,7 @@ use seckill_engine::{
     outcome::CommandOutcome,
     telemetry::{
         Snapshot,
-        log::{Act, LogLook, LogPage, Recorded, Which},
+        log::{Act, LogPage, LogView, Recorded, Which},
         stock::Stocks,
     },
 };
@@ -64,10 +64,10 @@ pub(super) fn log_lines() -> Vec<Recorded> {
         Said::of(&Subject::NewSale { title, stock: 10_000, limit: None, begin: None, end: None });
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
     applied.act.before = Some(
-        r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"books":"in flight"}"#.to_owned(),
+        r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned(),
     );
     applied.act.after = Some(
-        r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"books":"in flight"}"#.to_owned(),
+        r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned(),
     );
     vec![
         line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
@@ -94,7 +94,7 @@ pub(super) fn stocks() -> Stocks {
 }
 
 /// A page of the log with `count` lines from number `first` on, a second apart.
-fn page(look: LogLook, first: i64, count: i64, older: bool) -> LogPage {
+fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPage {
     let long = "a subject that no window holds ".repeat(9);
     let lines = (first..first + count).map(|id| {
         let ago = 3_000 - id;
@@ -108,12 +108,12 @@ fn page(look: LogLook, first: i64, count: i64, older: bool) -> LogPage {
     LogPage { look, taken: Some(NOW), older, lines: Arc::new(lines.collect()) }
 }
 
-fn read(look: LogLook, first: i64, count: i64, older: bool) -> Snapshot {
+fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {
     Snapshot { log: page(look, first, count, older), ..overflowing() }
 }
 
 fn crowded() -> Snapshot {
-    read(LogLook::default(), 2_000, 200, true)
+    read(LogView::default(), 2_000, 200, true)
 }
 
 pub(super) fn logged() -> Snapshot {
@@ -164,10 +164,10 @@ fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     let mut bench = Bench::new(crowded());
     bench.keys("0");
     assert!(bench.app.log.follows());
-    bench.show(read(LogLook::default(), 2_010, 200, true));
+    bench.show(read(LogView::default(), 2_010, 200, true));
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_209));
     bench.keys("kk");
-    bench.show(read(LogLook::default(), 2_015, 200, true));
+    bench.show(read(LogView::default(), 2_015, 200, true));
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_207));
     assert!(bench.text(120, 36).contains("press End to follow"));
     bench.keys("G");
@@ -183,7 +183,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     bench.keys("0gk");
     let asked = bench.focus.borrow().log.expect("a page");
     let place = crowded().log.lines[0].place();
-    assert_eq!(asked, LogLook { which: None, before: Some(place) });
+    assert_eq!(asked, LogView { which: None, before: Some(place) });
     assert!(bench.text(120, 36).contains("reading"));
     bench.keys("k");
     assert_eq!(bench.focus.borrow().log, Some(asked), "one page at a time");
@@ -196,7 +196,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     for _ in 0..20 {
         bench.press(KeyCode::PageDown);
     }
-    assert_eq!(bench.focus.borrow().log, Some(LogLook::default()));
+    assert_eq!(bench.focus.borrow().log, Some(LogView::default()));
     bench.show(crowded());
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_000));
     bench.keys("1");
@@ -207,7 +207,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
 fn a_frozen_log_turns_no_page() {
     let mut bench = Bench::new(crowded());
     bench.keys("0fgk");
-    assert_eq!(bench.focus.borrow().log, Some(LogLook::default()));
+    assert_eq!(bench.focus.borrow().log, Some(LogView::default()));
     assert!(!bench.said().is_empty());
 }
 
@@ -215,14 +215,14 @@ fn a_frozen_log_turns_no_page() {
 fn lines_are_filtered_by_level_and_text() {
     let mut bench = Bench::new(crowded());
     bench.keys("0v");
-    let alarms = LogLook { which: Some(Which::Events), before: None };
+    let alarms = LogView { which: Some(Which::Events), before: None };
     assert_eq!(bench.focus.borrow().log, Some(alarms));
     bench.show(read(alarms, 2_000, 200, true));
     let text = bench.text(120, 36);
     assert!(text.contains("alarm raised") && !text.contains("node started"), "{text}");
     assert!(text.contains("50 of 200 on this page"), "{text}");
     bench.keys("v");
-    let acts = LogLook { which: Some(Which::Acts), before: None };
+    let acts = LogView { which: Some(Which::Acts), before: None };
     assert_eq!(bench.focus.borrow().log, Some(acts));
     bench.keys("v/pay");
     bench.press(KeyCode::Enter);

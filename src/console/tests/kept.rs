@@ -12,7 +12,7 @@ use seckill_engine::{
     locks::{LockError, LockName},
     mend::{Mended, PartitionFault, Repair},
     outcome::CommandOutcome,
-    telemetry::data_loss::Healed,
+    telemetry::data_loss::DataLoss,
 };
 use seckill_model::{
     EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
@@ -216,7 +216,7 @@ fn events() -> Vec<Event> {
             }),
             repair: Repair::Renamed("k8".to_owned()),
         }),
-        Event::Healed(Healed {
+        Event::DataLoss(DataLoss {
             keys: vec!["seckill:{p0}:buyers:7".into()],
             buyers: 5,
             removed: 2,
@@ -227,7 +227,7 @@ fn events() -> Vec<Event> {
             oversold: false,
             other_sale: true,
         }),
-        Event::Healed(Healed { oversold: true, ..Healed::default() }),
+        Event::DataLoss(DataLoss { oversold: true, ..DataLoss::default() }),
     ]
 }
 

@@ -6,7 +6,7 @@ use seckill_engine::{
     error::StoreError,
     telemetry::{
         Snapshot,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Count, Latency, LoadTestLine},
     },
 };
@@ -58,7 +58,7 @@ fn rush() -> Snapshot {
     (stream.lag, stream.pending, stream.dead) = (Some(1_234_567_890), 1_234_567_890, 987_654);
     snapshot.latency =
         Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
-    snapshot.books = Balance::InFlight { orders: 1_234_567 };
+    snapshot.audit = Balance::InFlight { orders: 1_234_567 };
     let rush = |id, sent| LoadTestLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
     snapshot.load_tests = vec![rush(7, 1), rush(8, 9_999_999)];
     snapshot.read_only = true;
@@ -214,7 +214,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                 }
             }
             let mut locked = normal();
-            locked.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
+            locked.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
             bench.show(locked);
             assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {

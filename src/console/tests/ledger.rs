@@ -49,7 +49,7 @@ pub(super) fn audited() -> Snapshot {
     let lines = vec![line(9, "cinema ticket", 0, vec![]), lost, moving, short];
     let ledger = LedgerPage::of(NOW.plus(-1_000), lines, Vec::new());
     let findings = ledger.lines.iter().flat_map(SaleAudit::found).collect();
-    let mut snapshot = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
+    let mut snapshot = Snapshot { ledger, audit: Balance::Off { findings }, ..normal() };
     snapshot.alarms = alarms(&snapshot, None);
     snapshot
 }
@@ -200,10 +200,10 @@ fn the_palette_opens_the_view_from_anywhere() {
 #[test]
 fn a_difference_of_all_sales_is_named() {
     let findings = vec![SaleFinding { sale: None, what: Finding::Lost(2) }];
-    let books = Balance::Off { findings };
+    let audit = Balance::Off { findings };
     let passed = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
     for (ledger, shown) in [(passed, true), (audited().ledger, false)] {
-        let mut bench = Bench::new(Snapshot { books: books.clone(), ledger, ..normal() });
+        let mut bench = Bench::new(Snapshot { audit: audit.clone(), ledger, ..normal() });
         bench.keys("9");
         let text = bench.text(120, 36);
         assert_eq!(text.contains("All sales: 2 admitted orders are neither"), shown, "{text}");

@@ -4,7 +4,7 @@ use seckill_engine::{
     error::StoreError,
     telemetry::{
         Snapshot,
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
@@ -17,7 +17,7 @@ use super::{
 };
 
 fn locked(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
+    snapshot.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
     snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
     snapshot

@@ -74,7 +74,7 @@ fn every_state() {
             let mut snapshot = running();
             snapshot.sales[0].stock = None;
             snapshot.sales[0].admitted = None;
-            snapshot.books = Balance::Unknown;
+            snapshot.audit = Balance::Unknown;
             snapshot
         }),
     ];
@@ -223,7 +223,7 @@ fn orders_in_flight_are_counted() {
             assert!(bench.text(width, height).contains("1,332"), "{}", bench.text(width, height));
         }
         let mut many = running();
-        many.books = Balance::InFlight { orders: 1_234_567 };
+        many.audit = Balance::InFlight { orders: 1_234_567 };
         bench.show(many);
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let text = bench.text(width, height);
@@ -373,7 +373,7 @@ fn no_small_figure_moves_while_it_counts() {
             let mut snapshot = running();
             snapshot.sales[0].funnel.attempts.per_second = f64::from(rate);
             snapshot.sales[0].persisted = persisted;
-            snapshot.books = Balance::InFlight { orders };
+            snapshot.audit = Balance::InFlight { orders };
             let mut bench = Bench::new(snapshot);
             bench.keys("t");
             let text = bench.text(width, height);

@@ -338,7 +338,7 @@ fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
 fn a_sale_with_a_finding_follows_the_running_ones() {
     let mut snapshot = crowded();
     let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
-    snapshot.books = Balance::Off { findings: vec![finding] };
+    snapshot.audit = Balance::Off { findings: vec![finding] };
     snapshot.order_sales();
     let first: Vec<u64> = snapshot.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
     assert_eq!(first, [1, 40, 301]);

@@ -7,7 +7,7 @@ use seckill_engine::{
     error::{RedisError, SqlReason, StoreError},
     event::Event,
     partitions::{PartitionsFault, UnderWay},
-    telemetry::read_error::Unread,
+    telemetry::read_error::ReadError,
 };
 use seckill_model::{Said, locale::set_thread_language};
 
@@ -46,20 +46,20 @@ fn an_unreadable_server_is_logged() {
     set_thread_language("zh");
     for (unread, expected) in [
         (
-            Unread::Redis(RedisError::Reply(None)),
+            ReadError::Redis(RedisError::Reply(None)),
             "Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
         ),
         (
-            Unread::Redis(RedisError::reply("CLUSTER SLOTS")),
+            ReadError::Redis(RedisError::reply("CLUSTER SLOTS")),
             "Redis 对 CLUSTER SLOTS 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
         ),
-        (Unread::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
+        (ReadError::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
         (
-            Unread::Sql(StoreError::Away(SqlReason::DiskFull)),
+            ReadError::Sql(StoreError::Away(SqlReason::DiskFull)),
             "数据库失联（磁盘已满，请腾出空间），恢复后会继续",
         ),
     ] {
-        let line = Said::read(Said::of(&Event::Unread(unread)).stored());
+        let line = Said::read(Said::of(&Event::ReadError(unread)).stored());
         assert_eq!(result(&line), expected);
     }
 }

@@ -31,13 +31,13 @@ fn nothing_moves_when_a_result_appears() {
 
 #[test]
 fn in_flight_and_audit_have_constant_positions() {
-    let labels = ["in flight", "moving", "audit passed", "audit open", "books"];
+    let labels = ["in flight", "moving", "audit passed", "audit open", "audit"];
     for (width, height) in SIZES {
         let places =
             [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
                 .map(|(books, rate)| {
                     let mut snapshot = running();
-                    (snapshot.books, snapshot.written.per_second) = (books, rate);
+                    (snapshot.audit, snapshot.written.per_second) = (books, rate);
                     let mut bench = Bench::new(snapshot);
                     bench.keys("t");
                     let text = bench.text(width, height);
@@ -50,7 +50,7 @@ fn in_flight_and_audit_have_constant_positions() {
     }
     // Once no more orders arrive, the audit is shown.
     let mut still = running();
-    (still.books, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
+    (still.audit, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
     still.funnel = seckill_engine::telemetry::snapshot::Funnel::default();
     let mut bench = Bench::new(still);
     bench.keys("t");
@@ -72,7 +72,7 @@ fn figures_and_labels_end_below_each_other() {
         let mut snapshot = running();
         snapshot.sales[0].funnel.attempts.per_second = 3.0;
         snapshot.sales[0].persisted = 0;
-        snapshot.books = Balance::InFlight { orders: 3 };
+        snapshot.audit = Balance::InFlight { orders: 3 };
         let mut bench = Bench::new(snapshot);
         bench.keys("t");
         let text = bench.text(width, height);

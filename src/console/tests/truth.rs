@@ -68,7 +68,7 @@ fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
 fn a_failed_audit_is_in_the_header_even_with_orders_in_flight() {
     let mut snapshot = normal();
     let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
-    snapshot.books = Balance::Off { findings: vec![finding] };
+    snapshot.audit = Balance::Off { findings: vec![finding] };
     let text = Bench::new(snapshot).text(120, 36);
     assert!(text.lines().next().is_some_and(|line| line.contains("✖ audit FAILED")), "{text}");
 }

@@ -91,7 +91,7 @@ const FIGURES: &[(&str, Label)] = &[
     ("undelivered", Label("activity-undelivered")),
     ("pending", Label("common-pending")),
     ("dead", Label("common-dead-letters")),
-    ("books", Label("common-books")),
+    ("audit", Label("common-books")),
 ];
 
 /// The result of an audit.
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn figures_are_sorted_and_unknown_ones_labelled() {
-        let before = r#"{"books":"off","pending":1280,"stock":null,"sale":7}"#;
-        let after = r#"{"books":"balanced","pending":0,"more_of_it":3}"#;
+        let before = r#"{"audit":"off","pending":1280,"stock":null,"sale":7}"#;
+        let after = r#"{"audit":"balanced","pending":0,"more_of_it":3}"#;
         let shown: Vec<String> = changes(Some(before), Some(after))
             .into_iter()
             .map(|it| format!("{} {} {}", it.name, it.before, it.after))

@@ -4,7 +4,7 @@ use seckill_engine::{
     error::{RedisError, RedisReason, StoreError},
     telemetry::{
         data_loss::{self, RecentLosses, named_in_words},
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::AlarmKind,
     },
 };
@@ -81,7 +81,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             let reason = reason(error);
             text!("alarms-the-database-does-not-answer-orders", reason)
         }
-        AlarmKind::BooksOff { finding, repairable } => {
+        AlarmKind::AuditFailed { finding, repairable } => {
             let ledger = key_of(Action::Ledger);
             if *repairable {
                 text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
@@ -117,7 +117,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             );
             return AlarmText::since(*idle_ms, words);
         }
-        AlarmKind::LagStands { lag, drains_ms } => {
+        AlarmKind::LagHigh { lag, drains_ms } => {
             let stream = key_of(Action::Stream);
             let wait = if *lag == 1 { "entry waits" } else { "entries wait" };
             let words = match drains_ms.map(span) {
@@ -146,7 +146,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             let keys = named_in_words(&short(keys));
             text!("alarms-keys-do-not-agree", keys)
         }
-        AlarmKind::RedisForgot { losses, pending } => lost(losses, *pending),
+        AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
             text!("alarms-answers-again-it-was-away-for", server, away)
@@ -216,7 +216,7 @@ fn locked(waiting: Option<u64>) -> AlarmText {
 /// How to make Redis accept writes again.
 fn next_step(error: &Said) -> String {
     let reason = match error.data() {
-        Some(Unread::Redis(RedisError::Unwilling(reason))) => reason,
+        Some(ReadError::Redis(RedisError::Unwilling(reason))) => reason,
         _ => RedisReason::Quoted(error.to_string()),
     };
     reason.remedy().to_owned()
@@ -225,20 +225,20 @@ fn next_step(error: &Said) -> String {
 /// The problem alone: the alarm has two lines in total.
 fn reason(error: &Said) -> String {
     match error.data() {
-        Some(Unread::RedisSilent(_, millis) | Unread::SqlSilent(_, millis)) => {
+        Some(ReadError::RedisSilent(_, millis) | ReadError::SqlSilent(_, millis)) => {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-answer-within-s", seconds)
         }
-        Some(Unread::Redis(RedisError::Certificate { detail, .. })) => detail,
-        Some(Unread::Redis(
+        Some(ReadError::Redis(RedisError::Certificate { detail, .. })) => detail,
+        Some(ReadError::Redis(
             RedisError::Away { detail, .. }
             | RedisError::Login { detail, .. }
             | RedisError::Unwilling(detail)
             | RedisError::Refused(detail),
         )) => detail.to_string(),
-        Some(Unread::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
+        Some(ReadError::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
             detail.to_string()
         }
-        _ => error.localized::<Unread>().trim_end_matches(['.', '?', '!', '。']).to_owned(),
+        _ => error.localized::<ReadError>().trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

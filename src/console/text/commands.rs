@@ -248,20 +248,20 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
         let count = thousands(total.entries);
         lines.push(text!("acts-value-2", count = format!("{count:>9}"), verdict, act));
     }
-    let books = &totals.books;
-    let (pending, letters) = (thousands(books.pending.after), thousands(books.dead.after));
-    let (orders, rebuilt) = (thousands(books.persisted.after), thousands(books.rebuilt));
+    let forecast = &totals.forecast;
+    let (pending, letters) = (thousands(forecast.pending.after), thousands(forecast.dead.after));
+    let (orders, rebuilt) = (thousands(forecast.persisted.after), thousands(forecast.rebuilt));
     let mut after = match language() {
         Language::ENGLISH => format!(
             "Then: {pending} pending, {}, {} in SQL.",
-            counted(books.dead.after, "dead letter", "dead letters"),
-            counted(books.persisted.after, "order", "orders"),
+            counted(forecast.dead.after, "dead letter", "dead letters"),
+            counted(forecast.persisted.after, "order", "orders"),
         ),
         _ => {
             format!("完成后：待确认 {pending} 条，死信 {letters} 条，SQL 中订单 {orders} 笔。")
         }
     };
-    if books.rebuilt > 0 {
+    if forecast.rebuilt > 0 {
         after += &text!("acts-go-into-the-stream-again", rebuilt);
     }
     lines.push(after);

@@ -103,11 +103,11 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         AlarmKind::SqlLocked { .. } => text!("presenter-the-database-is-locked-by-another"),
         AlarmKind::SqlReadOnly { .. } => text!("presenter-the-database-takes-no-writes-orders"),
         AlarmKind::SqlAway { .. } => text!("presenter-the-database-does-not-answer-orders"),
-        AlarmKind::BooksOff { .. } => {
+        AlarmKind::AuditFailed { .. } => {
             let (leave, key) = keys(Action::Ledger);
             text!("presenter-the-books-are-off-then-shows", leave, key)
         }
-        AlarmKind::LagStands { lag, .. } => {
+        AlarmKind::LagHigh { lag, .. } => {
             let (leave, key) = keys(Action::Stream);
             let wait = if *lag == 1 { "order waits" } else { "orders wait" };
             let words = text!("presenter-for-sql-then-shows-who-reads", wait, leave, key);
@@ -146,13 +146,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             text!("presenter-the-stream-has-no-consumer-group")
         }
         AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data-is-being-reconciled"),
-        AlarmKind::RedisForgot { losses, .. } if losses.unknown > 0 => {
+        AlarmKind::DataLoss { losses, .. } if losses.unknown > 0 => {
             text!("presenter-redis-lost-data-not-all-known")
         }
-        AlarmKind::RedisForgot { losses, .. } if losses.refused > 0 => {
+        AlarmKind::DataLoss { losses, .. } if losses.refused > 0 => {
             text!("presenter-redis-had-lost-data-promises-that", refused = losses.refused)
         }
-        AlarmKind::RedisForgot { .. } => text!("presenter-redis-had-lost-data-all-of"),
+        AlarmKind::DataLoss { .. } => text!("presenter-redis-had-lost-data-all-of"),
         AlarmKind::ServerBack { away_ms, .. } => {
             let away = span(*away_ms);
             text!("presenter-a-server-is-back-after", away)

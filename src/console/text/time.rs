@@ -115,7 +115,7 @@ const NAMES: &[(&str, Label)] = &[
     ("node started", Label("event-node-started")),
     ("node stopped", Label("event-node-stopped")),
     ("node dead", Label("event-node-dead")),
-    ("redis healed", Label("event-redis-healed")),
+    ("redis reconciled", Label("event-redis-reconciled")),
     ("partition repaired", Label("event-partition-repaired")),
     ("left out", Label("event-left-out")),
 ];

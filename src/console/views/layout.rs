@@ -7,7 +7,7 @@ use ratatui::{
 use seckill_engine::{
     error::StoreError,
     telemetry::{
-        read_error::Unread,
+        read_error::ReadError,
         snapshot::{Health, SaleLine},
     },
 };
@@ -210,8 +210,8 @@ fn health(
     let (glyph, [style, beside], text) = if !health.up {
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
-        let locked =
-            (why.data() == Some(Unread::Sql(StoreError::Locked))).then(|| text::LOCKED.to_string());
+        let locked = (why.data() == Some(ReadError::Sql(StoreError::Locked)))
+            .then(|| text::LOCKED.to_string());
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
         (theme.glyphs.away, [theme.bad(); 2], text)
     } else if is_stale(health, now) {

@@ -122,7 +122,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     }
     notes.extend(page.limit.map(|limit| (words::limit(limit), theme.warn())));
     let explained = page.lines.iter().any(|line| !line.findings.is_empty());
-    if let Balance::Off { findings } = &snapshot.books
+    if let Balance::Off { findings } = &snapshot.audit
         && !explained
     {
         // From figures alone: the audit of single sales has not found the cause yet.
@@ -136,7 +136,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         notes.push((words::partition(found.partition, &fault), theme.bad()));
     }
     let alarms = snapshot.alarms.iter().filter(|alarm| {
-        matches!(alarm.kind, AlarmKind::RedisForgot { .. } | AlarmKind::Undelivered { .. })
+        matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
     });
     notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
     notes

@@ -4,7 +4,7 @@
 
 use seckill_engine::telemetry::{
     Snapshot,
-    log::{LogLook, Place, Recorded, Weight, Which},
+    log::{LogView, Place, Recorded, Weight, Which},
 };
 use tui_input::Input;
 
@@ -86,7 +86,7 @@ pub(crate) struct LogState {
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
     pub(crate) detail: bool,
-    look: LogLook,
+    look: LogView,
     /// Pages between this one and the newest.
     newer: Vec<Option<Place>>,
     /// A requested page that has not arrived, and whether the cursor moves to its last line.
@@ -99,7 +99,7 @@ impl LogState {
     }
 
     /// The page to be read.
-    pub(crate) fn look(&self) -> LogLook {
+    pub(crate) fn look(&self) -> LogView {
         self.look
     }
 

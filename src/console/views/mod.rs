@@ -196,7 +196,7 @@ enum Source {
 /// such order.
 fn steady_audit(snapshot: &Snapshot) -> Balance {
     let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
-    match &snapshot.books {
+    match &snapshot.audit {
         Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
         books => books.clone(),
     }

@@ -41,7 +41,7 @@ use super::{
 };
 use crate::telemetry::{
     Meters,
-    data_loss::{HEALED, Healed},
+    data_loss::{DataLoss, REDIS_RECONCILED},
 };
 
 /// Batches in flight at once: Redis works on one while the next is being packed.
@@ -696,8 +696,13 @@ impl AdmissionWorker {
         };
         let (promised, refused) = (ids(&done.promised), ids(&done.refused));
         tracing::warn!(promised, refused, "Redis had lost promises");
-        let healed = Healed::from(done);
-        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Event::Healed(healed)));
+        let healed = DataLoss::from(done);
+        self.outbox.put_own(
+            &self.node,
+            REDIS_RECONCILED,
+            subject,
+            Said::of(&Event::DataLoss(healed)),
+        );
     }
 
     async fn retry(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {

@@ -193,7 +193,7 @@ pub enum EngineError {
     Unbalanced(SaleFinding),
     /// The audit of a benchmark failed.
     #[error("{}", text!("error-audit-failed", finding = _0))]
-    BooksOff(String),
+    AuditFailed(String),
     /// An invalid load test.
     #[error(transparent)]
     Rush(#[from] RushFault),

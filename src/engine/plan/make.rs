@@ -139,13 +139,13 @@ impl Making {
         let short = totals.of(Verdict::Stuck) - writes;
         let change = |now: u64, after: u64| Change { now, after };
         let pending = at.stream.pending;
-        let books = Forecast {
+        self.totals.forecast = Forecast {
             pending: change(pending, pending.saturating_sub(totals.to_do())),
             dead: change(at.stream.dead, at.stream.dead + to_dead + short),
             persisted: change(persisted, persisted + writes),
             rebuilt,
         };
-        let forecast = |(voucher, orders): (&VoucherId, &u64)| {
+        let of_sale = |(voucher, orders): (&VoucherId, &u64)| {
             let sale = sales.iter().find(|sale| sale.voucher_id == *voucher)?;
             let live = sale.live_orders();
             Some(SaleForecast {
@@ -154,8 +154,7 @@ impl Making {
                 db_stock: change(sale.stock, sale.stock.saturating_sub(*orders)),
             })
         };
-        let by_sale = self.writes.iter().filter_map(forecast).collect();
-        self.totals.books = books;
+        let by_sale = self.writes.iter().filter_map(of_sale).collect();
         self.totals.sales = by_sale;
         Ok(self.writer.end(self.totals).map_err(PlanFault::from)?)
     }

@@ -85,7 +85,7 @@ pub struct Totals {
     /// By verdict, in display order; empty verdicts are omitted.
     pub verdicts: Vec<VerdictTotal>,
     /// Current and expected contents of Redis and SQL.
-    pub books: Forecast,
+    pub forecast: Forecast,
     /// The same for each sale that gains an order.
     pub sales: Vec<SaleForecast>,
 }
@@ -208,8 +208,8 @@ pub mod made_up {
             writer.line(&line).unwrap();
         }
         let (all, stuck) = (totals.entries, totals.of(Verdict::Stuck));
-        totals.books.pending = Change { now: all, after: all - totals.to_do() };
-        totals.books.persisted = Change { now: 1_000, after: 1_000 + stuck };
+        totals.forecast.pending = Change { now: all, after: all - totals.to_do() };
+        totals.forecast.persisted = Change { now: 1_000, after: 1_000 + stuck };
         writer.end(totals).unwrap()
     }
 }

@@ -9,7 +9,7 @@ use seckill_store::StoreError;
 use super::{
     Snapshot,
     data_loss::RecentLosses,
-    read_error::Unread,
+    read_error::ReadError,
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
 };
 
@@ -44,11 +44,11 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if let Some(kind) = sql(snapshot) {
         add(Urgency::Critical, kind);
     }
-    if let Balance::Off { findings } = &snapshot.books
+    if let Balance::Off { findings } = &snapshot.audit
         && let Some(finding) = findings.first().cloned()
     {
         let repairable = findings.iter().any(|it| it.what.cure().is_some());
-        add(Urgency::Critical, AlarmKind::BooksOff { finding, repairable });
+        add(Urgency::Critical, AlarmKind::AuditFailed { finding, repairable });
     }
     if !snapshot.undelivered.is_empty() && snapshot.sql.up {
         let sales = snapshot.undelivered.clone();
@@ -101,7 +101,7 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             (0, _) => Urgency::Warning,
             _ => Urgency::Critical,
         };
-        add(urgency, AlarmKind::RedisForgot { losses, pending });
+        add(urgency, AlarmKind::DataLoss { losses, pending });
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
@@ -120,7 +120,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
         return error.clone().map(|error| AlarmKind::SqlAway { error });
     }
     let why = unwritable.clone()?;
-    if why.data() != Some(Unread::Sql(StoreError::Locked)) {
+    if why.data() != Some(ReadError::Sql(StoreError::Locked)) {
         return Some(AlarmKind::SqlReadOnly { error: why });
     }
     let stream = snapshot.stream.as_ref().filter(|_| snapshot.redis.up);
@@ -148,7 +148,7 @@ fn persistent_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
             let drains_ms = (fell > 0).then(|| (lag as f64 / fell as f64 * over_ms as f64) as u64);
             return drains_ms
                 .is_none_or(|it| it > LONG_DRAIN_MS)
-                .then_some(AlarmKind::LagStands { lag, drains_ms });
+                .then_some(AlarmKind::LagHigh { lag, drains_ms });
         }
     }
     None
@@ -200,7 +200,7 @@ mod tests {
             let mut raised = alarms(snapshot, None).into_iter();
             raised.next().map(|it| (it.urgency, it.kind)).filter(|_| raised.next().is_none())
         };
-        snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
+        snapshot.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
         let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
         assert_eq!(raised(&snapshot), locked(Some(7)));
         snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_persistent_large_lag_raises_an_alarm() {
-        let persists = |lag, drains_ms| Some(AlarmKind::LagStands { lag, drains_ms });
+        let persists = |lag, drains_ms| Some(AlarmKind::LagHigh { lag, drains_ms });
         let still = |seconds| std::iter::repeat_n(Some(20_000), seconds);
         assert_eq!(of_lag(still(31)), persists(20_000, None));
         assert_eq!(of_lag(still(30)), None, "not long enough");
@@ -424,7 +424,7 @@ mod tests {
         let [
             AlarmKind::RedisReadOnly { .. },
             AlarmKind::Undelivered { .. },
-            AlarmKind::RedisForgot { .. },
+            AlarmKind::DataLoss { .. },
             AlarmKind::DeadLetters { .. },
         ] = kinds[..]
         else {
@@ -436,9 +436,9 @@ mod tests {
     fn a_failed_audit_is_critical() {
         for (what, repaired) in [(Finding::Lost(2), true), (Finding::Stranded(2), false)] {
             let findings = vec![SaleFinding { sale: None, what }];
-            let books = Balance::Off { findings };
-            let [Alarm { urgency, kind: AlarmKind::BooksOff { repairable, .. } }] =
-                alarms(&Snapshot { books, ..healthy() }, None)[..]
+            let audit = Balance::Off { findings };
+            let [Alarm { urgency, kind: AlarmKind::AuditFailed { repairable, .. } }] =
+                alarms(&Snapshot { audit, ..healthy() }, None)[..]
             else {
                 panic!("no alarm of its own");
             };

@@ -64,7 +64,7 @@ pub enum AlarmKind {
         sales: Vec<VoucherId>,
     },
     /// The ledger is off.
-    BooksOff {
+    AuditFailed {
         /// The first finding.
         #[serde(serialize_with = "sentence")]
         finding: SaleFinding,
@@ -92,7 +92,7 @@ pub enum AlarmKind {
         idle_ms: u64,
     },
     /// The lag stays large; detected only by a node, which measures it continuously.
-    LagStands {
+    LagHigh {
         /// Number of entries.
         lag: u64,
         /// Milliseconds until they are processed at the current rate; `None` if their number does not fall.
@@ -118,7 +118,7 @@ pub enum AlarmKind {
         keys: Vec<String>,
     },
     /// Redis had lost data, which a node has restored.
-    RedisForgot {
+    DataLoss {
         /// The losses.
         #[serde(flatten)]
         losses: RecentLosses,
@@ -148,13 +148,13 @@ impl AlarmKind {
             | Self::SqlLocked { .. }
             | Self::SqlReadOnly { .. } => 0,
             Self::Undelivered { .. } => 1,
-            Self::Damaged { .. } | Self::RedisForgot { .. } => 2,
-            Self::BooksOff { .. } => 3,
+            Self::Damaged { .. } | Self::DataLoss { .. } => 2,
+            Self::AuditFailed { .. } => 3,
             Self::ForeignKey(_) => 4,
             Self::NoGroup => 5,
             Self::DeadConsumer { .. }
             | Self::SilentConsumer { .. }
-            | Self::LagStands { .. }
+            | Self::LagHigh { .. }
             | Self::JobFailed { .. }
             | Self::DeadLetters { .. } => 6,
             Self::ServerBack { .. } => 7,
@@ -168,16 +168,16 @@ impl AlarmKind {
             | Self::SqlAway { .. }
             | Self::ServerBack { .. }
             | Self::Damaged { .. }
-            | Self::RedisForgot { .. } => None,
+            | Self::DataLoss { .. } => None,
             Self::RedisReadOnly { .. } => Some("redis"),
             Self::ForeignKey(found) => Some(&found.key),
             Self::SqlLocked { .. } | Self::SqlReadOnly { .. } => Some("database"),
-            Self::BooksOff { .. } => Some("books"),
+            Self::AuditFailed { .. } => Some("audit"),
             Self::Undelivered { .. } => Some("delivery"),
             Self::DeadConsumer { consumer, .. } | Self::SilentConsumer { consumer, .. } => {
                 Some(consumer)
             }
-            Self::LagStands { .. } => Some("lag"),
+            Self::LagHigh { .. } => Some("lag"),
             Self::JobFailed { job, .. } => Some(job),
             Self::DeadLetters { .. } => Some("dead letters"),
             Self::NoGroup => Some("consumer group"),

@@ -33,7 +33,7 @@ use super::{
     ledger_page::LedgerPage,
     ledger_totals::{Figures, SaleFigures},
     log::LogPage,
-    read_error::Unread,
+    read_error::ReadError,
     snapshot::{
         ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
         SaleLine, StreamLine, StreamPage,
@@ -167,7 +167,7 @@ impl Collector {
     }
 
     /// Takes a snapshot. Never fails: an unreachable server is part of the snapshot.
-    pub async fn look(&mut self) -> Snapshot {
+    pub async fn collect(&mut self) -> Snapshot {
         self.read_sql().await;
         self.read_redis().await;
         // Redis timed out, and the data of SQL has become stale meanwhile.
@@ -176,7 +176,7 @@ impl Collector {
         }
         self.seq += 1;
         let sample = self.sample();
-        let books = self.balance(&sample.figures);
+        let audit = self.balance(&sample.figures);
         self.note_rates(&sample);
         self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.persisted);
@@ -213,7 +213,7 @@ impl Collector {
             entries: StreamPage::default(),
             sale_orders: None,
             orders: OrdersPage::default(),
-            books,
+            audit,
             ledger: LedgerPage::default(),
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),
@@ -327,7 +327,7 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Unread::SqlSilent(self.store.describe(), READ_TIMEOUT_MS)),
+            Err(_) => Err(ReadError::SqlSilent(self.store.describe(), READ_TIMEOUT_MS)),
         };
         let now = self.now();
         self.sql.note(now, start.elapsed(), result);

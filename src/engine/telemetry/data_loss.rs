@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Name of the event in the audit log.
-pub const HEALED: &str = "redis healed";
+pub const REDIS_RECONCILED: &str = "redis reconciled";
 /// How long a loss is displayed, in milliseconds.
 const SHOWN_MS: u64 = 600_000;
 /// Maximum number of losses a node publishes, the newest ones.
@@ -95,7 +95,7 @@ pub fn damaged_keys(
 
 /// Returns the number of buyers possibly admitted in a loss without any record, from the result of its event.
 pub fn unknown_buyers(result: &Said) -> u64 {
-    result.part("/healed/unknown").unwrap_or(0)
+    result.part("/data_loss/unknown").unwrap_or(0)
 }
 
 /// A published event, with its texts as stored in SQL.
@@ -121,7 +121,7 @@ impl From<Published> for Act {
             at,
             operator: ENGINE.to_owned(),
             node,
-            act: HEALED.to_owned(),
+            act: REDIS_RECONCILED.to_owned(),
             subject: Said::read(subject),
             result: Said::read(result),
             once,
@@ -159,7 +159,7 @@ impl LossExchange {
                 outbox.put(act);
             }
         }
-        let new = |act: &Act| act.act == HEALED && act.node == node;
+        let new = |act: &Act| act.act == REDIS_RECONCILED && act.node == node;
         let waiting = outbox.waiting().into_iter().filter(new);
         let new: Vec<Act> = waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
         if new.is_empty() {
@@ -207,7 +207,7 @@ pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
 /// What one node has reconciled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Healed {
+pub struct DataLoss {
     /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
     pub keys: Vec<String>,
     /// Buyers restored.
@@ -228,7 +228,7 @@ pub struct Healed {
     pub other_sale: bool,
 }
 
-impl fmt::Display for Healed {
+impl fmt::Display for DataLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             keys,
@@ -264,7 +264,7 @@ impl fmt::Display for Healed {
     }
 }
 
-impl From<Reconciled> for Healed {
+impl From<Reconciled> for DataLoss {
     fn from(done: Reconciled) -> Self {
         Self {
             keys: done.keys,
@@ -284,18 +284,19 @@ impl RecentLosses {
     /// Returns the totals of recent losses in `log`, including published ones; `None` if nothing was lost.
     pub fn of(log: &[Recorded], now: Millis) -> Option<Self> {
         let recent = log.iter().map(|line| &line.act);
-        let recent = recent.filter(|act| act.act == HEALED && now.since(act.at) < SHOWN_MS);
+        let recent =
+            recent.filter(|act| act.act == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS);
         recent.fold(None, |sum: Option<Self>, act| {
             // An event without figures still indicates a loss.
-            let healed: Healed = act.result.part("/healed").unwrap_or_default();
+            let loss: DataLoss = act.result.part("/data_loss").unwrap_or_default();
             let mut sum = sum.unwrap_or_default();
             sum.at = sum.at.max(act.at);
-            sum.buyers += healed.buyers;
-            sum.promised += healed.promised;
-            sum.refused += healed.refused;
-            sum.unknown += healed.unknown;
-            sum.archived += healed.archived;
-            for key in healed.keys {
+            sum.buyers += loss.buyers;
+            sum.promised += loss.promised;
+            sum.refused += loss.refused;
+            sum.unknown += loss.unknown;
+            sum.archived += loss.archived;
+            for key in loss.keys {
                 if !sum.keys.contains(&key) {
                     sum.keys.push(key);
                 }
@@ -311,12 +312,12 @@ mod tests {
 
     #[derive(Serialize)]
     struct Line {
-        healed: Healed,
+        data_loss: DataLoss,
     }
 
     impl fmt::Display for Line {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.healed.fmt(f)
+            self.data_loss.fmt(f)
         }
     }
 
@@ -335,9 +336,9 @@ mod tests {
             id,
             act: Act {
                 at: Millis(at),
-                act: HEALED.to_owned(),
+                act: REDIS_RECONCILED.to_owned(),
                 result: Said::of(&Line {
-                    healed: Healed { buyers, promised: 1, refused, ..Healed::default() },
+                    data_loss: DataLoss { buyers, promised: 1, refused, ..DataLoss::default() },
                 }),
                 ..Act::default()
             },
@@ -358,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_published_loss_is_counted_once() {
-        let act = |at| Act { at: Millis(at), act: HEALED.to_owned(), ..Act::default() };
+        let act = |at| Act { at: Millis(at), act: REDIS_RECONCILED.to_owned(), ..Act::default() };
         let mut log = vec![Recorded { id: 7, act: act(50) }];
         add_published(&mut log, vec![act(50), act(60)]);
         assert_eq!(log.iter().map(|line| line.id).collect::<Vec<_>>(), [-2, 7]);

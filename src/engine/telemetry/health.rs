@@ -5,7 +5,7 @@ use std::time::Duration;
 use seckill_model::{Millis, Said};
 
 use super::{
-    read_error::Unread,
+    read_error::ReadError,
     snapshot::{Back, Health},
 };
 
@@ -14,7 +14,7 @@ const TOLD_FOR_MS: u64 = 60_000;
 
 impl Health {
     /// Records the result of a read that ended at `now` after `took`.
-    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), Unread>) {
+    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), ReadError>) {
         self.up = result.is_ok();
         self.latency_us = took.as_micros() as u64;
         self.error = result.err().as_ref().map(Said::of);
@@ -34,7 +34,7 @@ impl Health {
     }
 
     /// Records the result of a write probe, if the server is reachable.
-    pub(super) fn note_writes(&mut self, answer: Result<(), Unread>) {
+    pub(super) fn note_writes(&mut self, answer: Result<(), ReadError>) {
         self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Said::of);
     }
 }
@@ -45,7 +45,7 @@ mod tests {
     use seckill_store::StoreError;
 
     fn note(health: &mut Health, at: i64, took_ms: u64, good: bool) {
-        let result = if good { Ok(()) } else { Err(Unread::SqlSilent("gone".to_owned(), 1)) };
+        let result = if good { Ok(()) } else { Err(ReadError::SqlSilent("gone".to_owned(), 1)) };
         health.note(Millis(at), Duration::from_millis(took_ms), result);
     }
 
@@ -71,19 +71,19 @@ mod tests {
     fn a_server_that_accepts_no_writes_is_reachable() {
         let mut health = Health::default();
         note(&mut health, 1_000, 1, true);
-        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
         note(&mut health, 2_000, 1, true);
         let why = health.unwritable.as_ref().and_then(Said::data);
-        assert_eq!((health.up, why), (true, Some(Unread::Sql(StoreError::Locked))));
+        assert_eq!((health.up, why), (true, Some(ReadError::Sql(StoreError::Locked))));
         assert!(!health.takes_writes());
         assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));
         health.note_writes(Ok(()));
         note(&mut health, 3_000, 1, true);
         assert!(health.takes_writes() && health.back.is_none(), "it was never away");
 
-        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
         note(&mut health, 4_000, 1, false);
-        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
         assert_eq!(health.unwritable, None, "unknown while unreachable");
     }
 

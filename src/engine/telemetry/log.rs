@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seckill_model::Millis;
 pub use seckill_store::{Act, Place, Recorded, Which};
 
-use super::data_loss::HEALED;
+use super::data_loss::REDIS_RECONCILED;
 
 /// Names of events in the audit log.
 pub mod events {
@@ -33,7 +33,7 @@ pub mod events {
 
 /// The displayed page of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogLook {
+pub struct LogView {
     /// Only lines of this kind.
     pub which: Option<Which>,
     /// Lines before this position; `None` for the newest ones.
@@ -44,7 +44,7 @@ pub struct LogLook {
 #[derive(Clone, Debug, Default)]
 pub struct LogPage {
     /// The filter and position.
-    pub look: LogLook,
+    pub look: LogView,
     /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
     /// Whether there are earlier lines.
@@ -55,7 +55,7 @@ pub struct LogPage {
 
 impl LogPage {
     /// Makes a page from log lines, newest first, with one more than `most` if there are older ones.
-    pub fn of(look: LogLook, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
+    pub fn of(look: LogView, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
         let older = lines.len() > most;
         lines.truncate(most);
         lines.reverse();
@@ -90,7 +90,7 @@ impl Weight {
             | events::DATABASE_AWAY
             | events::NODE_DEAD
             | events::PARTITION_REPAIRED
-            | HEALED => Self::Trouble,
+            | REDIS_RECONCILED => Self::Trouble,
             events::ALARM_CLEARED
             | events::REDIS_BACK
             | events::DATABASE_BACK
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Act);
         assert_eq!(line("kim", "sale end", "failed: Redis is away"), Weight::Failed);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
-        assert_eq!(line("engine", HEALED, ""), Weight::Trouble);
+        assert_eq!(line("engine", REDIS_RECONCILED, ""), Weight::Trouble);
         assert_eq!(line("-", "alarm cleared", "after 3 s"), Weight::Relief);
         assert_eq!(line("-", "node started", ""), Weight::Notice);
         assert!(!Weight::Act.is_alarm() && Weight::Relief.is_alarm());
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn a_page_is_sorted_by_time_and_marks_older_lines() {
         let lines = |count: i64| (0..count).rev().map(|id| Recorded { id, act: Act::default() });
-        let page = LogPage::of(LogLook::default(), Millis(1), lines(4).collect(), 3);
+        let page = LogPage::of(LogView::default(), Millis(1), lines(4).collect(), 3);
         assert!(page.older);
         assert_eq!(page.lines.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(!LogPage::of(LogLook::default(), Millis(1), lines(3).collect(), 3).older);
+        assert!(!LogPage::of(LogView::default(), Millis(1), lines(3).collect(), 3).older);
     }
 }

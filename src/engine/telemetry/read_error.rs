@@ -13,7 +13,7 @@ use seckill_store::StoreError;
 /// Why a server could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unread {
+pub enum ReadError {
     /// Redis did not reply within this many milliseconds.
     RedisSilent(String, u64),
     /// Redis failed.
@@ -24,19 +24,19 @@ pub enum Unread {
     Sql(StoreError),
 }
 
-impl From<RedisError> for Unread {
+impl From<RedisError> for ReadError {
     fn from(error: RedisError) -> Self {
         Self::Redis(error)
     }
 }
 
-impl From<StoreError> for Unread {
+impl From<StoreError> for ReadError {
     fn from(error: StoreError) -> Self {
         Self::Sql(error)
     }
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |millis: &u64| (*millis as f64 / 1e3).to_string();
         match self {
@@ -64,22 +64,22 @@ mod tests {
         let away = || RedisError::Away { place: "h:1".into(), detail: Reason::TimedOut };
         let full = || StoreError::Away(seckill_store::Reason::DiskFull);
         for (unread, sentence) in [
-            (Unread::from(away()), away().to_string()),
-            (Unread::from(full()), full().to_string()),
-            (Unread::from(StoreError::Locked), StoreError::Locked.to_string()),
-            (Unread::from(RedisError::NoGroup), RedisError::NoGroup.to_string()),
+            (ReadError::from(away()), away().to_string()),
+            (ReadError::from(full()), full().to_string()),
+            (ReadError::from(StoreError::Locked), StoreError::Locked.to_string()),
+            (ReadError::from(RedisError::NoGroup), RedisError::NoGroup.to_string()),
             (
-                Unread::from(StoreError::from(FileFault::ReadOnly("a.db".into()))),
+                ReadError::from(StoreError::from(FileFault::ReadOnly("a.db".into()))),
                 FileFault::ReadOnly("a.db".into()).to_string(),
             ),
             (
-                Unread::SqlSilent("sqlite".into(), 1_500),
+                ReadError::SqlSilent("sqlite".into(), 1_500),
                 "sqlite has not replied within 1.5 s; check whether it hangs or another program locks it"
                     .to_owned(),
             ),
         ] {
             let said = Said::of(&unread);
-            assert_eq!((&*said, said.data::<Unread>()), (sentence.as_str(), Some(unread)));
+            assert_eq!((&*said, said.data::<ReadError>()), (sentence.as_str(), Some(unread)));
         }
     }
 }

@@ -70,7 +70,7 @@ pub struct Snapshot {
     #[serde(skip)]
     pub orders: OrdersPage,
     /// Balance of the ledger.
-    pub books: Balance,
+    pub audit: Balance,
     /// The last audit by order ID; repeated only while displayed.
     #[serde(skip)]
     pub ledger: LedgerPage,
@@ -125,7 +125,7 @@ impl Snapshot {
 
     /// Sorts sales that need attention before those that are planned or over.
     pub fn order_sales(&mut self) {
-        let findings = match &self.books {
+        let findings = match &self.audit {
             Balance::Off { findings } => findings.as_slice(),
             _ => &[],
         };

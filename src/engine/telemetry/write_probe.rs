@@ -7,7 +7,7 @@ use std::time::Duration;
 use seckill_store::SharedStore;
 use tokio::task::{JoinError, JoinSet};
 
-use super::read_error::Unread;
+use super::read_error::ReadError;
 
 /// Time limit of one probe; the database itself waits one second for a lock.
 const PROBE_TIMEOUT_MS: u64 = 3_000;
@@ -18,14 +18,14 @@ const PROBES: u32 = 2;
 ///
 /// # Errors
 /// The cause, if every probe failed.
-pub async fn takes_writes(store: &SharedStore) -> Result<(), Unread> {
+pub async fn takes_writes(store: &SharedStore) -> Result<(), ReadError> {
     let mut result = Ok(());
     for _ in 0..PROBES {
         let probe =
             tokio::time::timeout(Duration::from_millis(PROBE_TIMEOUT_MS), store.takes_writes());
         result = match probe.await {
-            Ok(result) => result.map_err(Unread::from),
-            Err(_) => Err(Unread::SqlSilent(store.describe(), PROBE_TIMEOUT_MS)),
+            Ok(result) => result.map_err(ReadError::from),
+            Err(_) => Err(ReadError::SqlSilent(store.describe(), PROBE_TIMEOUT_MS)),
         };
         if result.is_ok() {
             break;
@@ -36,11 +36,11 @@ pub async fn takes_writes(store: &SharedStore) -> Result<(), Unread> {
 
 /// The pending probe, one at a time; it is cancelled on drop.
 #[derive(Debug, Default)]
-pub(super) struct WriteProbe(JoinSet<Result<(), Unread>>);
+pub(super) struct WriteProbe(JoinSet<Result<(), ReadError>>);
 
 impl WriteProbe {
     /// Returns the result of a finished probe and starts the next one, without waiting.
-    pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<(), Unread>> {
+    pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<(), ReadError>> {
         let ended = self.0.try_join_next();
         if self.0.is_empty() {
             let store = SharedStore::clone(store);
@@ -50,12 +50,12 @@ impl WriteProbe {
     }
 
     /// Waits for the result of the pending probe, if there is one.
-    pub(super) async fn answer(&mut self) -> Option<Result<(), Unread>> {
+    pub(super) async fn answer(&mut self) -> Option<Result<(), ReadError>> {
         probe_result(self.0.join_next().await?)
     }
 }
 
-fn probe_result(ended: Result<Result<(), Unread>, JoinError>) -> Option<Result<(), Unread>> {
+fn probe_result(ended: Result<Result<(), ReadError>, JoinError>) -> Option<Result<(), ReadError>> {
     ended.inspect_err(|error| tracing::error!(%error, "the probe for a lock broke down")).ok()
 }
 
@@ -80,7 +80,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, fault) = faulty(open(&dir).await, 7);
         fault.set(Ill::Away);
-        assert!(matches!(takes_writes(&store).await, Err(Unread::Sql(StoreError::Away(_)))));
+        assert!(matches!(takes_writes(&store).await, Err(ReadError::Sql(StoreError::Away(_)))));
         assert_eq!(fault.failed(), u64::from(PROBES), "it was probed again");
 
         fault.set(Ill::Hangs(Duration::from_millis(50)));
@@ -103,7 +103,7 @@ mod tests {
         let mut writes = WriteProbe::default();
         assert_eq!(writes.ask(&store), None);
         assert_eq!(writes.ask(&store), None, "the same probe is pending");
-        assert!(matches!(writes.answer().await, Some(Err(Unread::Sql(StoreError::Away(_))))));
+        assert!(matches!(writes.answer().await, Some(Err(ReadError::Sql(StoreError::Away(_))))));
         assert_eq!(fault.failed(), u64::from(PROBES), "it was probed once");
         assert_eq!(writes.answer().await, None, "no probe is pending");
         store.close().await;

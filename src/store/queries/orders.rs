@@ -4,14 +4,14 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 use seckill_model::{
     LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    ledger::SqlBooks,
+    ledger::SqlLedger,
 };
 
 use super::{
     super::{
         StoreError, Written,
         dialect::Dialect,
-        rows::{self, BooksRow, ExistingRows, Key, OrderRow, voucher_key},
+        rows::{self, ExistingRows, Key, LedgerRow, OrderRow, voucher_key},
         session::Fault,
     },
     Conn,
@@ -310,13 +310,13 @@ pub(crate) async fn live<D: Dialect>(
 }
 
 /// In one statement, for a consistent view.
-pub(crate) async fn books<D: Dialect>(
+pub(crate) async fn ledger<D: Dialect>(
     conn: &mut Conn<D>,
     voucher: VoucherId,
-) -> Result<SqlBooks, Fault> {
+) -> Result<SqlLedger, Fault> {
     // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this must
     // detect.
-    let row: Option<BooksRow> = D::sql(format!(
+    let row: Option<LedgerRow> = D::sql(format!(
         "SELECT s.initial_stock, s.stock, \
          (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}), \
          (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}), \
@@ -330,7 +330,7 @@ pub(crate) async fn books<D: Dialect>(
     .bind(voucher_key(voucher)?)
     .row(conn)
     .await?;
-    Ok(row.map(rows::books).ok_or(StoreError::NoSale(voucher))?)
+    Ok(row.map(rows::ledger).ok_or(StoreError::NoSale(voucher))?)
 }
 
 pub(crate) async fn counts<D: Dialect>(

@@ -55,7 +55,7 @@ async fn connection_with_full_disk_is_not_reused() {
     let written = store.write_orders(&batch(voucher, 1, 5_000), Millis(3)).await.unwrap();
     assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
     store.takes_writes().await.unwrap();
-    assert_eq!(store.books(voucher).await.unwrap().live, 5_000);
+    assert_eq!(store.ledger(voucher).await.unwrap().live, 5_000);
     store.close().await;
 }
 

@@ -34,7 +34,7 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     let (paid, late) = (paid.unwrap(), late.unwrap());
     assert_eq!((paid.status, paid.pay_time), (OrderStatus::Paid, Some(NOW.plus(5))));
     assert_eq!((late.status, late.close_time), (OrderStatus::Closed, Some(NOW.plus(6))));
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock, books.returning), (1, 2, 2, 2));
     let counts = store.order_counts(voucher).await.unwrap();
     assert_eq!(counts, OrderCounts { paid: 1, closed: 2, ..OrderCounts::default() });
@@ -81,7 +81,7 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
     let (paid, closed) = tokio::join!(paying, closing);
     assert!(paid > 0 && !closed.is_empty(), "both had their share");
     assert_eq!(paid + closed.len() as u64, ORDERS);
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.stock as u64), (paid, closed.len() as u64));
     assert_eq!(books.returning, closed.len() as u64);
 }
@@ -94,7 +94,7 @@ pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: Shared
     assert_eq!(store.fenced_write(&fence(5), NOW).await.unwrap(), 1);
     let late = store.close_overdue(NOW.plus(99), 9, NOW, &fence(4)).await;
     assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
-    assert_eq!(store.books(voucher).await.unwrap().live, 3);
+    assert_eq!(store.ledger(voucher).await.unwrap().live, 3);
     let closed = store.close_overdue(NOW.plus(30), 2, NOW.plus(40), &fence(5)).await.unwrap();
     let ids: BTreeSet<_> = closed.iter().map(|it| it.id).collect();
     assert_eq!(ids, BTreeSet::from([id(2), id(3)]), "not the one that was written at its time");
@@ -144,7 +144,7 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
     let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
     let stand = [Written::Again, Written::Conflict { holds: id(2) }, Written::New];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock), (2, 1, 7));
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     let closing = store.close_overdue(NOW.plus(1), 1, NOW.plus(2), &fence(1)).await.unwrap();
     assert_eq!(closing[0].id, orders[0]);
     store.gave_back(&orders[..1], NOW).await.unwrap();
-    let before = store.books(voucher).await.unwrap();
+    let before = store.ledger(voucher).await.unwrap();
     let second = OrderEntry { place: 2, ..entry(11, 10, voucher) };
     let batch = [
         entry(10, 10, voucher),
@@ -181,7 +181,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     let row = store.order(id(11)).await.unwrap().unwrap();
     assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, Some(2)));
     assert_eq!((row.status, row.close_time), (OrderStatus::Cancelled, Some(NOW.plus(5))));
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.stock, books.live), (before.stock, before.live));
     assert_eq!((books.closed, books.returning), (before.closed + 2, 2));
     let open: Vec<_> = store.give_backs(None, 9).await.unwrap();
@@ -272,6 +272,6 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     );
     assert_eq!(store.pay(&[id(11)], NOW.plus(70)).await.unwrap(), [Payment::TooLate]);
     assert_eq!(store.returning().await.unwrap(), 0);
-    let books = store.books(sale).await.unwrap();
+    let books = store.ledger(sale).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock), (3, 0, 0));
 }

@@ -143,7 +143,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
     for voucher in [VoucherId(0), VoucherId(9), VoucherId(u64::MAX)] {
         let no = |it: StoreError| matches!(it, StoreError::NoSale(v) if v == voucher);
         assert!(no(store.sale(voucher).await.unwrap_err()));
-        assert!(no(store.books(voucher).await.unwrap_err()));
+        assert!(no(store.ledger(voucher).await.unwrap_err()));
         assert!(no(store.restock(voucher, 1, None).await.unwrap_err()));
         assert!(no(store.set_state(voucher, SaleState::Ended, None).await.unwrap_err()));
         assert_eq!(store.live_orders(voucher, None, 10).await.unwrap(), []);

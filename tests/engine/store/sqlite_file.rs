@@ -55,7 +55,7 @@ async fn two_programs_never_oversell_and_never_double() {
     for task in tasks {
         new += task.await.unwrap();
     }
-    let books = two.books(voucher).await.unwrap();
+    let books = two.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.doubled), (new, 0));
     assert_eq!(books.stock, (STOCK - new) as i64);
     assert!(new <= STOCK && new > STOCK / 2, "{new}");
@@ -87,10 +87,10 @@ async fn reopening_keeps_the_data() {
     let sale = sale_of(&store, 5).await;
     store.write_orders(&[entry(1, 1, sale.voucher_id)], NOW).await.unwrap();
     let (books, sales) =
-        (store.books(sale.voucher_id).await.unwrap(), store.sales().await.unwrap());
+        (store.ledger(sale.voucher_id).await.unwrap(), store.sales().await.unwrap());
     store.close().await;
     let again = sqlite_at(&dir).await;
-    assert_eq!(again.books(sale.voucher_id).await.unwrap(), books);
+    assert_eq!(again.ledger(sale.voucher_id).await.unwrap(), books);
     assert_eq!(again.sales().await.unwrap(), sales);
     assert!(again.describe().starts_with("sqlite /"));
     let durability = again.durability().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_closed_order_allows_its_buyer_another_order() {
         store.write_orders(&batch, NOW).await.unwrap(),
         [Written::Again, Written::New, Written::Conflict { holds: id(2) }]
     );
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock), (2, 1, 3));
     assert_eq!(store.order(id(1)).await.unwrap().unwrap().status, OrderStatus::Closed);
     let live = store.live_orders(voucher, None, 9).await.unwrap();
@@ -142,7 +142,7 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
         ),
     )
     .await;
-    let books = store.books(voucher).await.unwrap();
+    let books = store.ledger(voucher).await.unwrap();
     assert_eq!((books.live, books.doubled, books.stock), (2, 1, 4));
 }
 

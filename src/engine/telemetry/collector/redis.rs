@@ -14,7 +14,7 @@ use seckill_redis::{
 };
 
 use super::{Collector, READ_TIMEOUT, READ_TIMEOUT_MS};
-use crate::telemetry::{data_loss::damaged_keys, read_error::Unread};
+use crate::telemetry::{data_loss::damaged_keys, read_error::ReadError};
 
 /// Interval between write probes of Redis.
 const WRITES_EVERY: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Collector {
             Err(_) => {
                 // The connection may be half open; the next read makes a new one.
                 self.conn.forget();
-                Err(Unread::RedisSilent(self.conn.place().to_owned(), READ_TIMEOUT_MS))
+                Err(ReadError::RedisSilent(self.conn.place().to_owned(), READ_TIMEOUT_MS))
             }
         };
         if let Some(server) = self.conn.server(HOME) {
