@@ -19,7 +19,10 @@ use seckill_engine::{
         snapshot::{LetterLine, PendingLine},
     },
 };
-use seckill_model::{EntryId, Millis, NewSale, OrderId};
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderId,
+    message::{Label, text},
+};
 use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
@@ -29,7 +32,7 @@ use super::{
     form_drafts::FormDrafts,
     frame_writer::Drawn,
     guide_banner::Story,
-    keymap::{self, Context, Key},
+    keymap::{self, Action, Context, Key, key_of},
     lag_trend::LagTrend,
     launch::Director,
     optimistic_jobs::OptimisticJobs,
@@ -128,7 +131,7 @@ pub(crate) struct App {
     /// The console runs inside tmux, which by default keeps clipboard copies to itself.
     pub(crate) in_tmux: bool,
     /// Commands recently run from the palette, the newest first.
-    pub(super) asked: Vec<keymap::Action>,
+    pub(super) asked: Vec<Action>,
 }
 
 impl App {
@@ -258,7 +261,7 @@ impl App {
         }
         self.trace_order();
         if pending.unordered || letters.unordered {
-            self.note(&*text::conventions::ORDER_DROPPED);
+            self.note(&*Label("conventions-more-came-than-one-page-holds"));
         }
         // While a command is running, marks vanish because it works.
         if self.answers.is_empty() {
@@ -343,7 +346,11 @@ impl App {
             self.note(if meanings.is_empty() || self.dialog.is_some() {
                 text::commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
-                text::presenter::in_the_views(&key.label())
+                text!(
+                    "presenter-works-in-the-views-leaves-the",
+                    key = key.label(),
+                    leave = key_of(Action::Present)
+                )
             } else {
                 text::commands::works_elsewhere(&key.label(), &meanings)
             });
@@ -361,7 +368,7 @@ impl App {
 
     /// The context of the view, ignoring dialogs over it.
     pub(super) fn place(&self) -> Context {
-        if self.presenter.on { Context::Presenter } else { self.view.context() }
+        if self.presenter.on { Context::Presenter } else { Context::View(self.view) }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {

@@ -1,13 +1,12 @@
 //! Which actions can be run by name, and why one is unavailable.
 
 use seckill_engine::telemetry::snapshot::PendingLine;
-use seckill_model::ledger::SaleAudit;
+use seckill_model::{ledger::SaleAudit, locale::in_english, message::text};
 
 use super::{
     app::App,
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
-    keymap_config,
     text::{self, commands, conventions as words, launch, ledger, letters},
     views::{PagedRow, View},
 };
@@ -21,7 +20,7 @@ impl App {
         let here = keymap::actions(self.place());
         let mut offers: Vec<Offer> =
             here.iter().filter_map(|action| offer(*action, self.why_not(*action))).collect();
-        for view in View::ALL.map(View::context) {
+        for view in Context::views() {
             for action in keymap::actions(view) {
                 let homes = homes(action);
                 // Bindings of all views apply here.
@@ -30,7 +29,7 @@ impl App {
                     // A repair opens the Ledger by itself.
                     let why = match action {
                         Action::Repair => self.why_not(action),
-                        _ => Some(words::only_in(&homes)),
+                        _ => Some(text!("conventions-in", views = homes)),
                     };
                     offers.extend(offer(action, why));
                 }
@@ -49,7 +48,7 @@ impl App {
     /// The unreachable server that a sale command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
         let away = launch::away(&self.newest.redis, &self.newest.sql);
-        away.map(|server| commands::not_now(&server))
+        away.map(|server| text!("acts-ask-again-when-it-is-back", away = server))
     }
 
     /// Why an action of this view would have no effect.
@@ -101,10 +100,10 @@ impl App {
 }
 
 fn offer(action: Action, why: Option<String>) -> Option<Offer> {
-    let name = text::action(action).2?;
+    let name = action.name()?;
     // The English name and the settings name, in every language.
-    let english = text::english_name(action).unwrap_or_default();
-    let alias = format!("{english} {}", keymap_config::name(action).replace('-', " "));
+    let english = in_english(|| action.name()).unwrap_or_default();
+    let alias = format!("{english} {}", action.setting().replace('-', " "));
     Some(Offer { action, name, alias, why })
 }
 
@@ -113,11 +112,5 @@ fn homes(action: Action) -> String {
     let of = |context: &Context| {
         keymap::table().iter().any(|it| it.context == *context && it.action == action)
     };
-    let views: Vec<String> = View::ALL
-        .map(View::context)
-        .iter()
-        .filter(|it| of(it))
-        .map(|it| text::context(*it).to_string())
-        .collect();
-    views.join(", ")
+    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(", ")
 }

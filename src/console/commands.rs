@@ -13,12 +13,16 @@ use seckill_engine::{
     repair::SaleRepair,
     telemetry::snapshot::{PendingLine, SaleLine},
 };
-use seckill_model::{EntryId, Millis, NewSale, Phase, filter::Filter};
+use seckill_model::{
+    EntryId, Millis, NewSale, Phase,
+    filter::Filter,
+    message::{Label, text},
+};
 
 use super::{
     app::{Answer, App, Course},
     dialogs::{Confirm, Dialog, Intent, SaleForm},
-    keymap::Action,
+    keymap::{Action, key_of},
     presenter::is_gone,
     status::Tone,
     text::{
@@ -35,7 +39,7 @@ impl App {
     /// Opens the question or form of a command, or says why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
-            self.note(conventions::read_only());
+            self.note(text!("conventions-read-only-acts-are-refused-start"));
             return;
         }
         match action {
@@ -75,13 +79,18 @@ impl App {
                     self.sales.point_at(named);
                 }
                 self.go(View::Sales);
-                self.note(conventions::choose_sale(action));
+                self.note(text!(
+                    "conventions-choose-the-sale-that-is-meant",
+                    up = key_of(Action::Up),
+                    down = key_of(Action::Down),
+                    again = key_of(action)
+                ));
             }
             return None;
         };
         let sale = self.newest.sale(meant).cloned();
         if sale.is_none() {
-            self.note(commands::SALE_GONE);
+            self.note(Label("acts-that-sale-is-not-among-the"));
         }
         sale
     }
@@ -120,7 +129,7 @@ impl App {
 
     fn ask_new_sale(&mut self) {
         if let Some((sale, _)) = &self.creating {
-            let text = commands::creating(&sale.title);
+            let text = text!("acts-is-being-created-another-sale-waits", title = sale.title);
             return self.note(text);
         }
         let form = self.draft.take().unwrap_or_else(SaleForm::new);
@@ -178,7 +187,8 @@ impl App {
             return self.note(commands::nothing_to_do(&plan));
         }
         if self.dialog.is_some() || self.filtering {
-            let text = conventions::behind(commands::PLAN_READY, self.context(), Action::Replay);
+            let text =
+                conventions::behind(Label("acts-the-plan-is-made"), self.context(), Action::Replay);
             return self.note(text);
         }
         let question = self.plan_question(&plan);
@@ -276,7 +286,11 @@ impl App {
         let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
         let gone = self.locks.chosen(seen).is_some();
         let Some(lock) = self.locks.chosen(now).cloned() else {
-            return self.note(if gone { commands::LOCK_GONE } else { commands::NOTHING_CHOSEN });
+            return self.note(if gone {
+                Label("acts-that-holder-does-not-hold-the")
+            } else {
+                commands::NOTHING_CHOSEN
+            });
         };
         let question = commands::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
@@ -286,7 +300,11 @@ impl App {
     fn ask_job(&mut self, run: bool) {
         let gone = self.jobs.chosen(&self.shown.jobs).is_some();
         let Some(job) = self.jobs.chosen(&self.newest.jobs).cloned() else {
-            return self.note(if gone { commands::JOB_GONE } else { commands::NOTHING_CHOSEN });
+            return self.note(if gone {
+                Label("acts-that-job-is-not-there-any")
+            } else {
+                commands::NOTHING_CHOSEN
+            });
         };
         let question = if run { commands::run_job(&job) } else { commands::switch_job(&job) };
         let command = if run {
@@ -337,12 +355,16 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => commands::asked::change(*id),
                     Command::LoadTest(plan) => commands::asked::rush(plan),
-                    Command::StopLoadTest(id) => launch::stopping(*id),
+                    Command::StopLoadTest(id) => {
+                        text!("director-stopping-the-rush-on", voucher = *id)
+                    }
                     Command::Plan(_) => commands::asked::PLAN.to_string(),
                     Command::Apply(..) => commands::asked::APPLY.to_string(),
                     Command::CountLetters(_) => commands::asked::LETTERS.to_string(),
                     Command::RunJob(job) => commands::asked::job(job),
-                    Command::Preview(_) => text::stream::LOOKING.read().to_owned(),
+                    Command::Preview(_) => {
+                        Label("stream-looking-at-what-that-would-do").read().to_owned()
+                    }
                     Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
@@ -439,7 +461,10 @@ impl App {
                 self.status.note(tone, reply.to_string(), self.now);
             }
             Ok(Err(error)) => self.status.failure(error.to_string()),
-            Err(_) => self.status.failure(commands::unanswered()),
+            Err(_) => self.status.failure(text!(
+                "acts-the-engine-stopped-before-it-answered",
+                key = key_of(Action::Go(View::Activity))
+            )),
         }
     }
 }

@@ -5,15 +5,16 @@ use seckill_engine::{
     audit_record,
     command::{Command, Focus},
 };
+use seckill_model::message::{Label, text};
 use tui_input::Input;
 
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
     export::Format,
-    keymap::Action,
+    keymap::{Action, key_of},
     launch::Launch,
-    text::{self, commands, conventions, stream},
+    text::{self, commands, conventions},
     views::{self, Pane, Step, Turn, View},
 };
 
@@ -36,7 +37,7 @@ impl App {
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
         if self.input().is_some_and(|input| is_cut(input, event)) {
-            self.note(conventions::cut(MOST));
+            self.note(text!("conventions-the-paste-was-cut-a-field", kept = MOST));
         }
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
@@ -77,7 +78,10 @@ impl App {
         }
         match (&mut dialog, action) {
             (Dialog::Confirm(confirm), Action::Accept) if confirm.is_unread(self.now) => {
-                self.note(conventions::read_first());
+                self.note(text!(
+                    "conventions-that-question-has-only-just-come",
+                    key = key_of(Action::Accept)
+                ));
             }
             (Dialog::Confirm(confirm), Action::Accept | Action::Press)
                 if action == Action::Accept || confirm.on_yes() =>
@@ -247,16 +251,7 @@ impl App {
             Action::Palette => {
                 self.dialog = Some(Dialog::Palette(self.palette()));
             }
-            Action::Overview => self.go(View::Overview),
-            Action::Sales => self.go(View::Sales),
-            Action::Pending => self.go(View::Pending),
-            Action::Letters => self.go(View::Letters),
-            Action::Stream => self.go(View::Stream),
-            Action::Orders => self.go(View::Orders),
-            Action::Locks => self.go(View::Locks),
-            Action::Jobs => self.go(View::Jobs),
-            Action::Ledger => self.go(View::Ledger),
-            Action::Activity => self.go(View::Activity),
+            Action::Go(view) => self.go(view),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
@@ -273,7 +268,10 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    self.note(conventions::nothing_open());
+                    self.note(text!(
+                        "conventions-no-detail-is-open-opens-one",
+                        key = key_of(Action::Open)
+                    ));
                 }
             }
             Action::Back => self.back(),
@@ -294,26 +292,6 @@ impl App {
             Action::Level => self.turn_level(),
             Action::Present => self.present(),
             Action::Quit => self.quit(),
-            Action::Arm
-            | Action::Fire
-            | Action::Abort
-            | Action::NewSale
-            | Action::Start
-            | Action::Pause
-            | Action::End
-            | Action::Rush
-            | Action::Replay
-            | Action::Repair
-            | Action::ReplayLetters
-            | Action::Discard
-            | Action::Compensate
-            | Action::BreakOff
-            | Action::Release
-            | Action::RunJob
-            | Action::Rewind
-            | Action::Claim
-            | Action::RemoveConsumer
-            | Action::Pay => self.ask(action),
             Action::Pane
             | Action::Partition
             | Action::Users
@@ -328,6 +306,7 @@ impl App {
             | Action::QuitNow
             | Action::Picture
             | Action::Suspend => {}
+            command => self.ask(command),
         }
     }
 
@@ -355,7 +334,7 @@ impl App {
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
-                    self.note(commands::NO_OTHER_SALE);
+                    self.note(Label("acts-no-sale-to-choose"));
                 } else {
                     self.note_edge(moved, step);
                 }
@@ -437,7 +416,7 @@ impl App {
                 self.letters.detail = true;
             }
             View::Stream if self.stream.pane == Pane::Consumers => {
-                self.note(stream::NO_DETAIL.read());
+                self.note(Label("stream-a-consumer-has-no-detail-its").read());
             }
             View::Stream if self.stream.chosen(&self.shown).is_some() => {
                 self.stream.detail = true;
@@ -460,7 +439,7 @@ impl App {
 
     fn zoom(&mut self, by: isize) {
         if !self.overview.zoom(by) {
-            self.note(commands::ZOOM_END);
+            self.note(Label("acts-the-chart-shows-no-other-time"));
         }
     }
 }

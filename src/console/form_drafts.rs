@@ -2,7 +2,7 @@
 //! the command is sent.
 
 use seckill_engine::{command::Command, telemetry::snapshot::SaleLine};
-use seckill_model::VoucherId;
+use seckill_model::{VoucherId, message::Label};
 
 use super::{
     app::App,
@@ -49,7 +49,7 @@ impl App {
     pub(super) fn leave(&mut self, dialog: Dialog) {
         let text = match dialog {
             Dialog::Sale(_) => commands::DRAFT_KEPT,
-            _ => commands::FORM_KEPT,
+            _ => Label("acts-nothing-was-done-the-form-keeps"),
         };
         let kept = self.keep(dialog);
         self.note(if kept { text } else { commands::CANCELLED });

@@ -4,25 +4,20 @@ use std::{borrow::Cow, sync::OnceLock};
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-pub(crate) use super::key::Key;
+use seckill_model::message::Label;
+use strum::VariantArray as _;
 
-/// Every action that a key can trigger. `[keys]` of the settings uses these names.
+pub(crate) use super::key::Key;
+use super::views::View;
+
+/// Every action that a key can trigger, with its message in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", prefix = "action-")]
 pub(crate) enum Action {
+    Go(View),
     Help,
     Palette,
     Filter,
-    Overview,
-    Sales,
-    Stream,
-    Pending,
-    Letters,
-    Locks,
-    Orders,
-    Jobs,
-    Ledger,
-    Activity,
     NextView,
     PreviousView,
     Up,
@@ -89,6 +84,35 @@ pub(crate) enum Action {
 }
 
 impl Action {
+    /// Its message: the footer word, the attributes `help` and, if it can be run by name, `name`.
+    fn message(self) -> Label {
+        Label(match self {
+            Self::Go(view) => view.into(),
+            other => other.into(),
+        })
+    }
+
+    /// Its name in `[keys]` of the settings: `NewSale` is `new-sale`, `Go(View::Sales)` is `sales`.
+    pub(crate) fn setting(self) -> &'static str {
+        let id = self.message().0;
+        id.split_once('-').map_or(id, |(_, name)| name)
+    }
+
+    /// The word in the footer.
+    pub(crate) fn label(self) -> &'static str {
+        self.message().read()
+    }
+
+    /// What it does, for the help screen.
+    pub(crate) fn help(self) -> &'static str {
+        self.message().attribute("help").unwrap_or_default()
+    }
+
+    /// The palette name; `None` if it cannot be run by name.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        self.message().attribute("name")
+    }
+
     /// Whether it changes something: such actions are on capital letters and ask first.
     pub(crate) fn is_act(self) -> bool {
         matches!(
@@ -117,23 +141,15 @@ impl Action {
     }
 }
 
-/// Where a binding applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Where a binding applies, with its heading in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", prefix = "context-")]
 pub(crate) enum Context {
     /// Everywhere, dialogs included.
     Always,
     /// In every view.
     Views,
-    Overview,
-    Sales,
-    Stream,
-    Pending,
-    Letters,
-    Locks,
-    Orders,
-    Jobs,
-    Ledger,
-    Activity,
+    View(View),
     /// The presenter layout, over any view.
     Presenter,
     Confirm,
@@ -147,50 +163,40 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 19] = [
-        Self::Views,
-        Self::Overview,
-        Self::Sales,
-        Self::Stream,
-        Self::Pending,
-        Self::Letters,
-        Self::Locks,
-        Self::Orders,
-        Self::Jobs,
-        Self::Ledger,
-        Self::Activity,
-        Self::Presenter,
-        Self::Confirm,
-        Self::Form,
-        Self::Button,
-        Self::Filter,
-        Self::Palette,
-        Self::Help,
-        Self::Always,
-    ];
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let rest = [
+            Self::Presenter,
+            Self::Confirm,
+            Self::Form,
+            Self::Button,
+            Self::Filter,
+            Self::Palette,
+            Self::Help,
+            Self::Always,
+        ];
+        std::iter::once(Self::Views).chain(Self::views()).chain(rest)
+    }
+
+    /// Those of a single view.
+    pub(crate) fn views() -> impl Iterator<Item = Self> {
+        View::VARIANTS.iter().copied().map(Self::View)
+    }
 
     /// Contexts that apply at the same time, the innermost first.
-    pub(super) fn chain(self) -> &'static [Self] {
+    fn chain(self) -> impl Iterator<Item = Self> {
+        let outer = match self {
+            Self::View(_) => Some(Self::Views),
+            Self::Button => Some(Self::Form),
+            _ => None,
+        };
+        [Some(self), outer, Some(Self::Always)].into_iter().flatten()
+    }
+
+    /// Its heading on the help screen.
+    pub(crate) fn heading(self) -> &'static str {
         match self {
-            Self::Overview => &[Self::Overview, Self::Views, Self::Always],
-            Self::Sales => &[Self::Sales, Self::Views, Self::Always],
-            Self::Pending => &[Self::Pending, Self::Views, Self::Always],
-            Self::Letters => &[Self::Letters, Self::Views, Self::Always],
-            Self::Stream => &[Self::Stream, Self::Views, Self::Always],
-            Self::Orders => &[Self::Orders, Self::Views, Self::Always],
-            Self::Locks => &[Self::Locks, Self::Views, Self::Always],
-            Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
-            Self::Ledger => &[Self::Ledger, Self::Views, Self::Always],
-            Self::Activity => &[Self::Activity, Self::Views, Self::Always],
-            Self::Presenter => &[Self::Presenter, Self::Always],
-            Self::Views => &[Self::Views, Self::Always],
-            Self::Always => &[Self::Always],
-            Self::Confirm => &[Self::Confirm, Self::Always],
-            Self::Form => &[Self::Form, Self::Always],
-            Self::Button => &[Self::Button, Self::Form, Self::Always],
-            Self::Palette => &[Self::Palette, Self::Always],
-            Self::Help => &[Self::Help, Self::Always],
-            Self::Filter => &[Self::Filter, Self::Always],
+            Self::View(view) => view.title(),
+            other => Label(other.into()).read(),
         }
     }
 }
@@ -203,6 +209,13 @@ pub(crate) struct Binding {
     pub(crate) keys: Cow<'static, [Key]>,
     /// Shown in the footer; earlier bindings take precedence.
     pub(crate) footer: bool,
+}
+
+impl Binding {
+    /// Whether it applies in a context.
+    pub(super) fn is_in(&self, context: Context) -> bool {
+        context.chain().any(|it| it == self.context)
+    }
 }
 
 const fn key(code: KeyCode) -> Key {
@@ -223,66 +236,67 @@ const fn bind(context: Context, action: Action, keys: &'static [Key], footer: bo
 
 use Action as A;
 use Context as C;
+use View as V;
 
 /// The default bindings.
 pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Help, &[letter('?')], true),
     bind(C::Views, A::Quit, &[letter('q')], true),
-    bind(C::Overview, A::NewSale, &[letter('N')], true),
-    bind(C::Overview, A::Rush, &[letter('R')], true),
-    bind(C::Overview, A::Start, &[letter('S')], true),
-    bind(C::Overview, A::Pause, &[letter('P')], true),
-    bind(C::Overview, A::End, &[letter('E')], true),
-    bind(C::Overview, A::ZoomIn, &[letter('+')], false),
-    bind(C::Overview, A::ZoomOut, &[letter('-')], false),
-    bind(C::Overview, A::ZoomReset, &[letter('=')], false),
-    bind(C::Overview, A::Earlier, &[letter('<')], false),
-    bind(C::Overview, A::Later, &[letter('>')], false),
-    bind(C::Overview, A::MarkBefore, &[letter('[')], false),
-    bind(C::Overview, A::MarkAfter, &[letter(']')], false),
-    bind(C::Sales, A::NewSale, &[letter('N')], true),
-    bind(C::Sales, A::Rush, &[letter('R')], true),
-    bind(C::Sales, A::Start, &[letter('S')], true),
-    bind(C::Sales, A::Pause, &[letter('P')], true),
-    bind(C::Sales, A::End, &[letter('E')], true),
-    bind(C::Sales, A::Filter, &[letter('/')], true),
-    bind(C::Pending, A::Replay, &[letter('A')], true),
-    bind(C::Pending, A::BreakOff, &[letter('X')], false),
-    bind(C::Pending, A::Mark, &[letter(' ')], true),
-    bind(C::Pending, A::Filter, &[letter('/')], true),
-    bind(C::Letters, A::ReplayLetters, &[letter('R')], true),
-    bind(C::Letters, A::Discard, &[letter('D')], true),
-    bind(C::Letters, A::Compensate, &[letter('C')], true),
-    bind(C::Letters, A::BreakOff, &[letter('X')], false),
-    bind(C::Letters, A::Mark, &[letter(' ')], true),
-    bind(C::Letters, A::MarkAll, &[letter('*')], true),
-    bind(C::Letters, A::Filter, &[letter('/')], true),
-    bind(C::Locks, A::Release, &[letter('X')], true),
-    bind(C::Locks, A::Filter, &[letter('/')], true),
-    bind(C::Stream, A::Rewind, &[letter('W')], true),
-    bind(C::Stream, A::Claim, &[letter('C')], true),
-    bind(C::Stream, A::RemoveConsumer, &[letter('D')], true),
-    bind(C::Stream, A::BreakOff, &[letter('X')], false),
-    bind(C::Stream, A::Pane, &[letter('c')], true),
-    bind(C::Stream, A::Partition, &[letter('p')], false),
-    bind(C::Stream, A::Users, &[letter('u')], true),
-    bind(C::Stream, A::Filter, &[letter('/')], true),
-    bind(C::Orders, A::Pay, &[letter('P')], true),
-    bind(C::Orders, A::Filter, &[letter('/')], true),
-    bind(C::Orders, A::NextPage, &[letter('n')], true),
-    bind(C::Orders, A::PreviousPage, &[letter('b')], true),
-    bind(C::Orders, A::Users, &[letter('u')], true),
-    bind(C::Jobs, A::RunJob, &[letter('T')], true),
-    bind(C::Jobs, A::Pause, &[letter('P')], true),
-    bind(C::Jobs, A::Filter, &[letter('/')], true),
-    bind(C::Ledger, A::Repair, &[letter('A')], true),
-    bind(C::Ledger, A::Mark, &[letter(' ')], true),
-    bind(C::Ledger, A::Filter, &[letter('/')], true),
-    bind(C::Activity, A::Level, &[letter('v')], true),
-    bind(C::Activity, A::Filter, &[letter('/')], true),
-    bind(C::Sales, A::Users, &[letter('u')], false),
-    bind(C::Pending, A::Users, &[letter('u')], true),
-    bind(C::Letters, A::Users, &[letter('u')], true),
+    bind(C::View(V::Overview), A::NewSale, &[letter('N')], true),
+    bind(C::View(V::Overview), A::Rush, &[letter('R')], true),
+    bind(C::View(V::Overview), A::Start, &[letter('S')], true),
+    bind(C::View(V::Overview), A::Pause, &[letter('P')], true),
+    bind(C::View(V::Overview), A::End, &[letter('E')], true),
+    bind(C::View(V::Overview), A::ZoomIn, &[letter('+')], false),
+    bind(C::View(V::Overview), A::ZoomOut, &[letter('-')], false),
+    bind(C::View(V::Overview), A::ZoomReset, &[letter('=')], false),
+    bind(C::View(V::Overview), A::Earlier, &[letter('<')], false),
+    bind(C::View(V::Overview), A::Later, &[letter('>')], false),
+    bind(C::View(V::Overview), A::MarkBefore, &[letter('[')], false),
+    bind(C::View(V::Overview), A::MarkAfter, &[letter(']')], false),
+    bind(C::View(V::Sales), A::NewSale, &[letter('N')], true),
+    bind(C::View(V::Sales), A::Rush, &[letter('R')], true),
+    bind(C::View(V::Sales), A::Start, &[letter('S')], true),
+    bind(C::View(V::Sales), A::Pause, &[letter('P')], true),
+    bind(C::View(V::Sales), A::End, &[letter('E')], true),
+    bind(C::View(V::Sales), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Pending), A::Replay, &[letter('A')], true),
+    bind(C::View(V::Pending), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Pending), A::Mark, &[letter(' ')], true),
+    bind(C::View(V::Pending), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Letters), A::ReplayLetters, &[letter('R')], true),
+    bind(C::View(V::Letters), A::Discard, &[letter('D')], true),
+    bind(C::View(V::Letters), A::Compensate, &[letter('C')], true),
+    bind(C::View(V::Letters), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Letters), A::Mark, &[letter(' ')], true),
+    bind(C::View(V::Letters), A::MarkAll, &[letter('*')], true),
+    bind(C::View(V::Letters), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Locks), A::Release, &[letter('X')], true),
+    bind(C::View(V::Locks), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Stream), A::Rewind, &[letter('W')], true),
+    bind(C::View(V::Stream), A::Claim, &[letter('C')], true),
+    bind(C::View(V::Stream), A::RemoveConsumer, &[letter('D')], true),
+    bind(C::View(V::Stream), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Stream), A::Pane, &[letter('c')], true),
+    bind(C::View(V::Stream), A::Partition, &[letter('p')], false),
+    bind(C::View(V::Stream), A::Users, &[letter('u')], true),
+    bind(C::View(V::Stream), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Orders), A::Pay, &[letter('P')], true),
+    bind(C::View(V::Orders), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Orders), A::NextPage, &[letter('n')], true),
+    bind(C::View(V::Orders), A::PreviousPage, &[letter('b')], true),
+    bind(C::View(V::Orders), A::Users, &[letter('u')], true),
+    bind(C::View(V::Jobs), A::RunJob, &[letter('T')], true),
+    bind(C::View(V::Jobs), A::Pause, &[letter('P')], true),
+    bind(C::View(V::Jobs), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Ledger), A::Repair, &[letter('A')], true),
+    bind(C::View(V::Ledger), A::Mark, &[letter(' ')], true),
+    bind(C::View(V::Ledger), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Activity), A::Level, &[letter('v')], true),
+    bind(C::View(V::Activity), A::Filter, &[letter('/')], true),
+    bind(C::View(V::Sales), A::Users, &[letter('u')], false),
+    bind(C::View(V::Pending), A::Users, &[letter('u')], true),
+    bind(C::View(V::Letters), A::Users, &[letter('u')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
@@ -296,16 +310,16 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Arm, &[letter('L')], false),
     bind(C::Views, A::Fire, &[letter('F')], false),
     bind(C::Views, A::Abort, &[letter('H')], false),
-    bind(C::Views, A::Overview, &[letter('1')], false),
-    bind(C::Views, A::Sales, &[letter('2')], false),
-    bind(C::Views, A::Stream, &[letter('3')], false),
-    bind(C::Views, A::Pending, &[letter('4')], false),
-    bind(C::Views, A::Letters, &[letter('5')], false),
-    bind(C::Views, A::Locks, &[letter('6')], false),
-    bind(C::Views, A::Orders, &[letter('7')], false),
-    bind(C::Views, A::Jobs, &[letter('8')], false),
-    bind(C::Views, A::Ledger, &[letter('9')], false),
-    bind(C::Views, A::Activity, &[letter('0')], false),
+    bind(C::Views, A::Go(V::Overview), &[letter('1')], false),
+    bind(C::Views, A::Go(V::Sales), &[letter('2')], false),
+    bind(C::Views, A::Go(V::Stream), &[letter('3')], false),
+    bind(C::Views, A::Go(V::Pending), &[letter('4')], false),
+    bind(C::Views, A::Go(V::Letters), &[letter('5')], false),
+    bind(C::Views, A::Go(V::Locks), &[letter('6')], false),
+    bind(C::Views, A::Go(V::Orders), &[letter('7')], false),
+    bind(C::Views, A::Go(V::Jobs), &[letter('8')], false),
+    bind(C::Views, A::Go(V::Ledger), &[letter('9')], false),
+    bind(C::Views, A::Go(V::Activity), &[letter('0')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
     bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
@@ -393,37 +407,22 @@ pub(crate) fn table() -> &'static [Binding] {
 
 /// Looks up the action of a key in a context.
 pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
-    let chain = context.chain();
-    chain.iter().find_map(|context| {
-        table()
-            .iter()
-            .find(|binding| binding.context == *context && binding.keys.contains(&key))
-            .map(|binding| binding.action)
+    context.chain().find_map(|context| {
+        let mut bindings = table().iter().filter(|it| it.context == context);
+        bindings.find(|it| it.keys.contains(&key)).map(|it| it.action)
     })
 }
 
 /// Whether a key, given by its label, is bound in a context.
 pub(crate) fn holds(context: Context, label: &str) -> bool {
-    let of = |it: &&Binding| context.chain().contains(&it.context);
-    table().iter().filter(of).any(|it| it.keys.iter().any(|key| key.label() == label))
+    let mut keys = table().iter().filter(|it| it.is_in(context)).flat_map(|it| it.keys.iter());
+    keys.any(|key| key.label() == label)
 }
 
 /// What a key means in views other than `context`: a letter may be another command there.
 pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>)> {
-    let views = [
-        Context::Overview,
-        Context::Sales,
-        Context::Stream,
-        Context::Pending,
-        Context::Letters,
-        Context::Locks,
-        Context::Orders,
-        Context::Jobs,
-        Context::Ledger,
-        Context::Activity,
-    ];
     let mut meanings: Vec<(Action, Vec<Context>)> = Vec::new();
-    for view in views.into_iter().filter(|view| *view != context) {
+    for view in Context::views().filter(|view| *view != context) {
         let Some(action) = lookup(view, key) else { continue };
         match meanings.iter_mut().find(|(known, _)| *known == action) {
             Some((_, views)) => views.push(view),
@@ -435,10 +434,7 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>
 
 /// Bindings for the footer of a context, by priority.
 pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
-    let chain = context.chain();
-    table().iter().filter(move |binding| {
-        binding.footer && !binding.keys.is_empty() && chain.contains(&binding.context)
-    })
+    table().iter().filter(move |it| it.footer && !it.keys.is_empty() && it.is_in(context))
 }
 
 /// The first key of an action, for messages that name it.
@@ -448,14 +444,14 @@ pub(crate) fn key_of(action: Action) -> String {
         .filter(|binding| binding.action == action)
         .find_map(|binding| binding.keys.first())
         // An action without a key can be run by name.
-        .map_or_else(|| format!(":{}", super::keymap_config::name(action)), |key| key.label())
+        .map_or_else(|| format!(":{}", action.setting()), |key| key.label())
 }
 
 /// Named actions that are available in a context.
 pub(crate) fn actions(context: Context) -> Vec<Action> {
     let mut actions = Vec::new();
-    for binding in table() {
-        if context.chain().contains(&binding.context) && !actions.contains(&binding.action) {
+    for binding in table().iter().filter(|it| it.is_in(context)) {
+        if !actions.contains(&binding.action) {
             actions.push(binding.action);
         }
     }
@@ -472,9 +468,9 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_at_once() {
-        for context in Context::ALL {
+        for context in Context::all() {
             let mut seen = HashSet::new();
-            for binding in TABLE.iter().filter(|b| context.chain().contains(&b.context)) {
+            for binding in TABLE.iter().filter(|it| it.is_in(context)) {
                 for key in binding.keys.iter() {
                     assert!(seen.insert(*key), "{} twice in {context:?}", key.label());
                 }
@@ -496,12 +492,12 @@ mod tests {
     #[test]
     fn shift_does_not_hide_a_capital() {
         let event = KeyEvent::new(KeyCode::Char('N'), KeyModifiers::SHIFT);
-        assert_eq!(lookup(Context::Sales, Key::of(&event)), Some(Action::NewSale));
-        assert_eq!(lookup(Context::Pending, Key::of(&event)), None);
-        let found = elsewhere(Context::Pending, Key::of(&event));
-        assert_eq!(found, [(A::NewSale, vec![C::Overview, C::Sales])]);
-        let found = elsewhere(Context::Pending, letter('R'));
-        let rush = (A::Rush, vec![C::Overview, C::Sales]);
-        assert_eq!(found, [rush, (A::ReplayLetters, vec![C::Letters])]);
+        assert_eq!(lookup(C::View(V::Sales), Key::of(&event)), Some(Action::NewSale));
+        assert_eq!(lookup(C::View(V::Pending), Key::of(&event)), None);
+        let found = elsewhere(C::View(V::Pending), Key::of(&event));
+        assert_eq!(found, [(A::NewSale, vec![C::View(V::Overview), C::View(V::Sales)])]);
+        let found = elsewhere(C::View(V::Pending), letter('R'));
+        let rush = (A::Rush, vec![C::View(V::Overview), C::View(V::Sales)]);
+        assert_eq!(found, [rush, (A::ReplayLetters, vec![C::View(V::Letters)])]);
     }
 }

@@ -9,10 +9,7 @@ use seckill_model::message::text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{
-    keymap::{Action, Binding, Context, Key, TABLE},
-    text,
-};
+use super::keymap::{Action, Binding, Context, Key, TABLE};
 
 /// `[keys]`: action names and their keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -55,11 +52,6 @@ pub struct KeyLine {
     pub keys: Vec<String>,
     /// What the action does.
     pub does: &'static str,
-}
-
-/// The name of an action in the settings: `NewSale` is `new-sale`.
-pub(super) fn name(action: Action) -> &'static str {
-    action.into()
 }
 
 /// Contexts with text input, where letters are text: Esc, Enter, Tab and the arrows cannot be rebound there.
@@ -125,7 +117,7 @@ impl Keys {
             let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
             let keys =
                 first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
-            KeyLine { action: name(action).to_owned(), keys, does: text::action(action).1 }
+            KeyLine { action: action.setting().to_owned(), keys, does: action.help() }
         };
         Ok(actions().into_iter().map(line).collect())
     }
@@ -134,14 +126,14 @@ impl Keys {
 fn known(written: &str) -> Result<Action, String> {
     let all = actions();
     all.iter()
-        .find(|action| name(**action) == written)
+        .find(|action| action.setting() == written)
         .copied()
         .ok_or_else(|| text!("settings-there-is-no-action-in-keys", written))
 }
 
 /// Parses the keys of one line, as far as they can be checked without the others.
 fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
-    let named = name(action);
+    let named = action.setting();
     let mut keys = Vec::new();
     for written in chosen.names() {
         let key = parse(written).map_err(|why| text!("settings-value-2", action = named, why))?;
@@ -174,16 +166,15 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
 
 /// Finds another action bound to the same key in an overlapping context.
 fn clash(table: &[Binding], action: Action) -> Option<String> {
-    for context in Context::ALL {
-        let here: Vec<&Binding> =
-            table.iter().filter(|it| context.chain().contains(&it.context)).collect();
+    for context in Context::all() {
+        let here: Vec<&Binding> = table.iter().filter(|it| it.is_in(context)).collect();
         for mine in here.iter().filter(|it| it.action == action) {
             for other in here.iter().filter(|it| it.action != action) {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
-                    let (key, other) = (spelled(*key), name(other.action));
+                    let (key, other) = (spelled(*key), other.action.setting());
                     return Some(text!(
                         "settings-and-would-both-be-where-both",
-                        action = name(action),
+                        action = action.setting(),
                         other,
                         key
                     ));

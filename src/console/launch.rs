@@ -6,11 +6,15 @@
 use std::time::Duration;
 
 use seckill_engine::command::{Command, LoadTest, Reply};
-use seckill_model::{Millis, NewSale, Phase, VoucherId};
+use seckill_model::{
+    Millis, NewSale, Phase, VoucherId,
+    message::{Label, text},
+};
 
 use super::{
     app::{Answer, App},
     dialogs::{Confirm, Dialog, Intent},
+    keymap::{Action, key_of},
     status::Tone,
     text::{
         launch::{self as words, Off},
@@ -123,7 +127,8 @@ impl Director {
 impl App {
     pub(super) fn ask_arm(&mut self) {
         if self.director.launch.is_some() {
-            return self.note(words::armed_already());
+            return self
+                .note(text!("director-a-launch-is-armed-calls-it", abort = key_of(Action::Abort)));
         }
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
@@ -143,7 +148,12 @@ impl App {
         if let Some(why) = self.unfit(&launch, Some(at)) {
             return self.call_off(&launch, &why);
         }
-        self.note(words::armed(&launch));
+        self.note(text!(
+            "director-armed-starts-in-s-calls-it",
+            subject = words::subject(&launch),
+            seconds = &launch.countdown,
+            abort = key_of(Action::Abort)
+        ));
         self.director.launch = Some((launch, LaunchState::Counting(at)));
     }
 
@@ -291,11 +301,18 @@ impl App {
     pub(super) fn disarm(&mut self, about: &Launch) {
         match self.director.launch.take() {
             Some((launch, LaunchState::Counting(_))) if launch == *about => {
-                self.status.note(Tone::Good, words::disarmed(&launch), self.now);
+                self.status.note(
+                    Tone::Good,
+                    text!(
+                        "director-called-off-was-not-started-and",
+                        subject = words::subject(&launch)
+                    ),
+                    self.now,
+                );
             }
             Some((launch, LaunchState::Opening(asked, _))) => {
                 self.director.launch = Some((launch, LaunchState::Opening(asked, true)));
-                self.note(words::WITHDRAWN);
+                self.note(Label("director-no-buyers-will-come-the-sale"));
             }
             other => {
                 self.director.launch = other;
@@ -344,7 +361,12 @@ impl App {
         if !self.presenter.on {
             self.go(View::Sales);
         }
-        self.note(words::several_rushes());
+        self.note(text!(
+            "director-several-sales-are-rushed-choose-one",
+            up = key_of(Action::Up),
+            down = key_of(Action::Down),
+            again = key_of(Action::Abort)
+        ));
     }
 
     /// Stops the rush, and pauses the sale for all other buyers.

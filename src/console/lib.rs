@@ -45,8 +45,9 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use seckill_engine::command::Remote;
 use seckill_model::{
-    Millis,
+    Millis, OsError,
     locale::{Language, set_language},
+    message::{Label, text},
 };
 use tokio::sync::watch;
 
@@ -93,13 +94,13 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// Standard input or output is redirected.
-    #[error("{}", text::terminal::none())]
+    #[error("{}", Label("terminal-the-console-needs-a-terminal-use").to_owned())]
     NotATerminal,
     /// The terminal cannot be drawn on.
     #[error("{}", text::terminal::dumb(.0.as_deref()))]
     Dumb(Option<String>),
     /// A terminal operation failed.
-    #[error("{}", text::terminal::broken(.0))]
+    #[error("{}", text!("terminal-the-terminal-does-not-work-seckill", why = OsError::of(.0)))]
     Terminal(#[from] std::io::Error),
     /// The key bindings are invalid.
     #[error(transparent)]

@@ -1,10 +1,8 @@
 //! Navigation between views: what opens, what closes, what Esc dismisses.
 
-use super::{
-    app::App,
-    text::{commands, conventions},
-    views::View,
-};
+use seckill_model::message::Label;
+
+use super::{app::App, text::conventions, views::View};
 
 impl App {
     pub(super) fn go(&mut self, view: View) {
@@ -60,7 +58,7 @@ impl App {
         }
         // Gives up on a pending page.
         if self.counting.take().is_some() {
-            return self.note(commands::COUNT_GIVEN_UP);
+            return self.note(Label("acts-the-dead-letters-are-not-counted"));
         }
         self.tracing = None;
         if self.overview.let_go() || self.close() {

@@ -1,13 +1,13 @@
 //! Key actions of the Orders view: querying, paging, tracing an order, paying it.
 
 use seckill_engine::{command::Command, trace::Trace};
-use seckill_model::{OrderStatus, VoucherId};
+use seckill_model::{OrderStatus, VoucherId, message::Label};
 
 use super::{
     app::App,
     dialogs::{Confirm, Dialog},
     keymap::Action,
-    text::{commands, conventions, orders as words, sale_name, stream},
+    text::{commands, conventions, orders as words, sale_name},
     views::{OrdersTurn, Step, Users, View, Walked},
 };
 
@@ -20,7 +20,11 @@ impl App {
             Action::Users => {
                 let shown = !self.users.shown;
                 self.users = Users { shown };
-                let word = if shown { stream::USERS_SHOWN } else { stream::USERS_MASKED };
+                let word = if shown {
+                    Label("stream-users-are-shown")
+                } else {
+                    Label("stream-users-are-masked")
+                };
                 self.note(word.read());
             }
             _ => {
@@ -117,7 +121,7 @@ impl App {
         };
         let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
         let Some(order) = newest.cloned() else {
-            return self.note(commands::ORDER_GONE);
+            return self.note(Label("acts-that-order-is-not-on-the"));
         };
         if order.status != OrderStatus::Unpaid {
             return self.note(words::not_unpaid(&order));

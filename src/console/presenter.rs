@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
-use seckill_model::{Millis, VoucherId};
+use seckill_model::{Millis, VoucherId, message::Label};
 
 use super::{app::App, text::presenter as words, views::Step};
 
@@ -124,9 +124,9 @@ impl App {
         if at.is_none() || next == self.presented() {
             return self.note(match step {
                 _ if sales.is_empty() => words::no_sale(),
-                _ if sales.len() == 1 => words::ONLY_SALE.to_string(),
-                Step::By(..0) => words::FIRST_SALE.to_string(),
-                _ => words::LAST_SALE.to_string(),
+                _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale-to").to_string(),
+                Step::By(..0) => Label("presenter-this-is-the-first-sale").to_string(),
+                _ => Label("presenter-this-is-the-last-sale").to_string(),
             });
         }
         self.presenter.sale = next;

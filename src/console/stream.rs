@@ -7,11 +7,12 @@ use seckill_engine::{
     group::{ClaimScope, GroupAct, Preview},
     telemetry::snapshot::{GroupConsumer, Holding, NodeState},
 };
+use seckill_model::message::{Label, text};
 
 use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
-    keymap::Action,
+    keymap::{Action, key_of},
     text::{commands, conventions, stream as words},
     views::{Moved, Pane, Step},
 };
@@ -50,7 +51,7 @@ impl App {
         if self.stream.next_partition(&self.shown) {
             self.look();
         } else {
-            self.note(words::ONE_PARTITION.read());
+            self.note(Label("stream-there-is-only-one-partition").read());
         }
     }
 
@@ -70,7 +71,10 @@ impl App {
             Pane::Consumers => {
                 let Some(consumer) = self.meant_consumer() else { return };
                 if consumer.pending == 0 {
-                    return self.note(words::holds_nothing(&consumer.name));
+                    return self.note(text!(
+                        "stream-holds-nothing-that-could-be-given",
+                        name = consumer.name
+                    ));
                 }
                 let title = words::form::claim_of(&consumer.name, consumer.pending);
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
@@ -80,7 +84,7 @@ impl App {
                     return self.note(commands::NOTHING_CHOSEN);
                 };
                 let Holding::Pending { consumer, .. } = line.holding else {
-                    return self.note(words::NOT_PENDING.read());
+                    return self.note(Label("stream-that-entry-is-not-pending-so").read());
                 };
                 let title = words::form::claim_entry(&line.entry.to_string());
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
@@ -93,7 +97,7 @@ impl App {
         }
         held.remove(node_of(&holder));
         let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
-            return self.note(words::NO_OTHER_CONSUMER.read());
+            return self.note(Label("stream-no-other-consumer-of-a-live").read());
         };
         self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, to)));
     }
@@ -101,7 +105,12 @@ impl App {
     pub(super) fn ask_remove(&mut self) {
         if self.stream.pane == Pane::Entries {
             self.stream.switch();
-            return self.note(words::choose_consumer());
+            return self.note(text!(
+                "stream-choose-a-consumer-of-the-list",
+                up = key_of(Action::Up),
+                down = key_of(Action::Down),
+                again = key_of(Action::RemoveConsumer)
+            ));
         }
         let Some(consumer) = self.meant_consumer() else { return };
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
@@ -124,7 +133,7 @@ impl App {
             ..all
         });
         if newest.is_none() {
-            self.note(commands::CONSUMER_GONE);
+            self.note(Label("acts-that-consumer-is-not-there-any"));
         }
         newest
     }
@@ -138,7 +147,11 @@ impl App {
                 Preview::Claim(_) => Action::Claim,
                 Preview::Remove(_) => Action::RemoveConsumer,
             };
-            return self.note(conventions::behind(words::PREVIEWED, self.context(), again));
+            return self.note(conventions::behind(
+                Label("stream-its-figures-are-there"),
+                self.context(),
+                again,
+            ));
         }
         let confirm = match preview {
             Preview::Rewind(plan) => {

@@ -4,12 +4,17 @@
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use seckill_engine::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
-use seckill_model::{ledger::SaleAudit, steers};
+use seckill_model::{
+    ledger::SaleAudit,
+    message::{Label, text},
+    steers,
+};
 
 use super::{
     app::App,
     dialogs::Dialog,
     export,
+    keymap::{Action, key_of},
     text::conventions as words,
     views::{
         self, PagedRow, Pane, Row, Step, Users, View, log_facets, next_order, order_facets,
@@ -106,9 +111,13 @@ impl App {
     pub(super) fn no_choice(&self) -> String {
         match self.view {
             View::Pending if self.shown.redis.up && PendingLine::page(&self.shown).total == 0 => {
-                words::NOTHING_PENDING.to_string()
+                Label("conventions-nothing-is-pending").to_string()
             }
-            _ => words::nothing_chosen(),
+            _ => text!(
+                "conventions-no-row-is-chosen-and-choose",
+                up = key_of(Action::Up),
+                down = key_of(Action::Down)
+            ),
         }
     }
 
@@ -141,14 +150,19 @@ impl App {
             return self.note(words::in_pages(total));
         }
         if self.view == View::Stream {
-            return self.note(&*words::STREAM_ORDER);
+            return self.note(&*Label("conventions-a-stream-stands-in-the-order"));
         }
         let Some(scroll) = self.scroll() else { return self.note(&*words::NO_TABLE) };
         let was = scroll.order.clone();
         if turn {
             match &mut scroll.order {
                 Some(order) => order.falling = !order.falling,
-                None => return self.note(words::no_order()),
+                None => {
+                    return self.note(text!(
+                        "conventions-no-column-is-chosen-chooses-one",
+                        key = key_of(Action::SortNext)
+                    ));
+                }
             }
         } else {
             self.next_order();
@@ -156,8 +170,8 @@ impl App {
         let now = self.scroll().and_then(|scroll| scroll.order.clone());
         match (was, now) {
             (_, Some(order)) => self.note(words::ordered(&order.head, order.falling)),
-            (Some(_), None) => self.note(&*words::OWN_ORDER),
-            (None, None) => self.note(&*words::ONE_ORDER),
+            (Some(_), None) => self.note(&*Label("conventions-the-rows-stand-in-their-own")),
+            (None, None) => self.note(&*Label("conventions-these-rows-stand-in-one-order")),
         }
     }
 
@@ -171,16 +185,20 @@ impl App {
         let text = plain(&text);
         let shown = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
         self.note(if self.in_tmux {
-            words::copied_in_tmux(&shown, TMUX_SETTING)
+            text!("conventions-copied-tmux-passes-it-on-only", what = shown, setting = TMUX_SETTING)
         } else {
-            words::copied(&shown)
+            text!("conventions-copied", what = shown)
         });
         self.clipboard = Some(text);
     }
 
     pub(super) fn switch_mouse(&mut self) {
         self.mouse = !self.mouse;
-        self.note(&*if self.mouse { words::MOUSE_ON } else { words::MOUSE_OFF });
+        self.note(&*if self.mouse {
+            Label("conventions-the-mouse-chooses-rows-and-tabs")
+        } else {
+            Label("conventions-the-mouse-is-the-terminals-again")
+        });
     }
 
     /// A click chooses, the wheel moves. Neither opens, confirms nor runs anything.

@@ -1,6 +1,5 @@
 //! All texts of the console, in every language; views contain none.
 
-mod actions;
 pub(crate) mod activity;
 mod alarms;
 pub(crate) mod audit_log;
@@ -33,16 +32,15 @@ use seckill_model::{
 
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
-    actions::{action, context, english_name},
     alarms::{AlarmText, alarm},
     engine::{about, act_name},
     faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
-    tables::{columns, details, tabs},
+    tables::{columns, details},
 };
 use super::{
     keymap::{Action, key_of},
-    views::Marked,
+    views::{Marked, View},
     widgets::right,
 };
 
@@ -191,7 +189,7 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
 }
 
 pub(crate) fn more_sales(count: usize) -> String {
-    let (count, key) = (thousands(count as u64), key_of(Action::Sales));
+    let (count, key) = (thousands(count as u64), key_of(Action::Go(View::Sales)));
     text!("console-and-more-shows-all", count, key)
 }
 

@@ -104,8 +104,9 @@ pub fn language() -> Language {
 struct Catalog {
     tag: &'static str,
     bundle: FluentBundle<&'static FluentResource>,
-    /// Messages without arguments, by ID; the console reads hundreds of them per frame.
-    labels: HashMap<&'static str, &'static str>,
+    /// Messages without arguments, by ID, and their attributes, by `ID.name`; the console reads hundreds of them per
+    /// frame.
+    labels: HashMap<String, &'static str>,
     is_ascii: bool,
 }
 
@@ -147,11 +148,16 @@ impl Catalog {
         let mut labels = HashMap::new();
         for entry in resource.entries() {
             let Entry::Message(message) = entry else { continue };
-            let Some(pattern) = &message.value else { continue };
-            let mut errors = Vec::new();
-            let text = bundle.format_pattern(pattern, None, &mut errors).into_owned();
-            if errors.is_empty() {
-                labels.insert(message.id.name, &*text.leak());
+            let id = message.id.name;
+            let value = message.value.iter().map(|pattern| (id.to_owned(), pattern));
+            let attributes = message.attributes.iter();
+            let attributes = attributes.map(|it| (format!("{id}.{}", it.id.name), &it.value));
+            for (id, pattern) in value.chain(attributes) {
+                let mut errors = Vec::new();
+                let text = bundle.format_pattern(pattern, None, &mut errors).into_owned();
+                if errors.is_empty() {
+                    labels.insert(id, &*text.leak());
+                }
             }
         }
         let letters =
@@ -164,6 +170,11 @@ impl Catalog {
 /// A message without arguments in the given language; its ID where there is none.
 pub(crate) fn label(language: Language, id: &'static str) -> &'static str {
     CATALOGS[language.0].labels.get(id).copied().unwrap_or(id)
+}
+
+/// An attribute of a message without arguments in the given language.
+pub(crate) fn attribute(language: Language, id: &str, name: &str) -> Option<&'static str> {
+    CATALOGS[language.0].labels.get(&format!("{id}.{name}")).copied()
 }
 
 /// A message in the given language; its ID where there is none.

@@ -28,6 +28,11 @@ impl Label {
         locale::label(language(), self.0)
     }
 
+    /// An attribute of the message in the current language, if it has one of that name.
+    pub fn attribute(self, name: &str) -> Option<&'static str> {
+        locale::attribute(language(), self.0, name)
+    }
+
     /// As an owned string.
     pub fn to_owned(self) -> String {
         self.read().to_owned()

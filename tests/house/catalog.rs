@@ -214,15 +214,19 @@ fn messages(lang: &str) -> BTreeMap<String, Message> {
     let resource =
         parser::parse(file.as_str()).unwrap_or_else(|(_, errors)| panic!("{path}: {errors:?}"));
     let mut found = BTreeMap::new();
+    let mut add = |id: String, pattern: &Pattern<&str>| {
+        let mut message = Message::default();
+        message.add(pattern);
+        let before = found.insert(id.clone(), message);
+        assert!(before.is_none(), "{path}: {id} twice");
+    };
     for entry in &resource.body {
         let Entry::Message(it) = entry else { continue };
-        let mut message = Message::default();
-        message.add(it.value.as_ref().unwrap_or_else(|| panic!("{path}: {} is empty", it.id.name)));
-        assert!(
-            found.insert(it.id.name.to_owned(), message).is_none(),
-            "{path}: {} twice",
-            it.id.name
-        );
+        let id = it.id.name;
+        add(id.to_owned(), it.value.as_ref().unwrap_or_else(|| panic!("{path}: {id} is empty")));
+        for attribute in &it.attributes {
+            add(format!("{id}.{}", attribute.id.name), &attribute.value);
+        }
     }
     found
 }
@@ -263,6 +267,29 @@ fn named(rest: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// The messages that the variants of an enum stand for: `prefix = "action-"` and `NewSale` is `action-new-sale`.
+fn of_variants(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, opening) in code.match_indices("prefix = \"") {
+        let rest = &code[at + opening.len()..];
+        let (prefix, rest) = rest.split_once('"').unwrap_or_default();
+        let body = rest.split_once("{\n").and_then(|(_, body)| body.split_once("\n}"));
+        let (body, _) = body.unwrap_or_else(|| panic!("no enum follows {prefix}"));
+        let variants = body.lines().filter_map(|line| line.trim().strip_suffix(','));
+        for variant in variants.filter(|it| it.chars().all(char::is_alphanumeric)) {
+            let mut id = prefix.trim_end_matches('-').to_owned();
+            for sign in variant.chars() {
+                if sign.is_uppercase() {
+                    id.push('-');
+                }
+                id.push(sign.to_ascii_lowercase());
+            }
+            found.push(id);
+        }
+    }
+    found
+}
+
 /// What the sources use: where, the ID, and the arguments.
 fn uses() -> Vec<(String, String, BTreeSet<String>)> {
     let mut found = Vec::new();
@@ -274,6 +301,9 @@ fn uses() -> Vec<(String, String, BTreeSet<String>)> {
                 let Some((id, rest)) = code.split_once('"') else { continue };
                 found.push((file.path.clone(), id.to_owned(), named(rest)));
             }
+        }
+        for id in of_variants(&file.text) {
+            found.push((file.path.clone(), id, BTreeSet::new()));
         }
     }
     found
@@ -323,7 +353,9 @@ fn every_message_is_used_with_its_arguments() {
         used.insert(id);
     }
     assert!(used.len() > 1_000, "the sources use {} messages only", used.len());
-    let unused = languages[0].keys().filter(|id| !used.contains(*id));
+    // An attribute belongs to its message.
+    let whole = |id: &str| id.split('.').next().unwrap_or_default().to_owned();
+    let unused = languages[0].keys().filter(|id| !used.contains(&whole(id)));
     wrong.extend(unused.map(|id| format!("no source uses {id}")));
     none(wrong);
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::style::Style;
+use seckill_model::message::{Label, text};
 
 use super::panel;
 use crate::{
@@ -56,7 +57,8 @@ impl ExportMenu {
 
     pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) {
         let cells = canvas.width().saturating_sub(4).min(WIDTH);
-        let mut panel = panel(canvas, theme, (cells, Format::ALL.len() as u16 + 6), &words::TITLE);
+        let mut panel =
+            panel(canvas, theme, (cells, Format::ALL.len() as u16 + 6), &Label("export-export"));
         let inner = cells.saturating_sub(6);
         for (row, format) in Format::ALL.into_iter().enumerate() {
             // A blank line between screen and table formats.
@@ -75,11 +77,14 @@ impl ExportMenu {
                 line.tint(0, theme.selected());
             }
         }
-        let dir = words::goes_to(&tail(
-            self.dir.as_deref().unwrap_or(&words::HERE),
-            usize::from(inner).saturating_sub(6),
-            theme,
-        ));
+        let dir = text!(
+            "export-into",
+            dir = tail(
+                self.dir.as_deref().unwrap_or(&Label("export-the-working-directory")),
+                usize::from(inner).saturating_sub(6),
+                theme,
+            )
+        );
         let dir = fit(&dir, usize::from(inner), theme.glyphs.ellipsis);
         panel.text(3, Format::ALL.len() as u16 + 3, &dir, theme.soft());
     }

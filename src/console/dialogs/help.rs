@@ -61,19 +61,16 @@ impl Help {
 /// Lines, with a marker on the first line of each section.
 fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
     let mut lines = Vec::new();
-    for context in Context::ALL {
+    for context in Context::all() {
         if !lines.is_empty() {
             lines.push((false, Line::default()));
         }
-        lines.push((true, Line::styled(text::context(context), theme.heading())));
+        lines.push((true, Line::styled(context.heading(), theme.heading())));
         for binding in table().iter().filter(|it| it.context == context && !it.keys.is_empty()) {
             let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
             let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
-            let meaning = left(
-                text::action(binding.action).1,
-                width.saturating_sub(KEYS + 1),
-                theme.glyphs.ellipsis,
-            );
+            let meaning =
+                left(binding.action.help(), width.saturating_sub(KEYS + 1), theme.glyphs.ellipsis);
             let line = Line::from(vec![
                 Span::styled(keys, theme.key()),
                 Span::raw(" "),
@@ -103,7 +100,7 @@ mod tests {
         let lines = lines(Theme::new(Depth::None, false), 53);
         let rows: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
         for binding in table() {
-            let meaning = text::action(binding.action).1;
+            let meaning = binding.action.help();
             let key = binding.keys[0].label();
             assert!(
                 rows.iter().any(|line| line.starts_with(&key) && line.contains(meaning)),

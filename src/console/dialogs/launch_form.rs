@@ -4,6 +4,7 @@ use crossterm::event::Event;
 use seckill_engine::telemetry::snapshot::SaleLine;
 use seckill_model::{
     Millis, Phase, VoucherId,
+    message::{Label, text},
     sale::{check_stock, check_title},
 };
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     launch::{Launch, Target},
-    text::{forms, launch as words},
+    text::{figures, forms, launch as words},
 };
 
 const SALE: usize = 0;
@@ -35,12 +36,12 @@ impl LaunchForm {
     /// Starts with the planned sale on the screen, if any.
     pub(crate) fn new(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
         let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
-        let form = Form::new(words::FORM.to_string(), forms::NEXT)
-            .field(words::SALE, words::SALE_HINT, &sale)
-            .field(words::STOCK, words::STOCK_HINT, "")
-            .field(words::BUYERS, forms::BUYERS_HINT, "20000")
-            .field(words::WITHIN, words::WITHIN_HINT, "10")
-            .field(words::COUNTDOWN, words::COUNTDOWN_HINT, "10");
+        let form = Form::new(Label("director-arm-a-launch").to_string(), forms::NEXT)
+            .field(Label("director-sale"), Label("director-number-of-a-planned-sale-or"), &sale)
+            .field(Label("common-stock"), Label("director-pieces-of-a-new-sale-else"), "")
+            .field(Label("common-buyers"), forms::BUYERS_HINT, "20000")
+            .field(Label("director-within"), Label("director-seconds-over-which-they-come-0"), "10")
+            .field(Label("director-start-in"), Label("director-seconds-1-to-3-600-nothing"), "10");
         let mut launch = Self { planned, form };
         launch.name_sale(sales);
         launch
@@ -76,12 +77,15 @@ impl LaunchForm {
     fn checked(&self, sales: &[SaleLine], now: Millis) -> Result<Launch, (usize, String)> {
         let (written, stock) = (self.form.value(SALE).trim(), self.form.value(STOCK));
         let planned = match numbered(written) {
-            Some(id) => Some(planned(id, sales).ok_or_else(|| (SALE, words::not_planned(id)))?),
+            Some(id) => Some(
+                planned(id, sales)
+                    .ok_or_else(|| (SALE, text!("director-is-no-planned-sale-a-title", id)))?,
+            ),
             None => None,
         };
         let (target, title, pieces) = if let Some(sale) = planned {
             if !stock.trim().is_empty() {
-                return Err((STOCK, words::OWN_STOCK.to_owned()));
+                return Err((STOCK, Label("director-a-planned-sale-has-its-own").to_owned()));
             }
             (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
         } else {
@@ -97,7 +101,10 @@ impl LaunchForm {
         let (over, countdown) = (within(WITHIN, 0, LONGEST)?, within(COUNTDOWN, 1, LONGEST)?);
         let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
         match opens {
-            Some(left) if left <= countdown * 1_000 => Err((COUNTDOWN, words::opens_before(left))),
+            Some(left) if left <= countdown * 1_000 => Err((
+                COUNTDOWN,
+                text!("director-it-opens-by-itself-in-give", left = figures::clock(left)),
+            )),
             _ => {
                 Ok(Launch { target, title, pieces, buyers, within: over, countdown, reason: None })
             }

@@ -1,12 +1,13 @@
 //! The command palette: runs an action by name.
 
 use ratatui::{crossterm::event::Event, style::Style};
+use seckill_model::message::Label;
 use tui_input::Input;
 
 use super::{draw_input, panel, typed};
 use crate::{
     keymap::{Action, key_of},
-    text::{self, conventions},
+    text::{self},
     theme::Theme,
     widgets::{Canvas, fit, right, width},
 };
@@ -106,7 +107,8 @@ impl Palette {
             let style = if offer.why.is_some() { theme.soft() } else { Style::new() };
             line.text(0, 0, offer.name, style);
             let recent = row < self.recent && self.input.value().is_empty();
-            let beside = offer.why.as_deref().or(recent.then_some(&*conventions::RECENT));
+            let beside =
+                offer.why.as_deref().or(recent.then_some(&*Label("conventions-used-before")));
             let ellipsis = theme.glyphs.ellipsis;
             let x = NAME.max(width(offer.name) as u16 + 1);
             let key = right(&key_of(offer.action), usize::from(KEY), ellipsis);
@@ -167,6 +169,7 @@ fn score(name: &str, wanted: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::View;
 
     fn palette(used: &[Action]) -> Palette {
         let offer = |action, name, why: Option<&str>| Offer {
@@ -176,7 +179,7 @@ mod tests {
             why: why.map(str::to_owned),
         };
         let offers = vec![
-            offer(Action::Overview, "overview", None),
+            offer(Action::Go(View::Overview), "overview", None),
             offer(Action::Pause, "pause / resume", None),
             offer(Action::ReplayLetters, "replay dead letters", Some("in Dead letters")),
             offer(Action::NewSale, "new sale", None),

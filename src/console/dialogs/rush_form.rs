@@ -2,7 +2,10 @@
 
 use crossterm::event::Event;
 use seckill_engine::{command::LoadTest, telemetry::snapshot::SaleLine};
-use seckill_model::VoucherId;
+use seckill_model::{
+    VoucherId,
+    message::{Label, text},
+};
 
 use super::{Form, sale_form::number};
 use crate::text::{commands::rush_plan, forms as words, sale_name};
@@ -27,10 +30,10 @@ impl RushForm {
             0 => USUAL_BUYERS,
             pieces => pieces.saturating_mul(10).min(MOST_BUYERS),
         };
-        let title = words::rush(&sale_name(sale.voucher_id, &sale.title));
+        let title = text!("forms-rush-on", sale = sale_name(sale.voucher_id, &sale.title));
         let form = Form::new(title, words::NEXT)
-            .field(words::BUYERS, words::BUYERS_HINT, &buyers.to_string())
-            .field(words::REPEAT, words::REPEAT_HINT, "10");
+            .field(Label("common-buyers"), words::BUYERS_HINT, &buyers.to_string())
+            .field(Label("forms-twice"), Label("forms-percent-of-them-that-ask-twice"), "10");
         Self { voucher: sale.voucher_id, form }
     }
 
@@ -58,7 +61,7 @@ impl RushForm {
     pub(crate) fn notes(&self) -> Vec<String> {
         match self.plan() {
             Ok(plan) => rush_plan(&plan),
-            Err(_) => vec![words::NO_PLAN.to_string()],
+            Err(_) => vec![Label("forms-the-plan-stands-here-once-both").to_string()],
         }
     }
 
@@ -93,7 +96,7 @@ pub(super) fn bounded(text: &str, least: u64, most: u64) -> Result<u64, String> 
     if (least..=most).contains(&number) {
         Ok(number)
     } else {
-        Err(words::out_of_range(least, most))
+        Err(text!("forms-give-to", least, most))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The form of a new sale.
 
 use crossterm::event::Event;
-use seckill_model::{Millis, NewSale, SaleFault, When};
+use seckill_model::{Millis, NewSale, SaleFault, When, message::Label};
 
 use super::Form;
 use crate::text::forms as words;
@@ -21,12 +21,12 @@ pub(crate) struct SaleForm {
 
 impl SaleForm {
     pub(crate) fn new() -> Self {
-        let form = Form::new(words::NEW_SALE.to_string(), words::CREATE)
-            .field(words::TITLE, words::TITLE_HINT, "")
-            .field(words::STOCK, words::STOCK_HINT, "")
-            .field(words::LIMIT, words::LIMIT_HINT, USUAL_LIMIT)
-            .field(words::BEGIN, words::BEGIN_HINT, "")
-            .field(words::END, words::END_HINT, "");
+        let form = Form::new(Label("forms-new-sale").to_string(), Label("common-create"))
+            .field(Label("forms-title"), Label("forms-what-buyers-read"), "")
+            .field(Label("common-stock"), Label("forms-pieces-on-sale"), "")
+            .field(Label("forms-limit"), Label("forms-orders-that-one-user-may-hold"), USUAL_LIMIT)
+            .field(Label("forms-begin"), Label("forms-empty-now-14-30-10m-2026"), "")
+            .field(Label("common-end"), Label("forms-empty-none-15-00-1h-2026"), "");
         Self { form }
     }
 

@@ -18,7 +18,7 @@ use std::{
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
-use seckill_model::Millis;
+use seckill_model::{Millis, message::Label};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
@@ -184,7 +184,7 @@ impl App {
         let mut rows = None;
         let body = if format.is_of_table() {
             let Some(sheet) = views::sheet(self) else {
-                return self.note(&*text::export::NO_TABLE);
+                return self.note(&*Label("export-there-are-no-rows-here-to"));
             };
             rows = Some((sheet.rows.len(), sheet.extent));
             let taken = self.shown.taken;
@@ -208,7 +208,7 @@ impl App {
         };
         let stem = format!("seckill-{}-{}", self.view.name(), stamp(self.now, &self.zone));
         self.exports.push(Export { dir: self.export_dir.clone(), stem, format, rows, body });
-        self.note(&*text::export::WRITING);
+        self.note(&*Label("export-writing-the-file"));
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {

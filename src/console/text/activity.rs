@@ -5,7 +5,6 @@ use seckill_model::message::{Label, text};
 use super::figures::{signed, thousands};
 use crate::keymap::{Action, key_of};
 
-pub(crate) const TAB: Label = Label("common-activity-2");
 pub(crate) const HEADING: Label = Label("activity-activity");
 pub(crate) const FOLLOWS: Label = Label("activity-following");
 

@@ -16,6 +16,7 @@ use seckill_model::{
 use super::figures::{counted, span, thousands, within};
 use crate::{
     keymap::{Action, key_of},
+    views::View,
     widgets::right,
 };
 
@@ -54,7 +55,7 @@ impl From<String> for AlarmText {
 
 /// Formats an alarm, with the key that helps.
 pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
-    let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
+    let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
             let reason = reason(error);
@@ -82,7 +83,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             text!("alarms-the-database-does-not-answer-orders", reason)
         }
         AlarmKind::AuditFailed { finding, repairable } => {
-            let ledger = key_of(Action::Ledger);
+            let ledger = key_of(Action::Go(View::Ledger));
             if *repairable {
                 text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
             } else {
@@ -118,7 +119,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
-            let stream = key_of(Action::Stream);
+            let stream = key_of(Action::Go(View::Stream));
             let wait = if *lag == 1 { "entry waits" } else { "entries wait" };
             let words = match drains_ms.map(span) {
                 Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", wait, stream, takes),
@@ -127,12 +128,12 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             return AlarmText::about(*lag, words);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
-            let (jobs, run) = (key_of(Action::Jobs), key_of(Action::RunJob));
+            let (jobs, run) = (key_of(Action::Go(View::Jobs)), key_of(Action::RunJob));
             let words = text!("alarms-ago-the-last-run-of-failed", job, jobs, run);
             return AlarmText::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
-            let letters = key_of(Action::Letters);
+            let letters = key_of(Action::Go(View::Letters));
             let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
             let words = text!("alarms-for-a-person-to-judge-opens", waits, letters);
             return AlarmText::about(*count, words);
@@ -176,17 +177,20 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
         text!("alarms-redis-had-lost-keys", keys, parts)
     };
     if *refused > 0 {
-        words.push_str(&text!("alarms-shows-them", letters = key_of(Action::Letters)));
+        words.push_str(&text!("alarms-shows-them", letters = key_of(Action::Go(View::Letters))));
     }
     if *unknown > 0 {
-        words.push_str(&text!("alarms-has-the-event", activity = key_of(Action::Activity)));
+        words.push_str(&text!(
+            "alarms-has-the-event",
+            activity = key_of(Action::Go(View::Activity))
+        ));
     }
     let letters_lost = data_loss::loses_letters(keys);
     if letters_lost {
         words.push_str(&text!("alarms-letters-of-no-order-are-lost"));
     }
     if stuck > 0 {
-        let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
+        let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
         words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
     } else if refused + unknown == 0 && !letters_lost {
         words.push_str(&text!("alarms-nothing-is-left-to-do"));

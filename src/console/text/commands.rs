@@ -21,30 +21,15 @@ pub(crate) const CANCEL: Label = Label("acts-cancel");
 pub(crate) const NO_SALE: Label = Label("acts-there-is-no-sale-to-act");
 pub(crate) const NOTHING_PENDING: Label = Label("acts-nothing-is-pending-so-there-is");
 pub(crate) const NOTHING_UNDER_WAY: Label = Label("acts-nothing-is-under-way-that-could");
-pub(crate) const PLAN_READY: Label = Label("acts-the-plan-is-made");
 pub(crate) const NOTHING_CHOSEN: Label = Label("acts-no-row-is-chosen");
 pub(crate) const NOTHING_MARKED: Label = Label("acts-no-entry-to-mark-here");
-pub(crate) const NO_OTHER_SALE: Label = Label("acts-no-sale-to-choose");
 pub(crate) const NO_FILTER: Label = Label("acts-this-view-has-no-rows-to");
 pub(crate) const TOP: Label = Label("acts-this-is-the-first-row");
 pub(crate) const BOTTOM: Label = Label("acts-this-is-the-last-row");
-pub(crate) const ZOOM_END: Label = Label("acts-the-chart-shows-no-other-time");
 pub(crate) const ENGINE_GONE: Label = Label("acts-the-engine-has-stopped-what-you");
 pub(crate) const DRAFT_KEPT: Label = Label("acts-nothing-was-created-the-form-keeps");
-pub(crate) const FORM_KEPT: Label = Label("acts-nothing-was-done-the-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
-pub(crate) const LOCK_GONE: Label = Label("acts-that-holder-does-not-hold-the");
-pub(crate) const SALE_GONE: Label = Label("acts-that-sale-is-not-among-the");
-pub(crate) const ORDER_GONE: Label = Label("acts-that-order-is-not-on-the");
-pub(crate) const CONSUMER_GONE: Label = Label("acts-that-consumer-is-not-there-any");
-pub(crate) const JOB_GONE: Label = Label("acts-that-job-is-not-there-any");
-pub(crate) const COUNT_GIVEN_UP: Label = Label("acts-the-dead-letters-are-not-counted");
 pub(crate) const CANCELLED: Label = Label("acts-nothing-was-done");
-
-pub(crate) fn unanswered() -> String {
-    let key = key_of(Action::Activity);
-    text!("acts-the-engine-stopped-before-it-answered", key)
-}
 
 /// Names the key that also continues in a text field, if one does both.
 pub(crate) fn reason_hint() -> String {
@@ -67,7 +52,7 @@ pub(crate) fn does_nothing(key: &str, place: Context) -> String {
 /// Every view in which a key is bound, with its meaning there.
 pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) -> String {
     let listed = |views: &[Context]| {
-        let names: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
+        let names: Vec<&str> = views.iter().map(|view| view.heading()).collect();
         match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
             Some((last, rest)) => {
@@ -77,11 +62,11 @@ pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) ->
         }
     };
     if let [(action, views)] = meanings {
-        let (views, action) = (listed(views), super::action(*action).0);
+        let (views, action) = (listed(views), action.label());
         return text!("acts-works-in", key, action, views);
     }
     let each = meanings.iter().map(|(action, views)| {
-        let (views, action) = (listed(views), super::action(*action).0);
+        let (views, action) = (listed(views), action.label());
         text!("acts-value", views, action)
     });
     let each = each.collect::<Vec<_>>().join(&Label("common-value"));
@@ -106,11 +91,6 @@ pub(crate) fn no_use(sale: &SaleLine) -> String {
         }
         Phase::Planned => text!("acts-has-not-started-yet", id),
     }
-}
-
-/// Why a command on a sale is not even offered.
-pub(crate) fn not_now(away: &str) -> String {
-    text!("acts-ask-again-when-it-is-back", away)
 }
 
 /// A question: title, sentences, button.
@@ -201,11 +181,6 @@ pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> 
     };
     let lines = vec![sale.title.clone(), stock, begin, end];
     question(Label("acts-create-this-sale"), lines, Label("common-create"))
-}
-
-/// Why no second sale form can be opened now.
-pub(crate) fn creating(title: &str) -> String {
-    text!("acts-is-being-created-another-sale-waits", title)
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {

@@ -12,11 +12,6 @@ use crate::{
     widgets::Extent,
 };
 
-pub(crate) const TITLE: Label = Label("export-export");
-pub(crate) const NO_TABLE: Label = Label("export-there-are-no-rows-here-to");
-pub(crate) const WRITING: Label = Label("export-writing-the-file");
-pub(crate) const HERE: Label = Label("export-the-working-directory");
-
 /// What a format contains.
 pub(crate) fn format(format: Format) -> Label {
     match format {
@@ -41,10 +36,6 @@ pub(crate) fn rows(rows: Option<(usize, Extent)>) -> String {
         (None, false) if rows == 1 => text!("export-1-row"),
         (None, false) => text!("export-rows", text),
     }
-}
-
-pub(crate) fn goes_to(dir: &str) -> String {
-    text!("export-into", dir)
 }
 
 /// The path of a file; for an incomplete table, also its row count.

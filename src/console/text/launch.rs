@@ -1,68 +1,20 @@
 //! Texts of the sale launcher: what is armed, what will happen and when, and why it was aborted.
 
 use seckill_engine::telemetry::snapshot::Health;
-use seckill_model::{
-    VoucherId,
-    message::{Label, text},
-};
+use seckill_model::message::{Label, text};
 
 use super::{
-    actions::ActionText,
     commands::Question,
-    figures::{clock, counted, span, thousands},
+    figures::{counted, span, thousands},
 };
 use crate::{
     keymap::{Action, key_of},
     launch::{Launch, Target},
 };
 
-pub(crate) const FORM: Label = Label("director-arm-a-launch");
-pub(crate) const SALE: Label = Label("director-sale");
-pub(crate) const SALE_HINT: Label = Label("director-number-of-a-planned-sale-or");
-pub(crate) const STOCK: Label = Label("common-stock");
-pub(crate) const STOCK_HINT: Label = Label("director-pieces-of-a-new-sale-else");
-pub(crate) const BUYERS: Label = Label("common-buyers");
-pub(crate) const WITHIN: Label = Label("director-within");
-pub(crate) const WITHIN_HINT: Label = Label("director-seconds-over-which-they-come-0");
-pub(crate) const COUNTDOWN: Label = Label("director-start-in");
-pub(crate) const COUNTDOWN_HINT: Label = Label("director-seconds-1-to-3-600-nothing");
-
 pub(crate) const NONE_ARMED: Label = Label("director-no-launch-is-armed");
 pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-armed-and-no");
 pub(crate) const OPENING: Label = Label("director-the-sale-is-being-opened-its");
-pub(crate) const WITHDRAWN: Label = Label("director-no-buyers-will-come-the-sale");
-pub(crate) const OWN_STOCK: Label = Label("director-a-planned-sale-has-its-own");
-
-pub(super) fn action(action: Action) -> ActionText {
-    match action {
-        Action::Arm => (
-            Label("director-launch"),
-            Label("director-arm-a-sale-with-its-rush"),
-            Some(Label("director-arm-a-launch-2")),
-        ),
-        Action::Fire => (
-            Label("director-fire"),
-            Label("director-start-what-is-armed-at-once"),
-            Some(Label("director-fire-the-launch")),
-        ),
-        Action::Abort => (
-            Label("director-halt"),
-            Label("director-disarm-or-stop-the-rush-and"),
-            Some(Label("director-abort-the-launch")),
-        ),
-        _ => super::presenter::action(),
-    }
-}
-
-pub(crate) fn several_rushes() -> String {
-    let [up, down, again] = [Action::Up, Action::Down, Action::Abort].map(key_of);
-    text!("director-several-sales-are-rushed-choose-one", up, down, again)
-}
-
-pub(crate) fn armed_already() -> String {
-    let abort = key_of(Action::Abort);
-    text!("director-a-launch-is-armed-calls-it", abort)
-}
 
 pub(crate) fn fire_hint() -> String {
     let arm = key_of(Action::Arm);
@@ -75,19 +27,8 @@ pub(crate) fn planned(title: &str, initial: u64) -> String {
     text!("director-value", title, pieces, count)
 }
 
-/// The same if there is none.
-pub(crate) fn not_planned(id: VoucherId) -> String {
-    text!("director-is-no-planned-sale-a-title", id)
-}
-
-/// Below the countdown.
-pub(crate) fn opens_before(left_ms: u64) -> String {
-    let left = clock(left_ms);
-    text!("director-it-opens-by-itself-in-give", left)
-}
-
 /// What is sold, in short.
-fn subject(launch: &Launch) -> String {
+pub(crate) fn subject(launch: &Launch) -> String {
     let title = &launch.title;
     match launch.target {
         Target::Planned(id) => super::sale_name(id, title),
@@ -106,13 +47,6 @@ pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
     let buyers = buyers(launch.buyers);
     text!("director-value-3", subject, buyers)
 }
-
-pub(crate) fn armed_in(left_ms: u64) -> String {
-    let left = clock(left_ms);
-    text!("director-armed", left)
-}
-
-pub(crate) const OPENS: Label = Label("director-opening");
 
 /// What happens at the end of the countdown, one sentence each.
 fn what_happens(launch: &Launch) -> Vec<String> {
@@ -189,17 +123,6 @@ pub(crate) fn ask_quit(launch: &Launch) -> Question {
     Question { title: title.to_string(), lines, yes: yes.to_string() }
 }
 
-pub(crate) fn armed(launch: &Launch) -> String {
-    let (subject, seconds) = (subject(launch), thousands(launch.countdown));
-    let abort = key_of(Action::Abort);
-    text!("director-armed-starts-in-s-calls-it", subject, seconds, abort)
-}
-
-pub(crate) fn disarmed(launch: &Launch) -> String {
-    let subject = subject(launch);
-    text!("director-called-off-was-not-started-and", subject)
-}
-
 const REDIS_AWAY: Label = Label("director-redis-does-not-answer");
 const REDIS_UNWRITABLE: Label = Label("director-redis-takes-no-writes");
 const SQL_AWAY: Label = Label("director-the-database-does-not-answer");
@@ -252,8 +175,4 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
         Off::Away(server) => server.to_string(),
     };
     text!("director-launch-of-called-off-nothing-was", subject, why, arm)
-}
-
-pub(crate) fn stopping(voucher: VoucherId) -> String {
-    text!("director-stopping-the-rush-on", voucher)
 }

@@ -8,14 +8,15 @@ use seckill_model::{
 };
 
 use super::{
-    actions::ActionText,
     commands::Question,
     figures::{counted, signed, thousands},
     orders::query_of_sale,
 };
-use crate::keymap::{Action, key_of};
+use crate::{
+    keymap::{Action, key_of},
+    views::View,
+};
 
-pub(crate) const TAB: Label = Label("ledger-ledger");
 pub(crate) const NO_SALES: Label = Label("ledger-there-is-no-sale-so-there");
 pub(crate) const AUDITING: Label = Label("ledger-auditing-the-sales");
 pub(crate) const AWAY: Label = Label("ledger-the-sales-are-audited-when-redis");
@@ -35,22 +36,6 @@ pub(crate) mod labels {
     pub(crate) const REPAIR: Label = Label("ledger-repair");
     pub(crate) const BY_HAND: Label = Label("ledger-by-hand");
     pub(crate) const CHANGE: Label = Label("ledger-change");
-}
-
-/// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> ActionText {
-    match action {
-        Action::Repair => (
-            Label("ledger-repair"),
-            Label("ledger-repair-the-marked-sales-or-all"),
-            Some(Label("ledger-repair-ledger")),
-        ),
-        _ => (
-            Label("ledger-ledger-2"),
-            Label("ledger-go-to-the-ledger"),
-            Some(Label("ledger-ledger-audit")),
-        ),
-    }
 }
 
 /// The state of a sale in one or two words.
@@ -159,11 +144,11 @@ pub(crate) fn more_lines(count: usize) -> String {
 /// What the operator has to do about a difference that no repair fixes.
 pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
     if matches!(finding, Finding::Stranded(_)) {
-        let letters = key_of(Action::Letters);
+        let letters = key_of(Action::Go(View::Letters));
         let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
         return text!("ledger-opens-the-dead-letters-replays-them", letters, replay, give);
     }
-    let (orders, query) = (key_of(Action::Orders), query_of_sale(sale));
+    let (orders, query) = (key_of(Action::Go(View::Orders)), query_of_sale(sale));
     text!("ledger-compare-its-orders-with-its-row", orders, query)
 }
 

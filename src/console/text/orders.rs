@@ -7,14 +7,15 @@ use seckill_model::{
 };
 
 use super::{
-    actions::ActionText,
     commands::Question,
     faults::order_fault,
     figures::{span, thousands},
 };
-use crate::keymap::{Action, key_of};
+use crate::{
+    keymap::{Action, key_of},
+    views::View,
+};
 
-pub(crate) const TAB: Label = Label("orders-orders");
 pub(crate) const HEADING: Label = Label("orders-orders-2");
 pub(crate) const NONE: Label = Label("orders-no-order-is-in-sql-yet");
 pub(crate) const UNREAD: Label = Label("orders-sql-is-away-so-its-orders");
@@ -68,29 +69,6 @@ pub(crate) mod labels {
     pub(crate) const WRITTEN: Label = Label("orders-in-sql");
     pub(crate) const PAID: Label = Label("orders-paid");
     pub(crate) const CLOSED: Label = Label("orders-closed");
-}
-
-/// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> ActionText {
-    let (short, long, name) = match action {
-        Action::Orders => {
-            (Label("common-orders"), Label("orders-go-to-orders"), Label("common-orders"))
-        }
-        Action::Pay => {
-            (Label("orders-pay-2"), Label("orders-pay-an-unpaid-order"), Label("orders-pay-2"))
-        }
-        Action::NextPage => (
-            Label("orders-next-page"),
-            Label("orders-the-next-page-older-orders"),
-            Label("orders-next-page"),
-        ),
-        _ => (
-            Label("orders-page-before"),
-            Label("orders-the-page-before-newer-orders"),
-            Label("orders-page-before"),
-        ),
-    };
-    (short, long, Some(name))
 }
 
 pub(crate) fn status(status: OrderStatus) -> &'static str {
@@ -193,11 +171,11 @@ pub(crate) fn standing(standing: &Standing) -> Option<String> {
             text!("orders-in-the-stream-not-delivered")
         }
         Standing::Pending { .. } => {
-            let key = key_of(Action::Pending);
+            let key = key_of(Action::Go(View::Pending));
             text!("orders-pending-delivered-and-not", key)
         }
         Standing::Dead { reason, .. } => {
-            let (key, reason) = (key_of(Action::Letters), order_fault(reason));
+            let (key, reason) = (key_of(Action::Go(View::Letters)), order_fault(reason));
             text!("orders-a-dead-letter-opens-them", reason, key)
         }
         Standing::Lost { .. } => text!("orders-lost-its-buyer-holds-it-in"),

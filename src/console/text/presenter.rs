@@ -5,56 +5,26 @@ use seckill_engine::telemetry::snapshot::AlarmKind;
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::ActionText,
     alarms::AlarmText as Alarm,
     figures::{span, steady_span, thousands},
 };
-use crate::keymap::{Action, key_of};
+use crate::{
+    keymap::{Action, key_of},
+    views::View,
+};
 
-pub(crate) const CONTEXT: Label = Label("presenter-presenter");
 pub(crate) const BUYERS: Label = Label("presenter-buyers-a-second");
 pub(crate) const BUYERS_BRIEF: Label = Label("presenter-buyers-s");
-pub(crate) const WRITTEN: Label = Label("presenter-orders-written");
-pub(crate) const WRITTEN_BRIEF: Label = Label("presenter-written");
-pub(crate) const OVERSOLD: Label = Label("presenter-oversold");
 pub(crate) const PIECES: Label = Label("presenter-pieces");
-pub(crate) const WAITING: Label = Label("presenter-buyers-wait");
 pub(crate) const BALANCED: Label = Label("presenter-books-balance");
 pub(crate) const OPEN: Label = Label("presenter-books-open");
-pub(crate) const ONLY_SALE: Label = Label("presenter-there-is-no-other-sale-to");
-pub(crate) const FIRST_SALE: Label = Label("presenter-this-is-the-first-sale");
-pub(crate) const LAST_SALE: Label = Label("presenter-this-is-the-last-sale");
-pub(crate) const IN_FLIGHT: Label = Label("common-in-flight");
-pub(crate) const IN_FLIGHT_BRIEF: Label = Label("presenter-moving");
 pub(crate) const OFF: Label = Label("presenter-books-off");
 pub(crate) const UNKNOWN: Label = Label("presenter-books-unknown");
-pub(crate) const BOOKS_BRIEF: Label = Label("presenter-books");
-pub(crate) const NO_STOCK: Label = Label("presenter-pieces-left-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
-
-pub(super) fn action() -> ActionText {
-    (
-        Label("presenter-presenter-2"),
-        Label("presenter-large-figures-for-a-hall-and"),
-        Some(Label("presenter-presenter-3")),
-    )
-}
 
 pub(crate) fn no_sale() -> String {
     let arm = key_of(Action::Arm);
     text!("presenter-no-sale-yet-arms-one", arm)
-}
-
-/// A key of the views, which must not end a demo by accident.
-pub(crate) fn in_the_views(key: &str) -> String {
-    let leave = key_of(Action::Present);
-    text!("presenter-works-in-the-views-leaves-the", key, leave)
-}
-
-/// The initial stock.
-pub(crate) fn left_of(initial: u64) -> String {
-    let initial = thousands(initial);
-    text!("presenter-pieces-left-of", initial)
 }
 
 /// The outcome; the large figure shows the number sold.
@@ -67,15 +37,6 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
         }
         None => text!("presenter-sold-of", initial),
     }
-}
-
-/// The share that is left.
-pub(crate) fn share_left(share: &str) -> String {
-    text!("presenter-left", share)
-}
-
-pub(crate) fn opens_at(time: &str) -> String {
-    text!("presenter-opens", time)
 }
 
 /// Why a figure is faint.
@@ -104,21 +65,21 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         AlarmKind::SqlReadOnly { .. } => text!("presenter-the-database-takes-no-writes-orders"),
         AlarmKind::SqlAway { .. } => text!("presenter-the-database-does-not-answer-orders"),
         AlarmKind::AuditFailed { .. } => {
-            let (leave, key) = keys(Action::Ledger);
+            let (leave, key) = keys(Action::Go(View::Ledger));
             text!("presenter-the-books-are-off-then-shows", leave, key)
         }
         AlarmKind::LagHigh { lag, .. } => {
-            let (leave, key) = keys(Action::Stream);
+            let (leave, key) = keys(Action::Go(View::Stream));
             let wait = if *lag == 1 { "order waits" } else { "orders wait" };
             let words = text!("presenter-for-sql-then-shows-who-reads", wait, leave, key);
             return Alarm::about(*lag, words);
         }
         AlarmKind::JobFailed { .. } => {
-            let (leave, key) = keys(Action::Jobs);
+            let (leave, key) = keys(Action::Go(View::Jobs));
             text!("presenter-a-job-failed-then-shows-why", leave, key)
         }
         AlarmKind::DeadConsumer { pending, known, .. } => {
-            let (leave, key) = keys(Action::Pending);
+            let (leave, key) = keys(Action::Go(View::Pending));
             let orders = if *pending == 1 { "order" } else { "orders" };
             let words = if *known {
                 text!("presenter-held-by-dead-node", orders, leave, key)
@@ -128,13 +89,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             return Alarm::about(*pending, words);
         }
         AlarmKind::SilentConsumer { pending, .. } => {
-            let (leave, key) = keys(Action::Pending);
+            let (leave, key) = keys(Action::Go(View::Pending));
             let orders = if *pending == 1 { "order" } else { "orders" };
             let words = text!("presenter-held-by-idle-consumer", orders, leave, key);
             return Alarm::about(*pending, words);
         }
         AlarmKind::DeadLetters { count } => {
-            let (leave, key) = keys(Action::Letters);
+            let (leave, key) = keys(Action::Go(View::Letters));
             let letters = if *count == 1 { "dead letter" } else { "dead letters" };
             let words = text!("presenter-open-dead-letters", letters, leave, key);
             return Alarm::about(*count, words);
@@ -159,10 +120,4 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         }
     };
     words.into()
-}
-
-/// The number of further alarms.
-pub(crate) fn more(count: usize) -> String {
-    let count = thousands(count as u64);
-    text!("presenter-value", count)
 }

@@ -8,34 +8,19 @@ use seckill_engine::{
 use seckill_model::message::{Label, text};
 
 use super::{
-    actions::ActionText,
     commands::Question,
-    figures::{counted, rate, span, thousands, within},
+    figures::{counted, span, thousands},
 };
-use crate::keymap::{Action, key_of};
+use crate::{
+    keymap::{Action, key_of},
+    views::View,
+};
 
-pub(crate) const TAB: Label = Label("stream-stream");
-pub(crate) const HEADING: Label = Label("common-stream");
-pub(crate) const FOLLOWING: Label = Label("stream-following");
-pub(crate) const ALL: Label = Label("stream-all-partitions");
-pub(crate) const NO_ENTRY: Label = Label("stream-no-entry-is-in-the-stream");
-pub(crate) const UNREAD: Label = Label("stream-redis-is-away-so-the-stream");
-pub(crate) const NO_CONSUMER: Label = Label("stream-no-consumer-reads-the-stream");
-pub(crate) const NO_GROUP: Label = Label("stream-no-group");
-pub(crate) const NOTHING_YET: Label = Label("stream-nothing-yet");
 const STOPPED: Label = Label("stream-stopped");
 pub(crate) const IN_LETTERS: Label = Label("stream-in-dead-letters");
 pub(crate) const DEAD_OR_NOT: Label = Label("stream-acknowledged-or-dead");
 pub(crate) const UNDELIVERED: Label = Label("stream-waiting");
 pub(crate) const ACKNOWLEDGED: Label = Label("stream-acknowledged");
-pub(crate) const ONE_PARTITION: Label = Label("stream-there-is-only-one-partition");
-pub(crate) const NO_DETAIL: Label = Label("stream-a-consumer-has-no-detail-its");
-pub(crate) const NOT_PENDING: Label = Label("stream-that-entry-is-not-pending-so");
-pub(crate) const NO_OTHER_CONSUMER: Label = Label("stream-no-other-consumer-of-a-live");
-pub(crate) const LOOKING: Label = Label("stream-looking-at-what-that-would-do");
-pub(crate) const PREVIEWED: Label = Label("stream-its-figures-are-there");
-pub(crate) const USERS_SHOWN: Label = Label("stream-users-are-shown");
-pub(crate) const USERS_MASKED: Label = Label("stream-users-are-masked");
 
 /// Column headings.
 pub(crate) mod columns {
@@ -70,52 +55,9 @@ pub(crate) mod labels {
     pub(crate) const STATE: Label = Label("stream-state");
 }
 
-/// Footer word, help sentence and palette name.
-pub(super) fn action(action: Action) -> ActionText {
-    let (short, long, name) = match action {
-        Action::Stream => {
-            (Label("stream-stream-2"), Label("stream-go-to-stream"), Some(Label("stream-stream-2")))
-        }
-        Action::Rewind => (
-            Label("stream-rewind"),
-            Label("stream-deliver-entries-again"),
-            Some(Label("stream-rewind")),
-        ),
-        Action::Claim => (
-            Label("stream-claim"),
-            Label("stream-give-pending-entries-to-another"),
-            Some(Label("stream-claim")),
-        ),
-        Action::RemoveConsumer => (
-            Label("stream-remove"),
-            Label("stream-remove-an-empty-consumer-without-node"),
-            Some(Label("stream-remove-consumer")),
-        ),
-        Action::Pane => (
-            Label("stream-consumers"),
-            Label("stream-to-the-consumers-and-back"),
-            Some(Label("stream-consumers-entries")),
-        ),
-        Action::Partition => (
-            Label("stream-partition-2"),
-            Label("stream-the-next-partition-or-all"),
-            Some(Label("stream-partition-2")),
-        ),
-        _ => {
-            (Label("stream-users"), Label("stream-show-or-mask-users"), Some(Label("stream-users")))
-        }
-    };
-    (short, long, name)
-}
-
-pub(crate) fn partition(number: u16, of: usize) -> String {
-    let last = of.saturating_sub(1);
-    text!("stream-partition-of-0-to", number, last)
-}
-
 /// The pending list is empty; undelivered entries are not in it.
 pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
-    let key = key_of(Action::Stream);
+    let key = key_of(Action::Go(View::Stream));
     match lag {
         Some(0) => text!("stream-nothing-is-pending-orders-go-straight"),
         Some(lag) => {
@@ -126,12 +68,6 @@ pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
     }
 }
 
-/// The window is held while new entries arrive.
-pub(crate) fn held(at: &str) -> String {
-    let key = key_of(Action::Last);
-    text!("stream-held-at-follows", at, key)
-}
-
 /// Formats bytes.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
@@ -139,27 +75,6 @@ pub(crate) fn bytes(bytes: u64) -> String {
         10_000..=999_999 => format!("{} kB", bytes / 1_000),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
-}
-
-pub(crate) fn grows(per_second: f64) -> String {
-    let rate = rate(per_second);
-    text!("stream-grows-by", rate)
-}
-
-pub(crate) fn trimmed(gone: u64) -> String {
-    let gone = within(gone, 9);
-    text!("stream-before-the-oldest", gone)
-}
-
-pub(crate) fn read_of(read: &str, added: u64) -> String {
-    let added = within(added, 9);
-    text!("stream-of-added", read, added)
-}
-
-/// The number of entries read is unknown; the lag, or its absence, shows how many are left.
-pub(crate) fn not_counted(added: u64) -> String {
-    let added = within(added, 9);
-    text!("stream-not-counted-added", added)
 }
 
 /// The state of a node. An unlisted one that holds entries may never have been a node.
@@ -172,44 +87,11 @@ pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     }
 }
 
-/// An entry that became a dead letter.
-pub(crate) fn in_letters() -> String {
-    let (text, key) = (IN_LETTERS.read(), key_of(Action::Letters));
-    text!("stream-opens-them", text, key)
-}
-
-/// An entry without a consumer, behind more dead letters than are checked here.
-pub(crate) fn dead_or_not() -> String {
-    let (text, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
-    text!("stream-more-dead-letters-than-are-looked", text, key)
-}
-
-pub(crate) fn entries_shown(shown: usize, of: usize) -> String {
-    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
-    text!("stream-of-on-this-page", shown, of)
-}
-
-pub(crate) fn more_consumers(count: usize) -> String {
-    let (count, key) = (thousands(count as u64), key_of(Action::Pane));
-    text!("stream-and-more-shows-all", count, key)
-}
-
-pub(crate) fn no_match(text: &str) -> String {
-    let (text, key) = (super::echo(text), key_of(Action::Back));
-    text!("stream-no-entry-of-this-page-holds", text, key)
-}
-
 /// The consumer, since when, and the number of deliveries.
 pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> String {
     let (idle, times) = (span(idle_ms), thousands(deliveries));
     let delivered = counted(deliveries, "time", "times");
     text!("stream-pending-with-idle-delivered", consumer, idle, delivered, times)
-}
-
-/// The order, and what its ID encodes.
-pub(crate) fn order(id: &str, issued: &str, sequence: u32) -> String {
-    let sequence = thousands(u64::from(sequence));
-    text!("stream-number-of-its-day-issued", id, sequence, issued)
 }
 
 pub(crate) fn user(user: &str) -> String {
@@ -315,12 +197,6 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
     question(text!("stream-remove-the-consumer"), lines, Label("stream-remove-2"))
 }
 
-/// The consumer to remove is chosen in its own list, which now has the focus.
-pub(crate) fn choose_consumer() -> String {
-    let [up, down, again] = [Action::Up, Action::Down, Action::RemoveConsumer].map(key_of);
-    text!("stream-choose-a-consumer-of-the-list", up, down, again)
-}
-
 /// Why a consumer is not removed.
 pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     let (name, held) = (&consumer.name, thousands(consumer.pending));
@@ -331,8 +207,4 @@ pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
         let key = key_of(Action::Claim);
         text!("stream-holds-which-would-be-lost-with", name, entries, key, held)
     }
-}
-
-pub(crate) fn holds_nothing(name: &str) -> String {
-    text!("stream-holds-nothing-that-could-be-given", name)
 }

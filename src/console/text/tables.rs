@@ -1,16 +1,4 @@
-//! Names of the views, column headings and detail labels.
-
-/// Names of the views.
-pub(crate) mod tabs {
-    use seckill_model::message::Label;
-
-    pub(crate) const OVERVIEW: Label = Label("common-overview");
-    pub(crate) const SALES: Label = Label("common-sales");
-    pub(crate) const PENDING: Label = Label("common-pending-2");
-    pub(crate) const LETTERS: Label = Label("tables-dead");
-    pub(crate) const LOCKS: Label = Label("common-locks");
-    pub(crate) const JOBS: Label = Label("common-jobs");
-}
+//! Column headings and detail labels.
 
 /// Column headings.
 pub(crate) mod columns {

@@ -1,15 +1,6 @@
 //! Texts about the terminal: why it cannot be used, and which fallback is drawn.
 
-use std::io;
-
-use seckill_model::{
-    OsError,
-    message::{Label, text},
-};
-
-pub(crate) fn none() -> String {
-    Label("terminal-the-console-needs-a-terminal-use").to_owned()
-}
+use seckill_model::message::text;
 
 /// A terminal without cursor addressing, by its `TERM` name.
 pub(crate) fn dumb(term: Option<&str>) -> String {
@@ -18,11 +9,6 @@ pub(crate) fn dumb(term: Option<&str>) -> String {
         None => text!("terminal-a-terminal-without-a-kind-term"),
     };
     text!("terminal-cant-be-drawn-on-use-seckill", kind)
-}
-
-pub(crate) fn broken(why: &io::Error) -> String {
-    let why = OsError::of(why);
-    text!("terminal-the-terminal-does-not-work-seckill", why)
 }
 
 /// The locale allows ASCII only: the fallback, and the reason.

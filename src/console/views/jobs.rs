@@ -4,7 +4,7 @@ use ratatui::{style::Style, text::Line};
 use seckill_engine::{jobs::outcome_name, telemetry::snapshot::JobLine};
 use seckill_model::{JobOutcome, JobRun, Millis};
 
-use super::{ListState, Scene, Source, alone, detail_line};
+use super::{ListState, Scene, Source, View, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
     theme::Theme,
@@ -25,7 +25,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut ListS
     let (w, h) = (canvas.width(), canvas.height());
     let jobs = &scene.snapshot.jobs;
     let rows = state.rows(jobs);
-    canvas.line(1, 0, &scene.heading(&text::tabs::JOBS.to_uppercase(), &[Source::Sql]));
+    canvas.line(1, 0, &scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]));
     let filter = state.filter.value();
     let count = if jobs.is_empty() {
         String::new()

@@ -11,7 +11,11 @@ use seckill_engine::{
         snapshot::{Health, SaleLine},
     },
 };
-use seckill_model::{Millis, Phase, ledger::Balance};
+use seckill_model::{
+    Millis, Phase,
+    ledger::Balance,
+    message::{Label, text},
+};
 
 use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
@@ -131,7 +135,7 @@ fn header(app: &App, canvas: &mut Canvas<'_>) {
     let x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft()) + 1;
     match subject {
         Headline::Rushes(count) => {
-            left.text(x, 0, &text::overview::rushes(count), theme.strong());
+            left.text(x, 0, &text!("overview-rushes", count), theme.strong());
         }
         Headline::Sale(sale) => {
             let width_left = room.saturating_sub(x);
@@ -161,8 +165,10 @@ fn sale_headline(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool
 pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
-        Some(LaunchSummary::Counting(launch, left)) => (text::launch::armed_in(left), launch),
-        Some(LaunchSummary::Opening(launch)) => (text::launch::OPENS.to_owned(), launch),
+        Some(LaunchSummary::Counting(launch, left)) => {
+            (text!("director-armed", left = figures::clock(left)), launch)
+        }
+        Some(LaunchSummary::Opening(launch)) => (Label("director-opening").to_owned(), launch),
         None => return false,
     };
     let x = canvas.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
@@ -268,7 +274,7 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas<'_>) {
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
-        .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
+        .map(|it| (keymap::Key::label(it.keys[0]), it.action.label()))
         .collect();
     let cells: usize = hints.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
     let gaps = hints.len().saturating_sub(1);

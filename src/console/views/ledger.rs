@@ -9,7 +9,7 @@ use seckill_model::ledger::{Balance, SaleAudit, SaleFinding};
 
 use seckill_model::message::Label;
 
-use super::{LedgerState, Marked, Scene, Source, alone};
+use super::{LedgerState, Marked, Scene, Source, View, alone};
 use crate::{
     text::{
         self, columns, figures,
@@ -30,7 +30,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Ledge
     let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.ledger;
     let all = state.list.rows(&page.lines);
-    let title = text::ledger::TAB.to_uppercase();
+    let title = View::Ledger.title().to_uppercase();
     canvas.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
     let said = summary(scene, state, all.len());
     canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);

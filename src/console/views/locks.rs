@@ -6,7 +6,7 @@ use ratatui::{
 };
 use seckill_engine::telemetry::snapshot::Holder;
 
-use super::{Leases, ListState, Scene, Source, alone, detail_line};
+use super::{Leases, ListState, Scene, Source, View, alone, detail_line};
 use crate::{
     text::{self, columns, details, figures},
     widgets::{self, Canvas, Cell, Column, Value, bar, table},
@@ -30,7 +30,7 @@ pub(super) fn draw(
     let (w, h) = (canvas.width(), canvas.height());
     let locks = &scene.snapshot.locks;
     let rows = state.rows(&locks.locks);
-    canvas.line(1, 0, &scene.heading(&text::tabs::LOCKS.to_uppercase(), &[Source::Redis]));
+    canvas.line(1, 0, &scene.heading(&View::Locks.title().to_uppercase(), &[Source::Redis]));
     let filter = state.filter.value();
     let count = if filter.is_empty() {
         text::locks_shown(locks.locks.len(), locks.total)

@@ -55,15 +55,16 @@ pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
-use seckill_model::{Millis, VoucherId, ledger::Balance, locale::language};
+use seckill_model::{Millis, VoucherId, ledger::Balance, locale::language, message::Label};
 pub(crate) use stream_state::{Moved, Pane, StreamState};
+use strum::VariantArray as _;
 pub(crate) use throughput_chart::{marks, until};
 pub(crate) use user_masking::Users;
 
 use super::{
     app::App,
     dialogs::Dialog,
-    keymap::{Action, Context},
+    keymap::Action,
     lag_trend::LagTrend,
     presenter::by_title,
     text::{self, figures},
@@ -71,8 +72,11 @@ use super::{
     widgets::{self, Canvas, Cell, Scroll, Sheet},
 };
 
-/// Which view is on the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which view is on the screen, with its message in the catalog.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "kebab-case", prefix = "view-")]
 pub(crate) enum View {
     #[default]
     Overview,
@@ -88,69 +92,32 @@ pub(crate) enum View {
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Overview,
-        Self::Sales,
-        Self::Stream,
-        Self::Pending,
-        Self::Letters,
-        Self::Locks,
-        Self::Orders,
-        Self::Jobs,
-        Self::Ledger,
-        Self::Activity,
-    ];
-
-    pub(crate) fn context(self) -> Context {
-        match self {
-            Self::Overview => Context::Overview,
-            Self::Sales => Context::Sales,
-            Self::Pending => Context::Pending,
-            Self::Letters => Context::Letters,
-            Self::Stream => Context::Stream,
-            Self::Orders => Context::Orders,
-            Self::Locks => Context::Locks,
-            Self::Jobs => Context::Jobs,
-            Self::Ledger => Context::Ledger,
-            Self::Activity => Context::Activity,
-        }
+    fn message(self) -> Label {
+        Label(self.into())
     }
 
-    fn action(self) -> Action {
-        match self {
-            Self::Overview => Action::Overview,
-            Self::Sales => Action::Sales,
-            Self::Pending => Action::Pending,
-            Self::Letters => Action::Letters,
-            Self::Stream => Action::Stream,
-            Self::Orders => Action::Orders,
-            Self::Locks => Action::Locks,
-            Self::Jobs => Action::Jobs,
-            Self::Ledger => Action::Ledger,
-            Self::Activity => Action::Activity,
-        }
+    /// Its name as a heading.
+    pub(crate) fn title(self) -> &'static str {
+        self.message().read()
+    }
+
+    /// Its name on the tab line.
+    pub(crate) fn tab(self) -> &'static str {
+        self.message().attribute("tab").unwrap_or_else(|| self.title())
     }
 
     /// Its name in files.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Overview => "overview",
-            Self::Sales => "sales",
-            Self::Stream => "stream",
-            Self::Pending => "pending",
             Self::Letters => "dead",
-            Self::Locks => "locks",
-            Self::Orders => "orders",
-            Self::Jobs => "jobs",
-            Self::Ledger => "ledger",
-            Self::Activity => "activity",
+            other => Action::Go(other).setting(),
         }
     }
 
     pub(crate) fn beside(self, forward: bool) -> Self {
-        let at = Self::ALL.iter().position(|view| *view == self).unwrap_or(0);
-        let by = if forward { 1 } else { Self::ALL.len() - 1 };
-        Self::ALL[(at + by) % Self::ALL.len()]
+        let all = Self::VARIANTS;
+        let by = if forward { 1 } else { all.len() - 1 };
+        all[(self as usize + by) % all.len()]
     }
 }
 

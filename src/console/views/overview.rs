@@ -8,6 +8,7 @@ use seckill_engine::telemetry::{
     log::Weight,
     snapshot::{Funnel, LoadTestLine, Urgency},
 };
+use seckill_model::message::Label;
 
 use super::{
     OverviewState, Scene, Source, stock_panel,
@@ -148,7 +149,7 @@ fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     canvas.text(0, y, &text::RUSH, theme.heading());
     let rushes = &scene.snapshot.load_tests;
     if rushes.is_empty() {
-        canvas.text(NAMES, y, &words::NO_RUSH, theme.soft());
+        canvas.text(NAMES, y, &Label("overview-none-from-here"), theme.soft());
         return;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
@@ -194,7 +195,7 @@ fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
     if blocks.is_empty() {
         return;
     }
-    canvas.text(0, top, &words::RECENT_EVENTS, theme.heading());
+    canvas.text(0, top, &Label("overview-recent-events"), theme.heading());
     let mut y = top + 1;
     for (at, weight, rows) in blocks.iter().rev() {
         let (glyph, style) = throughput_chart::sign(theme, *weight);

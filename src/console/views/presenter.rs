@@ -7,13 +7,17 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
-use seckill_model::{Millis, Phase, ledger::Balance};
+use seckill_model::{
+    Millis, Phase,
+    ledger::Balance,
+    message::{Label, text},
+};
 
 use super::{COMPLETE, Source, big_figure::Figure, is_stale, layout, steady_audit};
 use crate::{
     app::App,
     launch::LaunchSummary,
-    text::{self, figures, presenter as words, sale::share},
+    text::{self, figures, presenter as words},
     theme::Theme,
     widgets::{Canvas, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
 };
@@ -132,7 +136,7 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     };
     let more = match alarms.len() - 1 {
         0 => String::new(),
-        more => format!("  {}", words::more(more)),
+        more => format!("  {}", text!("presenter-value", count = more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
     let text = words::alarm(&first.kind);
@@ -158,7 +162,7 @@ fn page(app: &App) -> Option<Page> {
                 left: None,
                 small: vec![
                     Figure::new(pieces, Style::new(), words::PIECES),
-                    Figure::new(buyers, Style::new(), words::WAITING),
+                    Figure::new(buyers, Style::new(), Label("presenter-buyers-wait")),
                     flight(theme, &steady_audit(&app.shown)),
                     audit(theme, &steady_audit(&app.shown)),
                 ],
@@ -174,7 +178,10 @@ fn page(app: &App) -> Option<Page> {
     };
     let share_left = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
         let left = stock.max(0).unsigned_abs();
-        (left as f64 / sale.initial.max(1) as f64, words::share_left(&share(left, sale.initial)))
+        (
+            left as f64 / sale.initial.max(1) as f64,
+            text!("presenter-left", share = text::sale::share(left, sale.initial)),
+        )
     });
     Some(Page {
         title: sale.title.clone(),
@@ -196,7 +203,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
     let left = begin.since(now);
     // Days are not drawn as large digits.
     if left / 3_600_000 >= 48 {
-        let time = words::opens_at(&begin.date_time(&app.zone));
+        let time = text!("presenter-opens", time = begin.date_time(&app.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
     }
     Figure::new(figures::clock(left), theme.key(), words::OPENS)
@@ -210,8 +217,8 @@ fn stock(sale: &SaleLine) -> String {
 fn left(app: &App, sale: &SaleLine) -> Figure {
     let theme = app.theme;
     let label = match sale.stock {
-        Some(_) => words::left_of(sale.initial),
-        None => words::NO_STOCK.to_owned(),
+        Some(_) => text!("presenter-pieces-left-of", initial = sale.initial),
+        None => Label("presenter-pieces-left-unknown").to_owned(),
     };
     let style = if sale.phase == Phase::Paused { theme.warn() } else { theme.key() };
     aged(app, Source::Redis, Figure::new(stock(sale), style, label).up_to(sale.initial))
@@ -240,7 +247,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             });
             let style = if over == Some(0) { theme.good() } else { theme.bad() };
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
-            aged(app, Source::Redis, Figure::new(signs, style, words::OVERSOLD))
+            aged(app, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
         }
         // An old rate is not a rate.
         Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
@@ -259,9 +266,9 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
 
 fn written(app: &App, sale: &SaleLine) -> Figure {
     let orders = figures::thousands(sale.persisted);
-    let figure = Figure::new(orders, Style::new(), words::WRITTEN)
+    let figure = Figure::new(orders, Style::new(), Label("presenter-orders-written"))
         .up_to(sale.initial)
-        .in_brief(words::WRITTEN_BRIEF);
+        .in_brief(Label("presenter-written"));
     aged(app, Source::Sql, figure)
 }
 
@@ -286,7 +293,9 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
         Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent()),
         Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft()),
     };
-    Figure::new(signs, style, words::IN_FLIGHT).up_to(USUAL_FLIGHT).in_brief(words::IN_FLIGHT_BRIEF)
+    Figure::new(signs, style, Label("common-in-flight"))
+        .up_to(USUAL_FLIGHT)
+        .in_brief(Label("presenter-moving"))
 }
 
 fn audit(theme: Theme, balance: &Balance) -> Figure {
@@ -298,7 +307,7 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
     };
     let labels = [words::BALANCED, words::OPEN, words::OFF, words::UNKNOWN];
     let room = labels.iter().map(|label| width(label)).max().unwrap_or(0) as u16;
-    let figure = Figure::new(signs.to_owned(), style, label).in_brief(words::BOOKS_BRIEF);
+    let figure = Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-books"));
     Figure { widest: "✔".to_owned(), room, ..figure }
 }
 

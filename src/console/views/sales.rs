@@ -5,7 +5,7 @@ use seckill_engine::telemetry::snapshot::SaleLine;
 
 use seckill_model::message::Label;
 
-use super::{SalesState, Scene, Source, alone, layout, sale_detail};
+use super::{SalesState, Scene, Source, View, alone, layout, sale_detail};
 use crate::{
     text::{self, columns, figures},
     widgets::{self, Canvas, Cell, Column, Value, bar, table, wrap},
@@ -19,7 +19,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Sales
     canvas.line(
         1,
         0,
-        &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
+        &scene.heading(View::Sales.title().to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
     );
     let all = scene.snapshot.sales.len();
     let count = if filter.is_empty() {

@@ -8,11 +8,11 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::telemetry::snapshot::SaleLine;
-use seckill_model::Phase;
+use seckill_model::{Phase, message::Label};
 
 use super::{Scene, Source};
 use crate::{
-    text::{self, figures, overview as words},
+    text::{self, figures},
     widgets::{Canvas, bar, fit, width, wrap},
 };
 
@@ -26,7 +26,7 @@ const SHORT: usize = 9;
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     canvas.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     // What the bars below show.
-    canvas.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
+    canvas.line_right(0, &Line::styled(Label("overview-left"), scene.theme.soft()));
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
         let lines = wrap(&text::no_sales(), usize::from(canvas.width().saturating_sub(2)));

@@ -10,7 +10,10 @@ use seckill_engine::{
     orders::decode,
     telemetry::snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
 };
-use seckill_model::EntryId;
+use seckill_model::{
+    EntryId,
+    message::{Label, text},
+};
 
 use super::{
     Scene, Source, StreamState, alone, detail_line,
@@ -19,10 +22,12 @@ use super::{
     stream_state::{Pane, total},
 };
 use crate::{
+    keymap::{Action, key_of},
     text::{
         self, figures,
         stream::{self as words, columns, labels},
     },
+    views::View,
     widgets::{self, Canvas, Cell, Column, Scroll, Value, table, wrap},
 };
 
@@ -44,7 +49,7 @@ pub(super) fn draw(
     head(canvas, scene, state, frozen);
     let Some(whole) = total(&page.partitions, state.view().partition) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
-        let said = if read { text::READING } else { words::UNREAD };
+        let said = if read { text::READING } else { Label("stream-redis-is-away-so-the-stream") };
         canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
@@ -92,15 +97,19 @@ pub(super) fn draw(
 fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
-    let mut heading = scene.heading(words::HEADING.read(), &[Source::Redis]);
+    let mut heading = scene.heading(Label("common-stream").read(), &[Source::Redis]);
     let age = page.taken.map(|taken| scene.now.since(taken)).filter(|age| *age > STALE_MS);
     if let Some(age) = age.filter(|_| !is_stale(scene.health(Source::Redis), scene.now)) {
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
     if page.partitions.len() > 1 {
         let text = match state.view().partition {
-            Some(number) => words::partition(number, page.partitions.len()),
-            None => words::ALL.read().to_owned(),
+            Some(number) => text!(
+                "stream-partition-of-0-to",
+                number,
+                last = page.partitions.len().saturating_sub(1)
+            ),
+            None => Label("stream-all-partitions").read().to_owned(),
         };
         heading.push_span(Span::raw(format!("  {text}")));
     }
@@ -108,7 +117,11 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     let mut spans = Vec::new();
     let filter = state.filter.value();
     if !filter.is_empty() {
-        let shown = words::entries_shown(state.rows(scene.snapshot).len(), page.lines.len());
+        let shown = text!(
+            "stream-of-on-this-page",
+            shown = state.rows(scene.snapshot).len(),
+            of = page.lines.len()
+        );
         spans.push(Span::raw(format!("/{}   {shown}   ", scene.fit(filter, 20))));
     }
     if state.is_waiting() && !state.follows() {
@@ -117,11 +130,14 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
         // Nothing arrives that could be followed; the badge or the heading says why.
     } else if state.follows() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
-        spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
+        spans.push(Span::styled(Label("stream-following").read(), theme.soft()));
     } else {
         let at = page.lines.last().map(|line| time(scene, line.entry));
         let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
-        spans.push(Span::styled(words::held(&at), theme.warn()));
+        spans.push(Span::styled(
+            text!("stream-held-at-follows", at, key = key_of(Action::Last)),
+            theme.warn(),
+        ));
     }
     let width = canvas.width().saturating_sub(2);
     canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
@@ -160,7 +176,7 @@ fn lag(
     let in_field =
         |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2, ""), style)], None);
     if !whole.group && whole.length > 0 {
-        return in_field(words::NO_GROUP.read(), theme.bad());
+        return in_field(Label("stream-no-group").read(), theme.bad());
     }
     let Some(lag) = whole.lag else {
         return in_field(text::UNKNOWN.read(), theme.warn());
@@ -168,7 +184,9 @@ fn lag(
     let flow = state.flow().unwrap_or(scene.lag);
     let (glyph, style) = stream_panel::arrow(theme, flow, lag);
     let text = match flow.trend().filter(|_| lag > 0) {
-        Some(Ordering::Greater) => Some(words::grows(flow.growth())),
+        Some(Ordering::Greater) => {
+            Some(text!("stream-grows-by", rate = figures::rate(flow.growth())))
+        }
         _ => flow.drains_in().map(text::drains_in),
     };
     let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
@@ -198,7 +216,7 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
     let gone = whole.added.saturating_sub(whole.length);
     let trimmed = match gone {
         0 => vec![Span::raw("0")],
-        gone => vec![Span::raw(words::trimmed(gone))],
+        gone => vec![Span::raw(text!("stream-before-the-oldest", gone = figures::within(gone, 9)))],
     };
     let left = [
         (labels::LENGTH, kept),
@@ -211,14 +229,18 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
     pending.extend(oldest.map(|shown| soft(format!("  {shown}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
         // The group was created at the start and has read nothing.
-        Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
+        Some(at) if at.millis == 0 => vec![Span::raw(Label("stream-nothing-yet").read())],
         at => id(at),
     };
     // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
     let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
     let read = match read {
-        Some(read) => words::read_of(&figures::within(read, 9), whole.added),
-        None => words::not_counted(whole.added),
+        Some(read) => text!(
+            "stream-of-added",
+            read = figures::within(read, 9),
+            added = figures::within(whole.added, 9)
+        ),
+        None => text!("stream-not-counted-added", added = figures::within(whole.added, 9)),
     };
     let (lag, shown) = lag(scene, state, whole, FIELD);
     let right = [
@@ -244,8 +266,7 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
-    let column =
-        |title: seckill_model::message::Label, width, numeric| Column { title, width, numeric };
+    let column = |title: Label, width, numeric| Column { title, width, numeric };
     let partitioned = page.partitions.len() > 1;
     let mut layout = vec![column(columns::CONSUMER, 0, false)];
     if partitioned {
@@ -258,7 +279,7 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
     ]);
     if all.is_empty() && !canvas.is_noting() {
         canvas.text(1, 0, columns::CONSUMER.read(), theme.heading());
-        canvas.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
+        canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft());
         return;
     }
     let focused = state.pane == Pane::Consumers;
@@ -276,7 +297,12 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
         scene.last_known(cells.unwrap_or_default())
     });
     if let Some(more) = more {
-        canvas.text(1, h - 1, &words::more_consumers(more), theme.soft());
+        canvas.text(
+            1,
+            h - 1,
+            &text!("stream-and-more-shows-all", count = more, key = key_of(Action::Pane)),
+            theme.soft(),
+        );
     }
 }
 
@@ -364,9 +390,13 @@ fn nothing(page: &StreamPage, state: &StreamState) -> String {
     if page.view.partition != state.view().partition || page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
-        words::NO_ENTRY.read().to_owned()
+        Label("stream-no-entry-is-in-the-stream").read().to_owned()
     } else {
-        words::no_match(state.filter.value())
+        text!(
+            "stream-no-entry-of-this-page-holds",
+            text = text::echo(state.filter.value()),
+            key = key_of(Action::Back)
+        )
     }
 }
 
@@ -445,7 +475,12 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let order = line.order.map(|id| {
         let decoded = decode(id);
         let issued = decoded.issued.date_time(scene.zone);
-        words::order(&id.to_string(), issued.get(11..).unwrap_or(&issued), decoded.sequence)
+        text!(
+            "stream-number-of-its-day-issued",
+            id = id.to_string(),
+            sequence = decoded.sequence,
+            issued = issued.get(11..).unwrap_or(&issued)
+        )
     });
     let user = line.user.map(|user| words::user(&scene.users.number(user)));
     let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
@@ -455,8 +490,22 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let hands = EntryHolder::of(line);
     let word = || hands.word().to_owned();
     let (held, style) = match hands {
-        EntryHolder::Letters => (words::in_letters(), theme.warn()),
-        EntryHolder::LettersOrNot => (words::dead_or_not(), theme.warn()),
+        EntryHolder::Letters => (
+            text!(
+                "stream-opens-them",
+                text = words::IN_LETTERS.read(),
+                key = key_of(Action::Go(View::Letters))
+            ),
+            theme.warn(),
+        ),
+        EntryHolder::LettersOrNot => (
+            text!(
+                "stream-more-dead-letters-than-are-looked",
+                text = words::DEAD_OR_NOT.read(),
+                key = key_of(Action::Go(View::Letters))
+            ),
+            theme.warn(),
+        ),
         EntryHolder::Done => (word(), theme.good()),
         EntryHolder::Waiting => (word(), theme.accent()),
         EntryHolder::Unknown => (word(), theme.warn()),

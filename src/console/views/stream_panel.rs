@@ -9,6 +9,7 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
+use seckill_model::message::{Label, text};
 
 use super::{Scene, Source};
 use crate::{
@@ -70,7 +71,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
     // A lock that is never released needs attention; a queue does not.
     for (count, text, style) in [
         (orphans, words::orphans(orphans), theme.warn()),
-        (waiting, words::waiting(waiting), theme.soft()),
+        (
+            waiting,
+            text!("overview-waiting", count = right(&figures::tiny(waiting), 3, "")),
+            theme.soft(),
+        ),
     ] {
         if count > 0 && usize::from(x) + width(&text) <= usize::from(canvas.width()) {
             x = canvas.text(x, 3, &text, style) + gap;
@@ -90,10 +95,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
 /// The consumers, those that need attention first, as many as fit.
 fn list(canvas: &mut Canvas<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     let theme = scene.theme;
-    canvas.text(0, 0, &words::CONSUMERS, theme.heading());
+    canvas.text(0, 0, &Label("overview-consumers"), theme.heading());
     let (all, rows) = (&stream.consumers, usize::from(canvas.height()));
     if all.is_empty() {
-        canvas.text(NAMES, 0, &words::NO_CONSUMER, theme.soft());
+        canvas.text(NAMES, 0, &Label("common-none"), theme.soft());
     }
     let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
     let name_room = canvas.width().saturating_sub(NAMES + 24).clamp(8, 30);

@@ -5,13 +5,13 @@
 
 use ratatui::style::Style;
 
-use seckill_model::message::Label;
+use strum::VariantArray as _;
 
 use super::{View, paged_rows};
 use crate::{
     app::App,
-    keymap,
-    text::{self, figures},
+    keymap::{Action, key_of},
+    text::figures,
     widgets::{Canvas, width},
 };
 
@@ -47,7 +47,7 @@ const FITS: [Fit; 8] = [
 struct Tab {
     view: View,
     key: String,
-    name: Label,
+    name: &'static str,
     /// The count of a view, if it has one.
     count: Option<u64>,
 }
@@ -63,7 +63,7 @@ impl Fit {
     }
 
     fn cells(self, tab: &Tab, current: View) -> usize {
-        let name = usize::from(self.space) + width(&tab.name);
+        let name = usize::from(self.space) + width(tab.name);
         let name = if self.names(tab, current) { name } else { 0 };
         let counted = self.counts(tab) && !self.below;
         width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
@@ -78,21 +78,17 @@ impl Fit {
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
-    let tabs = View::ALL.map(|view| {
-        let (name, count) = match view {
-            View::Overview => (text::tabs::OVERVIEW, None),
-            View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
-            View::Pending => (text::tabs::PENDING, Some(paged_rows::pending_in(&app.shown))),
-            View::Letters => (text::tabs::LETTERS, Some(stream.map_or(0, |it| it.dead))),
-            View::Stream => (text::stream::TAB, None),
-            View::Orders => (text::orders::TAB, None),
-            View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
-            View::Jobs => (text::tabs::JOBS, None),
-            View::Ledger => (text::ledger::TAB, None),
-            View::Activity => (text::activity::TAB, None),
+    let tab = |view: View| {
+        let count = match view {
+            View::Sales => Some(app.shown.sales.len() as u64),
+            View::Pending => Some(paged_rows::pending_in(&app.shown)),
+            View::Letters => Some(stream.map_or(0, |it| it.dead)),
+            View::Locks => Some(app.shown.locks.total),
+            _ => None,
         };
-        Tab { view, key: keymap::key_of(view.action()), name, count }
-    });
+        Tab { view, key: key_of(Action::Go(view)), name: view.tab(), count }
+    };
+    let tabs: Vec<Tab> = View::VARIANTS.iter().copied().map(tab).collect();
     // One blank before the first tab.
     let room = usize::from(canvas.width()).saturating_sub(1);
     let fits = |fit: &Fit| {
@@ -112,7 +108,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u
             let current = app.view == tab.view;
             let style =
                 if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
-            x = canvas.text(x + fit.space, 0, &tab.name, style);
+            x = canvas.text(x + fit.space, 0, tab.name, style);
         }
         if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
             let loud = match tab.view {
