@@ -1,4 +1,4 @@
-//! Pending entries given to another consumer, and consumers removed: on one partition and on several.
+//! Claiming pending entries for another consumer, and removing consumers: on one partition and on several.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +51,7 @@ async fn claimed(world: &World, plan: ClaimPlan) -> Result<ClaimReport, EngineEr
     }
 }
 
-/// Pending entries: where, with whom, how often delivered.
+/// Pending entries: partition, consumer, delivery count.
 async fn held(world: &World) -> Vec<(EntryId, String, u64)> {
     let (first, last) = (EntryId::MIN, EntryId::MAX);
     let mut conn = world.redis.connection();
@@ -68,7 +68,7 @@ async fn claimed_entries_are_processed() {
     }
     assert_eq!(world.pending().await, 90);
     world.hold().await;
-    // Of node-b's three consumers one, by its name; then some entries of another one.
+    // One of the three consumers of node-b by name; then some entries of another one.
     let from = ClaimScope::Holder("node-b/2".to_owned());
     let plan = claim_plan(&world, from, &format!("{NODE}/2"), false).await.unwrap();
     assert_eq!((plan.count(), plan.parts.len()), (30, 1));
@@ -161,7 +161,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
         fault(claim_plan(&world, none, NODE, false).await),
         GroupFault::NothingToGive { .. }
     ));
-    // By force, and from there to somebody who works.
+    // Forced, and from there to an active consumer.
     let plan = claim_plan(&world, of_b(), "node-c/1", true).await.unwrap();
     assert_eq!(claimed(&world, plan.clone()).await.unwrap().claimed, 30);
     on_group(&world, "DELCONSUMER", &["node-b/1"]);
@@ -218,7 +218,7 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     let (group, name) = (world.keys.home().group().to_owned(), "gone/1");
     for number in 0..2 {
         let of = world.keys.partition(number);
-        // The node may have made it before it was stopped.
+        // The node may have created it before it stopped.
         stream::ensure_group(&mut world.redis.connection(), &of).await.unwrap();
         let orders = of.orders();
         let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &orders, &group, name]);
@@ -226,7 +226,7 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     let mut conn = world.redis.connection();
     let shown = remove::preview(&mut conn, &world.keys, name, None, 1).await.unwrap();
     assert_eq!(shown.partitions, [0, 1]);
-    // Who was asked about one partition answered for no other.
+    // The reply for one partition does not cover another.
     let only = RemoveReport { partitions: vec![0], ..shown.clone() };
     let done = remove::remove(&mut conn, &world.keys, &only, 1).await.unwrap();
     assert_eq!(done.partitions, [0]);

@@ -45,7 +45,7 @@ impl Deployment {
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
         let keys = Layout::new(partitions, redis.is_cluster());
-        // Nobody is told that there was no answer, however long a failover takes here.
+        // Requests wait as long as a failover takes here.
         let settings = Settings { answer_within_ms: 60_000, ..Settings::default() };
         Self { redis, store, keys, settings, _files: files }
     }

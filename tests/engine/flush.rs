@@ -1,4 +1,4 @@
-//! Redis loses data, its group or its scripts in the middle of a rush: the screen tells it, and the books balance again.
+//! Redis loses data, its group or its scripts under load: the alarm appears, and the ledger balances again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -81,7 +81,7 @@ async fn everything_is_flushed_in_a_rush_over_several_partitions() {
 
 async fn flushed(world: World) {
     let other = world.another_node("node-u");
-    // Of another partition, where there is one: nobody asks for it when it is lost.
+    // In another partition, if there is one: no buyer requests it after the loss.
     let sold_out = world.create(sale(50)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(sold_out, 50) }).await;
     let voucher = world.create(sale(6_000)).await;
@@ -122,7 +122,7 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     }
     let report = report(rush).await;
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
-    // Its reader is told so, and made anew by the next read.
+    // Its reader gets an error, and the next read recreates it.
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, &name]);
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 4_000) }).await;
     world.settled().await;
@@ -130,7 +130,7 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     assert_eq!(written(&world, voucher).await, 4_000);
 }
 
-/// Entries that a stranger took from the pending list are in no one's hands; the ledger finds them.
+/// Entries removed from the pending list by another client have no owner; the ledger finds them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_is_removed_with_its_entries_by_another_client() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
@@ -156,19 +156,19 @@ async fn pending_and_undelivered_entries_are_trimmed() {
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.stick(voucher, 60, 20).await, 20);
     assert_eq!(written(&world, voucher).await, 40);
-    // 20 are pending with a dead node, 40 more are not delivered yet.
+    // 20 entries are pending at a dead node, 40 are undelivered.
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 100) };
     world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
     world.node().hold_consumer(false).await;
-    // Whoever finds bodies missing asks the buyers for all that is nowhere.
+    // A node that finds missing bodies restores the orders from the buyers.
     world.until("all are written", async || written(&world, voucher).await == 100).await;
     world.settled().await;
     world.balanced().await;
 }
 
-/// Nobody holds a hollow entry, so nobody notices but the ledger.
+/// An entry without a body has no owner, so only the ledger notices it.
 #[tokio::test(flavor = "multi_thread")]
 async fn undelivered_entries_are_trimmed() {
     let world = World::start().await;

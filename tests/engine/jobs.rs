@@ -1,4 +1,4 @@
-//! Scheduled jobs on real servers: each due time on one node once, whatever happens to the nodes.
+//! Scheduled jobs on real servers: each due time runs once on one node, across node failures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A dead node keeps others out for that long.
+/// A dead node blocks others for this long.
 const TIMING: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
 
 fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
@@ -48,7 +48,7 @@ fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
     }
 }
 
-/// A node that does nothing but jobs.
+/// A node that only runs jobs.
 struct JobNode {
     runner: Runner,
     stop: CancellationToken,
@@ -118,7 +118,7 @@ async fn open_store(dir: &Path) -> SharedStore {
     .unwrap()
 }
 
-/// The work of one process of the test below, which runs this test binary again.
+/// Entry point of a child process: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
 async fn process_with_a_job() {
@@ -150,7 +150,7 @@ fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, 
     (sandbox, process)
 }
 
-/// Stops `process` where it holds no write lock of SQLite's: with it, nobody can go on until it wakes.
+/// Suspends `process` while it holds no SQLite write lock: otherwise every other process blocks until it resumes.
 async fn suspend_outside_a_write(process: &Background, store: &SharedStore) {
     let mut token = 0;
     wait_until(180 * SECOND, "it stops outside a transaction", async || {
@@ -200,13 +200,13 @@ async fn each_due_time_runs_once_across_node_failures() {
     nodes.dedup();
     println!("{} due times, by {nodes:?}", history.len());
     for run in &history {
-        // The work itself: never twice for one due time. A node that was killed may not have come to it.
+        // The work runs at most once per due time; a killed node may not have reached it.
         let fence = Fence { name: format!("due:{}", run.due.0), token: i64::MAX };
         let writes = store.fenced_write(&fence, Millis::now()).await.unwrap() - 1;
         let ended = run.outcome == JobOutcome::Done;
         assert!(writes <= 1 && (writes == 1 || !ended), "{writes} times: {run:?}");
     }
-    // The last one may be under way.
+    // The last run may still be in progress.
     let last = dues.last().copied();
     let runs_now = |run: &JobRun| run.outcome == JobOutcome::Running && Some(run.due.0) == last;
     let odd =
@@ -298,7 +298,7 @@ async fn pauses_misses_and_names() {
     assert!(fault.contains("'x'"), "{fault}");
     assert!(Scheduler::new(Vec::new(), node.runner.clone(), 0).is_err());
 
-    // Due times that passed while no node was there: all of them, one for all, or none.
+    // Due times missed without a node: run all, run one, or skip.
     let now = Millis::now();
     let ago = |seconds: i64| Millis((now.0 / 1_000 - seconds) * 1_000);
     for (name, missed, least, most) in
@@ -328,10 +328,10 @@ async fn pauses_misses_and_names() {
         let made_up = runs.iter().filter(|run| run.node == "a").count();
         assert!((least..=most).contains(&made_up), "{name}: {made_up}");
         assert!(missed != Missed::Skip || runs.iter().all(|run| run.cause != Cause::Missed));
-        // The one before never ended; whoever held the lock next said so.
+        // The previous run never ended; the next lock holder recorded that.
         assert!(runs.iter().any(|run| run.outcome == JobOutcome::Lost), "{name}");
     }
-    // Paused: nothing runs, and what was due meanwhile is not made up for.
+    // Paused: nothing runs, and missed due times are skipped.
     store.pause_job("paused", true, Millis::now()).await.unwrap();
     let paused = JobNode::new(&redis, &store, "a");
     let ticks = Arc::new(AtomicU64::new(0));
@@ -414,7 +414,7 @@ async fn old_id_keys_are_removed_and_the_stream_is_trimmed_to_what_groups_need()
     let end = run(builtin::TRIM_STREAM).await;
     let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length >= 50, "pending ones stay: {length}, {end:?}");
-    // A second group that has read nothing keeps everything.
+    // A second group that has read nothing keeps all entries.
     let group = ["XGROUP", "CREATE", &world.keys.home().orders(), "other", "0"];
     let _: () = world.server.query(&group);
     world.replay(Scope::All(Filter::default())).await;
@@ -443,7 +443,7 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let redis = Redis::from_url(&server.url()).unwrap();
     let other = JobNode::new(&redis, &store, "other");
     let name = seckill_engine::locks::LockName::new("job:rare").unwrap();
-    // Somebody holds the job's lock over its due time and never runs it.
+    // Another process holds the job's lock past the due time without running it.
     let lease = Some(4 * SECOND);
     let held_until = Millis::now().plus(4_000);
     let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
@@ -497,12 +497,12 @@ async fn long_outages_and_clock_steps_stop_no_job() {
         task.await.unwrap();
         let runs = store.runs(Some(name), 100).await.unwrap();
         let made_up = runs.iter().filter(|run| run.cause == Cause::Missed).count();
-        // And one for each time that the machine stood still for over a second.
+        // Plus one per machine stall of more than a second.
         assert!(made_up <= 5, "one run makes up for all: {made_up}");
     }
 }
 
-/// Nothing spins while an `after` job is paused.
+/// No busy loop while an `after` job is paused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_job_sends_few_queries() {
     let server = TestRedis::start();
@@ -529,7 +529,7 @@ async fn a_paused_job_sends_few_queries() {
     task.await.unwrap();
 }
 
-/// Also of a job that may take ten minutes.
+/// Also for a job that may take ten minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     let server = TestRedis::start();

@@ -534,7 +534,7 @@ async fn open_store(dir: &std::path::Path) -> SharedStore {
     .unwrap()
 }
 
-/// The work of one process of the test below, which runs this test binary again.
+/// Entry point of a child process: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
 async fn process_of_many() {
@@ -622,7 +622,7 @@ async fn three_processes_never_hold_a_lock_at_once() {
     assert_eq!(left, ["locks:token"], "nothing is left behind");
 }
 
-/// The work of the holder of the test below, which runs this test binary again.
+/// Entry point of the lock holder: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
 async fn process_that_holds() {

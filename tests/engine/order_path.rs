@@ -1,4 +1,4 @@
-//! The path of an order against a real Redis and a real database: outcomes, batches, healing.
+//! The path of an order against a real Redis and a real database: outcomes, batches, recovery.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -64,7 +64,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
     let voucher = world.create(sale(5)).await;
     world.hold().await;
     let mut conn = world.redis.connection();
-    // The consumer makes the group anew as soon as it notices, so ask until the gap is hit.
+    // The consumer recreates the group as soon as it notices, so retry until the gap is hit.
     let result = async {
         loop {
             let mut destroy = cmd("XGROUP");
@@ -77,7 +77,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
     };
     tokio::time::timeout(Duration::from_secs(10), result).await.expect("NotReady was never told");
     world.node().hold_consumer(false).await;
-    // It heals: the same buyer gets his piece, and the books balance.
+    // Recovered: the same buyer gets an order, and the audit passes.
     world
         .until("the group is back", async || {
             matches!(
@@ -302,7 +302,7 @@ async fn own_pending_entries_come_first_after_a_restart() {
     let voucher = world.create(sale(200)).await;
     world.hold().await;
     world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 200) }).await;
-    // What a killed process leaves: entries in the hands of its own consumer's name.
+    // A killed process leaves entries pending under the name of its consumer.
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let name = format!("{}/1", crate::world::NODE);
     let held =
@@ -371,7 +371,7 @@ async fn an_unreachable_database_only_delays_orders() {
     let lock = world.lock_database().await;
     world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 500) }).await;
     world.until("entries wait", async || world.pending().await > 0).await;
-    // Longer than SQLite itself waits for a lock.
+    // Longer than SQLite's busy timeout.
     tokio::time::sleep(Duration::from_millis(5_500)).await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 500, "nothing was written");
     drop(lock);
@@ -428,13 +428,13 @@ async fn a_replay_applies_each_verdict() {
         .await
         .unwrap();
     let held: Vec<_> = page.iter().filter_map(|row| row.delivered.order()).collect();
-    // One is in SQL already, the body of another is gone.
+    // One order is in SQL already, the body of another entry is deleted.
     world.store.write_orders(&held[..1], Millis::now()).await.unwrap();
     conn.query::<u64>(cmd("XDEL").arg(world.keys.home().orders()).arg(held[1].entry.to_string()))
         .await
         .unwrap();
 
-    // Three marked ones first: the act follows the identity of an entry.
+    // Three marked entries first: the command identifies entries by ID.
     let marked = Scope::Entries(held[2..5].iter().map(|entry| entry.entry).collect());
     let report = world.replay(marked).await;
     assert_eq!((report.seen, report.persisted), (3, 3), "{report:?}");
@@ -490,7 +490,7 @@ async fn read_only_mode_refuses_every_command_in_the_engine() {
     world.stop_node().await;
     world.read_only = true;
     world.start_node();
-    // To look is no act.
+    // Reading is no command.
     let all = Command::Plan(Scope::All(Filter::default()));
     let Reply::Planned(plan) = world.execute(all).await.unwrap() else { panic!() };
     for command in [

@@ -1,4 +1,4 @@
-//! A database that goes away in the middle of everything the store does: before each message, and after it.
+//! The connection to the database is cut before and after each message of every store operation.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,15 +17,15 @@ use seckill_store::{Act, Settings, SharedStore, StoreError};
 use tokio::time::timeout;
 
 const NOW: Millis = Millis(1_795_000_000_000);
-/// In which everything has an answer, good or bad.
+/// Time limit for any reply.
 const SOON: Duration = Duration::from_secs(20);
 
-/// One connection: one that got lost would be missed at once, and none is opened beside it.
+/// One connection, so that a lost one is noticed at once.
 fn settings() -> Settings {
     Settings { pool: 1, ..Settings::default() }
 }
 
-/// What the store is asked to do.
+/// An operation of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     CreateVoucher,
@@ -102,13 +102,13 @@ impl Op {
         Self::Acts,
     ];
 
-    /// Whoever asks this twice gets it twice, so it is not asked again where it is done.
+    /// Not idempotent, so it is not repeated once it is done.
     fn adds_up(self) -> bool {
         matches!(self, Self::CreateVoucher | Self::CreateSale | Self::FencedWrite | Self::Record)
     }
 }
 
-/// Rows of its own for one cut: a sale with four orders, of which one is closed, and a job with a run.
+/// The rows of one scenario: a sale with four orders, one of them closed, and a job with a run.
 struct Scene {
     number: u64,
     voucher: VoucherId,
@@ -120,7 +120,7 @@ impl Scene {
     async fn set(store: &SharedStore, number: u64) -> Self {
         let sale = NewSale { title: "hot pot".into(), stock: 9, begin: None, end: None, limit: 1 };
         let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
-        // Each is older than those before, so that no other's orders are overdue with its own.
+        // Each scene is older than the previous ones, so that their orders are not overdue with its own.
         let made = Millis(NOW.0 - 10 * number as i64);
         let mut scene = Self { number, voucher, made, run: 0 };
         store.write_orders(&[scene.entry(0, 0)], Millis(made.0 - 5)).await.unwrap();
@@ -162,7 +162,7 @@ impl Scene {
         }
     }
 
-    /// Everything that stands in SQL of this scene, in one line.
+    /// All SQL rows of this scene in one line.
     fn question(&self) -> String {
         let voucher = self.voucher;
         let count = |label: &str, rest: String| format!("'{label}', (SELECT COUNT(*) FROM {rest})");
@@ -215,7 +215,7 @@ impl Scene {
     }
 }
 
-/// Asks, and says what was answered.
+/// Runs the operation and returns its result as text.
 async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, StoreError> {
     fn told(answer: impl Debug) -> String {
         format!("{answer:?}")
@@ -292,13 +292,13 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
     })
 }
 
-/// One that has prepared no statement yet, so that each cut finds the same messages.
+/// A connection without prepared statements, so that each cut meets the same messages.
 async fn with_a_new_connection(store: &SharedStore, proxy: &Proxy) {
     proxy.sever();
     wait_until(PATIENCE, "a new connection", async || store.ping().await.is_ok()).await;
 }
 
-/// Away in words without a password; `commits` if the cut was at a COMMIT, of which nobody can say more.
+/// Asserts an error without a password; `commits` if the cut was at a COMMIT, whose result is unknown.
 fn judge(result: &StoreError, commits: bool, at: &str) {
     assert!(result.is_away(), "{at}: {result}");
     assert_eq!(matches!(result, StoreError::Unknown(_)), commits, "{at}: {result}");
@@ -321,7 +321,7 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
         ask(op, &direct, &scene).await.unwrap();
         let whole = scene.look::<S>(&mut conn).await;
         assert_ne!(before, whole, "{op:?} does something");
-        // For the server the last two are one, so they need not both be tried everywhere.
+        // For the server the last two are the same, so one of them is tried everywhere.
         let ways = if op == Op::WriteMixed { &Cut::ALL[..] } else { &Cut::ALL[..2] };
         for cut in ways.iter().copied() {
             let (mut cuts, mut commit) = (0, false);
@@ -330,7 +330,7 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                 number += 1;
                 let scene = Scene::set(&direct, number).await;
                 with_a_new_connection(&store, &proxy).await;
-                // A batch is tried as all new where the last one was: each write begins alike.
+                // A batch is tried as all new if the previous one was, so each write begins alike.
                 let order = OrderId::new(1_700_000_000, number).unwrap();
                 let (entry, user) = (EntryId::MIN, UserId(number));
                 let new = OrderEntry { entry, order, user, voucher: spare, place: 1 };
@@ -398,7 +398,7 @@ async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server
     }
 }
 
-/// Also where the tables are made: whoever comes next ends that.
+/// Also during the creation of tables: the next start completes it.
 async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
     let proxy = Proxy::before(server.port()).await;
     let name = server.create().await;
@@ -416,7 +416,7 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
             break;
         }
         cuts += 1;
-        // The last words of a connection need no answer.
+        // The termination message of a connection has no reply.
         if let Err(error) = error {
             judge(&error, false, &at);
         }
@@ -427,7 +427,7 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
     assert!(cuts > 5, "{cuts}");
 }
 
-/// A pool whose every connection has to be made anew, while that is cut as well.
+/// A pool that has to reopen every connection while connecting is cut as well.
 async fn a_login_that_is_cut_is_tried_again(server: impl Server) {
     let name = server.create().await;
     let proxy = Proxy::before(server.port()).await;

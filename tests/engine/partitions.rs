@@ -1,4 +1,4 @@
-//! Several partitions on one server: the same books, one order of pending entries, ids that never meet; and a
+//! Several partitions on one server: one ledger, one order of pending entries, disjoint IDs; and a
 //! number of partitions that changes only at rest.
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use seckill_redis::{Layout, nodes::Nodes, stream};
 
 const DEAD_MS: u64 = 5_000;
 
-/// Stops the node, and waits until it does not count as alive any more: a goodbye may get lost.
+/// Stops the node and waits until it counts as stopped: its sign-off may get lost.
 async fn node_leaves(world: &mut World) {
     world.stop_node().await;
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
@@ -164,13 +164,13 @@ async fn two_processes_never_share_a_node_name() {
         matches!(&twin, Err(EngineError::NameTaken(name)) if name == crate::world::NODE),
         "{twin:?}"
     );
-    // A node that was suspended past its time finds that its name went to somebody else, and gives way.
+    // A node that was suspended past its lease finds its name taken by another process and stops.
     take_name(&mut conn, &world.keys, crate::world::NODE, "twin", 2_000, true).await.unwrap();
     let stopping = world.node().stopping().clone();
     tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
 }
 
-/// A node on the database of somebody else would take good orders for nonsense.
+/// A node on a foreign database would treat valid orders as malformed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_is_bound_to_one_database() {
     let (world, other) = (World::start().await, World::start().await);
@@ -183,7 +183,7 @@ async fn a_redis_is_bound_to_one_database() {
         .await;
     deployment::tie(&world.store, &mut conn, &world.keys, false).await.unwrap();
     for read_only in [false, true] {
-        // The other database has a name by now.
+        // The other database is registered by now.
         other
             .until("it has one", async || {
                 other.store.setting("deployment").await.unwrap().is_some()
@@ -192,7 +192,7 @@ async fn a_redis_is_bound_to_one_database() {
         let result = deployment::tie(&other.store, &mut conn, &world.keys, read_only).await;
         assert!(matches!(&result, Err(EngineError::Foreign(_))), "{result:?}");
     }
-    // A FLUSHALL takes the name with it, and the next heal puts it back.
+    // FLUSHALL removes the binding; the next reconciliation restores it.
     world.server.query::<()>(&["FLUSHALL"]);
     world
         .until("it is admitted again", async || {
@@ -205,7 +205,7 @@ async fn a_redis_is_bound_to_one_database() {
     assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]), 1);
 }
 
-/// A node that slept through the change must not sell by the old number.
+/// A node that was suspended during the change must not sell with the old number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     let mut world = World::start().await;
@@ -214,7 +214,7 @@ async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     node_leaves(&mut world).await;
     let (mut conn, new) = (world.redis.connection(), Layout::new(4, false));
     partitions::change(&world.store, &mut conn, &world.keys, &new, DEAD_MS).await.unwrap();
-    // As one that read the number before.
+    // Like a node that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();
     let error = admission.request(voucher, seckill_model::UserId(1)).answer().await.outcome;

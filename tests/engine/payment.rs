@@ -225,7 +225,7 @@ async fn a_lost_give_back_is_repeated() {
     world.balanced().await;
 }
 
-/// The work of one process of the test below, which runs this test binary again.
+/// Entry point of a child process: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
 async fn process_that_closes() {

@@ -1,4 +1,4 @@
-//! Redis comes back with less than it had: what was promised is kept, and nothing is sold twice.
+//! Redis restarts with less data: admitted orders are kept, and nothing is sold twice.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ use seckill_model::{
 use seckill_redis::stream;
 use tokio_util::sync::CancellationToken;
 
-/// A buyer's first place.
+/// The first slot of a buyer.
 fn first(user: u64) -> Place {
     Place { user: UserId(user), number: 1 }
 }
@@ -36,7 +36,7 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-/// SIGKILL, and of the append-only file nothing is left: more than any kill takes.
+/// SIGKILL, and the append-only file is removed: more than any kill loses.
 fn restart_empty(world: &mut World) {
     world.server.kill();
     let files = world.server.dir().join("appendonlydir");
@@ -44,14 +44,14 @@ fn restart_empty(world: &mut World) {
     world.server.restart();
 }
 
-/// The same, but the nodes' signs of life are left: they tell how many to wait for.
+/// The same, but the heartbeats of the nodes are kept: they show how many nodes to wait for.
 fn restart_with_signs(world: &mut World, nodes: &[&str]) {
     let mut signs = cmd("ZADD");
     signs.arg(world.keys.home().nodes());
     for node in nodes {
         signs.arg(Millis::now().0).arg(node);
     }
-    // A file as older servers wrote it, which Redis takes over: nobody can ask before they are there.
+    // A file in the format of older servers, which Redis loads: no client can connect before that.
     let file = world.server.dir().join("appendonly.aof");
     std::fs::write(file, signs.get_packed_command()).unwrap();
     restart_empty(world);
@@ -63,7 +63,7 @@ fn held(world: &World, voucher: VoucherId) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_redis_loses_no_admitted_order() {
-    // No buyer is told that there was no answer, however long three restarts take here.
+    // Requests wait as long as three restarts take here.
     let mut world = World::with(|settings| settings.answer_within_ms = 60_000).await;
     let voucher = world.create(sale(20_000)).await;
     let plan = LoadTest { rate: Some(20_000.0), ..LoadTest::new(voucher, 30_000) };
@@ -130,7 +130,7 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
     world.settled().await;
     world.stop_node().await;
-    // Redis comes back as it was before the restock.
+    // Redis returns to its state before the restock.
     let (sale, stock, buyers) =
         (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
     conn.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
@@ -274,7 +274,7 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     let voucher = world.create(sale(10)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
     world.settled().await;
-    // No node is there to put anything back.
+    // No node is running to restore anything.
     world.stop_node().await;
     let _: () = world.server.query(&["FLUSHALL"]);
     let (mut conn, store, keys) = (world.redis.connection(), &world.store, &world.keys);
@@ -306,7 +306,7 @@ async fn a_promise_that_was_written_and_closed_is_not_restored() {
     world.balanced().await;
 }
 
-/// Whatever the order of events: reconciling while orders are closed gives each piece back once.
+/// In any order of events, reconciling while orders are closed returns each piece once.
 #[tokio::test(flavor = "multi_thread")]
 async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     let world = World::start().await;
@@ -321,7 +321,7 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
         payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
     let reconciling = async {
         for round in 0..20 {
-            // By turns as after a restart of Redis, and as after the loss of a key.
+            // Alternately as after a restart of Redis and as after the loss of a key.
             let _: u64 = match round % 2 {
                 0 => world.server.query(&["HDEL", &keys.sale(voucher), "run"]),
                 _ => world.server.query(&["DEL", &keys.stock(voucher)]),
@@ -336,7 +336,7 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     world.balanced().await;
 }
 
-/// The closing may have told Redis of them just before the reconciling put their buyers back, and not have noted that yet.
+/// The closing may have updated Redis just before the reconciler restored the buyers, without having recorded it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     let world = World::start().await;
@@ -363,7 +363,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     world.balanced().await;
 }
 
-/// Whatever the counter of a day has lost, two nodes that start within one second issue different ids.
+/// However much the counter of a day has lost, two nodes that start within one second issue different IDs.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_counter() {
     let mut world = World::start().await;
@@ -383,8 +383,8 @@ async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_count
     world.balanced().await;
 }
 
-/// XAUTOCLAIM drops entries without a body from the pending list. Whoever claims them and dies has told Redis in
-/// the same step, and the next node rebuilds their orders.
+/// XAUTOCLAIM drops entries without a body from the pending list. The claiming node records them in Redis in
+/// the same step, so that the next node rebuilds their orders.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     let mut world = World::start().await;
@@ -408,7 +408,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     assert_eq!(world.server.query::<u64>(&["EXISTS", &of.gone()]), 0);
 }
 
-/// A node that lives on had numbers of a range that a newcomer was given again.
+/// A running node held IDs of a range that is issued again to a new node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_id_range_is_not_used_beside_a_new_node() {
     let world = World::start().await;
@@ -423,7 +423,7 @@ async fn a_lost_id_range_is_not_used_beside_a_new_node() {
     assert!(own.iter().all(|id| !others.contains(id)), "{own:?}");
 }
 
-/// Bodies that go between the verdict and the claim: the entries stay pending, and the next replay rebuilds them.
+/// Bodies deleted between the verdict and the claim: the entries stay pending, and the next replay rebuilds them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
     let world = World::start().await;
@@ -441,8 +441,8 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
 }
 
-/// A file that was cut off within a transaction keeps its first half, and Redis does it at the restart after the
-/// next (7.0 drops it from memory only): pieces may be gone without a buyer, or taken by buyers for nothing.
+/// A file truncated within a transaction keeps its first half, and Redis replays it at the restart after the
+/// next (7.0 drops it from memory only): stock may be missing without a buyer, or buyers exist without stock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partially_replayed_transaction_is_not_counted() {
     let mut world = World::start().await;

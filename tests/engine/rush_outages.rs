@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 const STOCK: u64 = 4_000;
 
-/// Quick to say that something is wrong.
+/// Short timeouts, so that errors appear quickly.
 fn quick() -> Settings {
     Settings { acquire_ms: 1_000, statement_ms: 500, connect_ms: 1_000, ..Settings::default() }
 }

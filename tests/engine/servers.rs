@@ -1,4 +1,4 @@
-//! The store on database servers that are killed, frozen, read-only, foreign, or cut off at the commit.
+//! The store on database servers that are killed, frozen, read-only, foreign, or disconnected at the commit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgCon
 
 const NOW: Millis = Millis(1_795_000_000_000);
 
-/// Quick to say that something is wrong.
+/// Short timeouts, so that errors appear quickly.
 fn quick() -> Settings {
     Settings {
         pool: 4,
@@ -65,7 +65,7 @@ async fn a_killed_server_is_away_and_comes_back(mut server: impl Server) {
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(refusal(&url).await.is_away());
         server.restart();
-        // The same store goes on by itself, and what was committed is there.
+        // The same store reconnects, and committed data is present.
         wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
         assert_eq!(store.ledger(voucher).await.unwrap().live, 1);
         let batch = [entry(voucher.0 * 10 + 1, voucher)];
@@ -132,7 +132,7 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
         stores.push(seckill_store::open(&server.url(&name), &settings).await.unwrap());
     }
     let (a, b) = (sale_of(&stores[0], STOCK).await, sale_of(&stores[0], 10_000).await);
-    // Tasks offer the same buyers under ids of their own, for two sales, in different orders.
+    // Tasks submit the same buyers with different IDs for two sales, in different orders.
     let tasks: Vec<_> = (0..9_u64)
         .map(|task| {
             let store = Arc::clone(&stores[task as usize % 3]);
@@ -180,7 +180,7 @@ async fn a_foreign_database_is_refused_and_left_unchanged(server: impl Server) {
     server.run(&name, "DROP TABLE diary").await;
     let store = open(&server.url(&name)).await;
     sale_of(&store, 1).await;
-    // One that is opened again is as it was.
+    // A reopened database is unchanged.
     assert_eq!(open(&server.url(&name)).await.sales().await.unwrap().len(), 1);
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  VALUES (9, 'x', TRUE, '', 0)";
@@ -315,7 +315,7 @@ async fn locked_rows_are_waited_for_within_a_bound() {
     assert_eq!(second.write_orders(&[entry(1, b)], NOW).await.unwrap(), [Written::New]);
 }
 
-/// Somebody else takes the rows of two sales in the other order; one of the two has to give way.
+/// Another transaction locks the rows of two sales in the opposite order; one of them is aborted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_is_retried() {
     let settings = Settings { pool: 4, ..Settings::default() };
@@ -379,7 +379,7 @@ async fn mariadb_takes_large_batches_in_small_packets() {
     assert_eq!(store.pay(&ids, NOW).await.unwrap().len(), 9_000);
 }
 
-/// Also where the server's own settings would cut a text short, or not end a statement's transaction.
+/// Even if the server's settings would truncate text or disable autocommit.
 #[tokio::test]
 async fn mariadb_is_strict_regardless_of_its_settings() {
     let server = MariaDb::with(&["--sql-mode=", "--autocommit=0", "--character-set-server=latin1"]);
@@ -395,7 +395,7 @@ async fn mariadb_is_strict_regardless_of_its_settings() {
     assert_eq!(again.sales().await.unwrap(), [made]);
 }
 
-/// A program was killed while it made the tables, which MySQL commits one by one.
+/// A process was killed while it created the tables, which MySQL commits one by one.
 #[tokio::test]
 async fn mariadb_rolls_back_what_a_killed_process_began() {
     let server = MariaDb::shared();

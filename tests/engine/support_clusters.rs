@@ -1,4 +1,4 @@
-//! The tests' own clusters and sentinels do what other tests rely on.
+//! The test support for clusters and sentinels works as other tests expect.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -76,7 +76,7 @@ fn sentinels_make_another_server_the_primary() {
         let new = all.wait_for_failover(old);
         assert_eq!(all.query::<String>(&["GET", KEY]), "v");
         all.restart(old);
-        // A machine under load may have seen one more failover meanwhile.
+        // Under load another failover may have happened.
         assert!(new != old && all.primary() != old, "it comes back as a replica");
     }
 }

@@ -1,4 +1,4 @@
-//! The tests' own tools do what other tests rely on.
+//! The test support works as other tests expect.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,7 +25,7 @@ fn complaint(test: impl FnOnce()) -> String {
 }
 
 fn is_alive(pid: u32) -> bool {
-    // A container's first process may never collect the dead that it inherits.
+    // PID 1 of a container may never reap the zombies that it inherits.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
     rustix::process::test_kill_process(pid).is_ok() && !stat.contains(") Z ")
@@ -140,7 +140,7 @@ fn the_binary_can_be_run() {
     run(&["--help"]).expect_code(0);
 }
 
-/// A managed server as the binary would leave it: below the data dir, and nobody's child here.
+/// A managed server as the binary leaves it: in the data directory, and not a child of this process.
 fn leave_a_server_behind(sandbox: &Seckill) -> u32 {
     let dir = sandbox.data_dir();
     std::fs::create_dir(&dir).unwrap();
@@ -262,7 +262,7 @@ fn a_program_in_a_terminal_ends_with_the_test_and_by_signals() {
     assert_eq!(pty.exit_status(PATIENCE).signal(), Some("Interrupt"));
 }
 
-/// The work of a process that the test below kills, which runs this test binary again.
+/// Entry point of the process that the test below kills: it re-executes this binary.
 #[tokio::test]
 #[ignore = "the work of a process that another test starts"]
 async fn process_with_databases() {
@@ -277,7 +277,7 @@ async fn process_with_databases() {
     std::future::pending::<()>().await;
 }
 
-/// Both a test that ends and one that is killed leave neither a server nor a file.
+/// Neither a finished nor a killed test leaves a server or a file.
 #[tokio::test]
 async fn databases_end_with_the_process_of_their_test() {
     let sandbox = Seckill::new();

@@ -1,4 +1,4 @@
-//! Many nodes as real processes: killed, suspended, stopped, and asked by clocks that are wrong.
+//! Many nodes as real processes: killed, suspended, stopped, and with wrong clocks.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const LONG: Duration = Duration::from_mins(3);
 
-/// A data dir with a database of one dialect, whose server the tests of this program share.
+/// A data directory with a database of one dialect, on the server shared by the tests of this binary.
 struct Shop {
     home: Seckill,
     database: Option<String>,
@@ -69,7 +69,7 @@ fn progress(home: &Shop) -> (u64, u64) {
     (seen["admitted"].as_u64().unwrap_or(0), seen["persisted"].as_u64().unwrap_or(0))
 }
 
-/// Consumers whose nodes give signs of life.
+/// Consumers of nodes with a heartbeat.
 fn alive(home: &Shop) -> usize {
     let seen = status(home).map(|it| it["stream"]["consumers"].clone()).unwrap_or_default();
     seen.as_array().map_or(0, |all| all.iter().filter(|it| it["alive"] == true).count())
@@ -115,7 +115,7 @@ fn three_workers_of_which_one_is_killed_each_second(dialect: &str) {
     while rush.is_running() {
         let next = Instant::now() + Duration::from_secs(1);
         wait_until_blocking(LONG, "a second", || Instant::now() >= next || !rush.is_running());
-        // Its replacement takes its name and its entries over.
+        // Its replacement takes over its name and entries.
         drop(workers.remove(0));
         workers.push(works(&home));
         killed += 1;
@@ -135,7 +135,7 @@ fn three_workers_of_which_one_is_killed_each_second(dialect: &str) {
 fn twenty_stops_leave_nothing_pending_that_was_committed() {
     let home = Shop::on("sqlite");
     let voucher = create(&home, &["--stock", "1000000"]);
-    // Fewer than any machine writes: a stop has a bound, and beside full batches it would hand over.
+    // Few enough for any machine: a stop is bounded, and with full batches it would hand over.
     let rush = home.spawn(&[
         "rush",
         "--voucher",
@@ -150,7 +150,7 @@ fn twenty_stops_leave_nothing_pending_that_was_committed() {
     for round in 0..20 {
         let worker = works(&home);
         wait_until_blocking(LONG, "the worker reads", || alive(&home) >= 2);
-        // Somewhere else in its batch each time.
+        // At a different position in its batch each time.
         let at = Instant::now() + Duration::from_millis(round * 7);
         wait_until_blocking(LONG, "a moment", || Instant::now() >= at);
         worker.signal(Signal::TERM);
@@ -208,8 +208,8 @@ fn a_worker_that_was_suspended_past_its_time_does_no_harm(dialect: &str) {
         });
         sleeper.freeze();
         suspended += 1;
-        // Others claim its entries then. A transaction that it was stopped in holds its locks: SQLite's one
-        // until it wakes, a server's until the server has had enough of it. Everybody waits.
+        // Other nodes claim its entries. A suspended transaction keeps its locks: SQLite's one
+        // until it resumes, a server's until the server's timeout. All nodes wait.
         wait_until_blocking(LONG, "it counts as dead", || alive(&home) <= 1 || !rush.is_running());
         sleeper.signal(Signal::CONT);
     }
@@ -235,7 +235,7 @@ fn a_second_node_with_the_same_name_is_refused() {
     assert!(refused.stderr.contains("a node named 'till' is already alive"), "{refused}");
     first.signal(Signal::TERM);
     first.wait(LONG).expect_code(0);
-    // A name that was given back is free at once, and one of a killed process once it counts as dead.
+    // A released name is free at once, that of a killed process once it counts as dead.
     let second = home.spawn(&args);
     wait_until_blocking(LONG, "the second one is alive", || {
         server.query::<u64>(&["ZCARD", "seckill:{p0}:nodes"]) == 1
@@ -285,7 +285,7 @@ fn a_sale_opens_and_closes_by_the_clock_of_redis() {
         let (begin, end): (u64, u64) =
             (sale["begin"].parse().unwrap(), sale["end"].parse().unwrap());
         assert_eq!(end - begin, 10_000);
-        // One rush after the other until the sale is over.
+        // Load tests in sequence until the sale has ended.
         let mut rejected = 0;
         wait_until_blocking(LONG, "the sale is over", || {
             let rush =

@@ -160,7 +160,7 @@ fn the_ledger_balances_after_every_fault() {
     }
 }
 
-/// The work of one process of the stories, which run this test binary again.
+/// Entry point of a child process: the scenarios re-execute this binary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the work of a process that another test starts"]
 async fn a_process_of_the_matrix() {

@@ -305,7 +305,7 @@ fn a_killed_process_loses_nothing() {
 fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
     let home = Seckill::new();
     let id = create(&home, "30000");
-    // No buyer is told that there was no answer, however long two restarts take here.
+    // Requests wait as long as two restarts take here.
     let config = home.file("config.toml");
     std::fs::write(&config, "[engine]\nanswer_within_ms = 60000\n").unwrap();
     let args = ["rush", "--voucher", &id, "--users", "60000", "--rate", "30000", "--json"];

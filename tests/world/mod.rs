@@ -1,4 +1,4 @@
-//! A whole engine in a test: a Redis server of its own, a database, and one node.
+//! A complete engine for a test: its own Redis server, a database, and one node.
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
@@ -37,13 +37,13 @@ use super::support::{MariaDb, Postgres, TestRedis};
 pub const NODE: &str = "node-t";
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A process of its own each time.
+/// A separate process each time.
 fn uuid() -> String {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Where the orders of a world go: a file, or a new database on the server that the tests share.
+/// The database of a world: a file, or a new database on the shared test server.
 #[derive(Clone, Copy, Debug)]
 pub enum Database {
     Sqlite,
@@ -52,7 +52,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// The URL of a new one.
+    /// Returns the URL of a new database.
     async fn url(self, files: &tempfile::TempDir) -> String {
         match self {
             Self::Sqlite => format!("sqlite:{}", files.path().join("t.db").display()),
@@ -84,12 +84,12 @@ impl World {
         Self::on(Database::Sqlite, 1, change).await
     }
 
-    /// A world of that many partitions.
+    /// Starts a world with this many partitions.
     pub async fn spread(partitions: u16, change: impl FnOnce(&mut Settings)) -> Self {
         Self::on(Database::Sqlite, partitions, change).await
     }
 
-    /// A world on another database.
+    /// Starts a world on another database.
     pub async fn on(
         database: Database,
         partitions: u16,
@@ -100,7 +100,7 @@ impl World {
         Self::of(files, &url, &seckill_store::Settings::default(), partitions, change).await
     }
 
-    /// A world on the database of this URL.
+    /// Starts a world on the database at this URL.
     pub async fn at(url: &str, store: &seckill_store::Settings) -> Self {
         Self::of(tempfile::tempdir().unwrap(), url, store, 1, |_| {}).await
     }
@@ -132,7 +132,7 @@ impl World {
         world
     }
 
-    /// A world on a server that the caller has set up, and a database that fails on demand. No node runs yet.
+    /// Starts a world on a server set up by the caller, with a database that fails on demand and without a node.
     pub async fn shaky(
         server: TestRedis,
         database: Database,
@@ -161,12 +161,12 @@ impl World {
         self.node = Some(self.another_node(NODE));
     }
 
-    /// The node under test by another name, or as another process of its own.
+    /// Starts the node under test under another name or as another process.
     pub fn start_node_as(&mut self, name: &str, instance: &str) {
         self.node = Some(self.node_as(name, instance));
     }
 
-    /// A node on the same servers, as another process would be.
+    /// Starts a second node on the same servers, as another process would.
     pub fn another_node(&self, name: &str) -> Node {
         self.node_as(name, &uuid())
     }
@@ -218,7 +218,7 @@ impl World {
         admission.request(voucher, UserId(user)).answer().await.outcome.unwrap()
     }
 
-    /// Waits until the node has made Redis whole. It writes to SQL for that, and admits nobody before.
+    /// Waits until the node has reconciled Redis; it writes to SQL for that and admits no buyer before.
     pub async fn admits(&self) {
         self.until("the node admits", async || {
             let healed = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
@@ -227,13 +227,13 @@ impl World {
         .await;
     }
 
-    /// Keeps the consumers from taking new entries. A busy machine may need longer for that than one call waits.
+    /// Pauses the consumers. A busy machine may need longer than one call waits.
     pub async fn hold(&self) {
         self.until("the consumers are held", async || self.node().hold_consumer(true).await).await;
     }
 
-    /// Lets buyers in while the consumer is held, and a node die with `most` of their orders. The others are
-    /// written then: what is pending alone does not tell that, for it is the same before they are read.
+    /// Admits buyers while the consumers are paused, and leaves `most` of their orders with a dead node. The rest is
+    /// written afterwards; the number of pending entries alone does not show that.
     pub async fn stick(&self, voucher: VoucherId, buyers: u64, most: usize) -> usize {
         self.hold().await;
         let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, buyers) };
@@ -247,7 +247,7 @@ impl World {
         taken
     }
 
-    /// Waits until no entry is undelivered, nor in the hands of the node under test.
+    /// Waits until no entry is undelivered or pending at the node under test.
     async fn wrote_the_rest(&self) {
         self.until("the others are written", async || {
             let mut conn = self.redis.connection();
@@ -261,7 +261,7 @@ impl World {
         .await;
     }
 
-    /// Place -> order, as Redis holds them.
+    /// Slot -> order, as stored in Redis.
     pub fn buyers(&self, voucher: VoucherId) -> HashMap<String, String> {
         let mut buyers: HashMap<String, String> =
             self.server.query(&["HGETALL", &self.keys.buyers(voucher)]);
@@ -281,7 +281,7 @@ impl World {
         survey.unwrap().stream.pending
     }
 
-    /// Waits until no entry is undelivered or pending, and a read that was under way has ended.
+    /// Waits until no entry is undelivered or pending and any running read has ended.
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
             let mut conn = self.redis.connection();
@@ -291,18 +291,18 @@ impl World {
         .await;
     }
 
-    /// The same where a dead node has left entries: they are replayed.
+    /// Like `settled`, but replays the entries of dead nodes.
     pub async fn settled_by_replay(&self) {
         self.replay(Scope::All(Filter::default())).await;
         self.settled().await;
     }
 
-    /// Plans what to do for pending entries, and does it.
+    /// Plans a recovery of the pending entries and applies it.
     pub async fn replay(&self, scope: Scope) -> ReplayReport {
         self.try_replay(scope).await.unwrap()
     }
 
-    /// The same where a server may be away, or somebody else at it.
+    /// Like `recover`, but returns the error if a server is unreachable or another operator is active.
     pub async fn try_replay(&self, scope: Scope) -> Result<ReplayReport, EngineError> {
         let Reply::Planned(plan) = self.execute(Command::Plan(scope)).await? else {
             panic!("no plan")
@@ -319,7 +319,7 @@ impl World {
         assert!(audit.balanced, "the books are off: {audit:#?}");
     }
 
-    /// Every order is accounted for, but admitted ones lie among the dead letters, which is all that an audit finds.
+    /// Asserts that an audit finds nothing except admitted orders among the dead letters.
     pub async fn stranded(&self) {
         let mut conn = self.redis.connection();
         let audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.unwrap();
@@ -338,18 +338,18 @@ impl World {
         assert!(done.is_ok(), "waited in vain: {what}");
     }
 
-    /// The file of its SQLite database, for another process.
+    /// Returns the path of its SQLite file, for another process.
     pub fn database(&self) -> PathBuf {
         self.files.path().join("t.db")
     }
 
-    /// A connection to the database, whichever it is.
+    /// Opens a connection to the database.
     pub async fn sql(&self) -> AnyConnection {
         sqlx::any::install_default_drivers();
         AnyConnection::connect(&self.url).await.unwrap()
     }
 
-    /// Takes SQLite's write lock, as another program might; dropping it gives it back.
+    /// Takes SQLite's write lock, as another program might; dropping it releases the lock.
     pub async fn lock_database(&self) -> SqliteConnection {
         let url = format!("sqlite:{}", self.files.path().join("t.db").display());
         let mut other = SqliteConnection::connect(&url).await.unwrap();
@@ -358,7 +358,7 @@ impl World {
     }
 }
 
-/// A world that another process made, for a node of this one.
+/// A world created by another process, for a node of this process.
 pub struct Beside {
     pub redis: Redis,
     pub store: SharedStore,
