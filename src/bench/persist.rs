@@ -344,7 +344,7 @@ async fn drained(
 ) -> Result<Duration, EngineError> {
     let (mut left, mut moved) = (None, begun);
     loop {
-        let facts = stream_stats::survey(conn, keys, &[]).await?.stream;
+        let facts = stream_stats::read_stats(conn, keys, &[]).await?.stream;
         let took = begun.elapsed();
         let now = facts.lag.map(|lag| lag + facts.pending);
         if now == Some(0) {

@@ -8,7 +8,7 @@ use seckill_engine::{
     audit_figures,
     telemetry::data_loss::{add_published, published},
 };
-use seckill_model::{Millis, Said, dead_letter::shown};
+use seckill_model::{Message, Millis, dead_letter::shown};
 use seckill_store::{Act, ActivityFilter, Place, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
@@ -59,9 +59,9 @@ struct Line {
     operator: String,
     node: String,
     act: String,
-    subject: Said,
+    subject: Message,
     reason: Option<String>,
-    result: Said,
+    result: Message,
     before: Option<Value>,
     after: Option<Value>,
     #[serde(skip)]

@@ -15,14 +15,14 @@ use seckill_engine::{
         write_probe::takes_writes,
     },
 };
-use seckill_model::{EntryId, Millis, Said};
+use seckill_model::{EntryId, Message, Millis};
 use seckill_redis::{
     Layout, Redis, RedisError,
     data_dir::DataDir,
     lock_holders::holders,
     nodes::NodeState,
     server::ManagedServer,
-    stream_stats::{partitions_there, sales_held, survey},
+    stream_stats::{partitions_there, read_stats, sales_held},
 };
 use seckill_store::SharedStore;
 
@@ -108,7 +108,7 @@ impl Alone {
         let health = |name: &str, error: Option<String>| Health {
             name: name.to_owned(),
             up: error.is_none(),
-            error: error.map(Said::from),
+            error: error.map(Message::from),
             ..Health::default()
         };
         let now = Millis::now();
@@ -119,7 +119,7 @@ impl Alone {
         };
         snapshot.sql = health("database", sales.as_ref().err().cloned());
         if let (Ok(store), Ok(_)) = (store, &sales) {
-            snapshot.sql.unwritable = takes_writes(store).await.err().as_ref().map(Said::of);
+            snapshot.sql.unwritable = takes_writes(store).await.err().as_ref().map(Message::of);
         }
         snapshot.sales =
             sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
@@ -134,11 +134,11 @@ impl Alone {
                     for of in keys.partitions() {
                         sales.extend(sales_held(&mut conn, &of).await?);
                     }
-                    let survey = survey(&mut conn, keys, &sales).await?;
-                    let alive = |node: &str| survey.nodes.life(node, dead_ms);
+                    let stats = read_stats(&mut conn, keys, &sales).await?;
+                    let alive = |node: &str| stats.nodes.life(node, dead_ms);
                     let locks = holders(&mut conn, keys, LOCKS, alive).await?;
                     let losses = published(&mut conn, &keys.home()).await?;
-                    Ok::<_, RedisError>((survey, sales, locks, losses))
+                    Ok::<_, RedisError>((stats, sales, locks, losses))
                 })
                 .await
             }
@@ -146,30 +146,30 @@ impl Alone {
         };
         snapshot.redis = health("redis", looked.as_ref().err().cloned());
         let mut losses = None;
-        if let Ok((survey, sales, locks, published)) = looked {
+        if let Ok((stats, sales, locks, published)) = looked {
             let mut log = Vec::new();
             add_published(&mut log, published);
-            losses = RecentLosses::of(&log, survey.now);
-            let sales = sales.into_iter().zip(survey.sales.iter().map(|facts| facts.damaged));
-            snapshot.damaged = damaged_keys(keys, &survey.lost, sales);
-            let age = |id: EntryId| survey.now.since(id.added());
+            losses = RecentLosses::of(&log, stats.now);
+            let sales = sales.into_iter().zip(stats.sales.iter().map(|facts| facts.damaged));
+            snapshot.damaged = damaged_keys(keys, &stats.lost, sales);
+            let age = |id: EntryId| stats.now.since(id.added());
             snapshot.locks = locks;
-            snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
+            snapshot.nodes = NodeLine::all(&stats.nodes, dead_ms);
             snapshot.stream = Some(StreamLine {
-                length: survey.stream.length,
-                oldest_ms: survey.stream.first.map(age),
-                lag: survey.stream.lag,
-                pending: survey.stream.pending,
-                oldest_pending_ms: survey.stream.oldest_pending.map(age),
-                dead: survey.stream.dead,
-                group: survey.stream.group,
-                consumers: survey
+                length: stats.stream.length,
+                oldest_ms: stats.stream.first.map(age),
+                lag: stats.stream.lag,
+                pending: stats.stream.pending,
+                oldest_pending_ms: stats.stream.oldest_pending.map(age),
+                dead: stats.stream.dead,
+                group: stats.stream.group,
+                consumers: stats
                     .consumers
                     .iter()
                     .map(|it| ConsumerLine {
                         name: it.name.clone(),
-                        alive: survey.works(&it.name, dead_ms),
-                        known: survey.nodes.state(&it.name, it.idle_ms, dead_ms)
+                        alive: stats.works(&it.name, dead_ms),
+                        known: stats.nodes.state(&it.name, it.idle_ms, dead_ms)
                             != NodeState::Stopped,
                         pending: it.pending,
                         idle_ms: it.idle_ms,

@@ -12,7 +12,7 @@ use seckill_engine::{
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
 use seckill_model::{
-    Millis, Said, VoucherId,
+    Message, Millis, VoucherId,
     ledger::{Finding, SaleAudit},
 };
 use seckill_redis::RedisError;
@@ -45,8 +45,8 @@ pub(super) struct AuditArgs {
 struct Loss {
     at: Millis,
     node: String,
-    subject: Said,
-    result: Said,
+    subject: Message,
+    result: Message,
 }
 
 /// What is wrong with a partition as a whole.
@@ -72,7 +72,7 @@ impl PartitionLine {
     }
 }
 
-/// Said of sales while [`is_in_the_way`] is so.
+/// Message of sales while [`is_in_the_way`] is so.
 pub(super) const IN_THE_WAY: &str = "the sales cannot be audited until the partition is repaired";
 
 pub(super) const REPAIR: &str =

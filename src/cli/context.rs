@@ -19,7 +19,7 @@ use seckill_engine::{
     telemetry::Meters,
 };
 use seckill_model::{
-    Millis, Said,
+    Message, Millis,
     locale::{Language, language},
     message::text,
 };
@@ -159,7 +159,7 @@ impl Context {
             node: String::new(),
             act: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}").into(),
-            result: Said::of(&CommandOutcome::Finished),
+            result: Message::of(&CommandOutcome::Finished),
             ..Act::default()
         };
         self.outbox.put(line);

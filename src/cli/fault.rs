@@ -3,7 +3,7 @@
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, error::PlanFault};
 use seckill_model::{
-    EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault,
+    EntryFault, FilterFault, Message, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };
 use seckill_redis::{RedisError, data_dir::DataDirError, server::ServerError};
 use seckill_store::StoreError;
@@ -23,7 +23,7 @@ pub(super) const UNREACHABLE: u8 = 3;
 #[error("{sentence}")]
 pub struct Fault {
     /// For stderr; errors of the engine are typed data.
-    pub sentence: Said,
+    pub sentence: Message,
     /// Exit code.
     pub code: u8,
     /// Each line is a separate error; in all other messages a line break is quoted and shown as a blank.
@@ -39,15 +39,15 @@ impl Fault {
         self.sentence.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn usage(sentence: impl Into<Said>) -> Self {
+    pub(super) fn usage(sentence: impl Into<Message>) -> Self {
         Self { sentence: sentence.into(), code: USAGE, several: false }
     }
 
-    pub(super) fn unreachable(sentence: impl Into<Said>) -> Self {
+    pub(super) fn unreachable(sentence: impl Into<Message>) -> Self {
         Self { sentence: sentence.into(), code: UNREACHABLE, several: false }
     }
 
-    pub(super) fn no(sentence: impl Into<Said>) -> Self {
+    pub(super) fn no(sentence: impl Into<Message>) -> Self {
         Self { sentence: sentence.into(), code: NO, several: false }
     }
 }
@@ -78,7 +78,7 @@ impl From<EngineError> for Fault {
             away if away.is_away() => UNREACHABLE,
             _ => NO,
         };
-        Self { sentence: Said::of(&error), code, several: false }
+        Self { sentence: Message::of(&error), code, several: false }
     }
 }
 

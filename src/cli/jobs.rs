@@ -8,7 +8,7 @@ use seckill_engine::{
     jobs::{board, builtin},
     telemetry::snapshot::JobLine,
 };
-use seckill_model::{JobOutcome, JobRun, RunEnd, Said};
+use seckill_model::{JobOutcome, JobRun, Message, RunEnd};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +65,7 @@ struct Ran {
     outcome: JobOutcome,
     took_ms: u64,
     rows: u64,
-    detail: Option<Said>,
+    detail: Option<Message>,
 }
 
 #[derive(Serialize)]

@@ -15,7 +15,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use seckill_model::{locale::in_english, steers};
+use seckill_model::{is_display_control, locale::in_english};
 
 /// A larger file is rotated at the next start.
 const LARGE: u64 = 16 * 1024 * 1024;
@@ -62,7 +62,7 @@ struct Harmless<W>(W);
 impl<W: Write> Write for Harmless<W> {
     /// Expects whole lines, as written by the subscriber: a partial character would be replaced.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let harmless = |c: char| if steers(c) && c != '\n' { '·' } else { c };
+        let harmless = |c: char| if is_display_control(c) && c != '\n' { '·' } else { c };
         let shown: String = String::from_utf8_lossy(lines).chars().map(harmless).collect();
         self.0.write_all(shown.as_bytes())?;
         Ok(lines.len())
@@ -89,7 +89,7 @@ mod tests {
             tracing::warn!(title, "an order of {title}");
         });
         let read = std::fs::read_to_string(file.path()).unwrap();
-        assert!(!read.contains(|c| steers(c) && c != '\n'), "{read:?}");
+        assert!(!read.contains(|c| is_display_control(c) && c != '\n'), "{read:?}");
         assert!(read.contains("火锅·a·b·c") && read.ends_with('\n'), "{read:?}");
         assert_eq!(read.lines().count(), 1, "{read:?}");
     }

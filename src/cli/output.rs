@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 /// Numbers with grouped digits, and counted nouns.
 pub(super) use seckill_console::{counted, signed, thousands as number};
-use seckill_model::{harmless_json, steers};
+use seckill_model::{escape_json, is_display_control};
 use serde::Serialize;
 
 use super::{Consent, Fault};
@@ -29,7 +29,7 @@ impl Output {
             let document = serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
             // Its values may reach a terminal as well.
-            harmless_json(&document)
+            escape_json(&document)
         } else {
             // Titles and fields are untrusted.
             text().lines().map(plain).collect::<Vec<_>>().join("\n")
@@ -126,7 +126,7 @@ pub(super) fn why(consent: &Consent) -> Option<String> {
 
 /// Removes control characters and those that reorder a line.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_display_control(c) { ' ' } else { c }).collect()
 }
 
 /// A duration for display.

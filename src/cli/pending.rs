@@ -164,8 +164,8 @@ async fn list(
 
 async fn total(context: &Context) -> Result<u64, Fault> {
     let mut conn = context.redis.connection();
-    let survey = stream_stats::survey(&mut conn, &context.keys, &[]).await?;
-    Ok(survey.stream.pending)
+    let stats = stream_stats::read_stats(&mut conn, &context.keys, &[]).await?;
+    Ok(stats.stream.pending)
 }
 
 async fn show(

@@ -7,7 +7,7 @@ use seckill_engine::{
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{Millis, NewSale, Phase, SaleState, VoucherId, When};
-use seckill_redis::stream_stats::survey;
+use seckill_redis::stream_stats::read_stats;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -260,9 +260,9 @@ async fn archived(
 async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault> {
     let sale = context.store.sale(id).await?;
     let mut conn = context.redis.connection();
-    let survey = survey(&mut conn, &context.keys, &[id]).await?;
-    let facts = survey.sales.first().filter(|_| sale.state != SaleState::Archived);
-    let line = SaleLine::of(&sale, survey.now, facts);
+    let stats = read_stats(&mut conn, &context.keys, &[id]).await?;
+    let facts = stats.sales.first().filter(|_| sale.state != SaleState::Archived);
+    let line = SaleLine::of(&sale, stats.now, facts);
     out.answer(&line, || card(&line))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seckill_engine::{
     command::Command,
     group::{ClaimScope, GroupAct, Preview},
-    telemetry::snapshot::{GroupConsumer, Holding, NodeState},
+    telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
 use seckill_model::message::{Label, text};
 
@@ -83,7 +83,7 @@ impl App {
                 let Some(line) = self.stream.chosen(&self.shown).cloned() else {
                     return self.note(commands::NOTHING_CHOSEN);
                 };
-                let Holding::Pending { consumer, .. } = line.holding else {
+                let DeliveryState::Pending { consumer, .. } = line.holding else {
                     return self.note(Label("stream-that-entry-is-not-pending-so").read());
                 };
                 let title = words::form::claim_entry(&line.entry.to_string());

@@ -5,9 +5,9 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use seckill_engine::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
 use seckill_model::{
+    is_display_control,
     ledger::SaleAudit,
     message::{Label, text},
-    steers,
 };
 
 use super::{
@@ -253,7 +253,7 @@ fn plain(text: &str) -> String {
         if plain.len() + c.len_utf8() > MOST_COPIED {
             break;
         }
-        plain.push(if steers(c) { ' ' } else { c });
+        plain.push(if is_display_control(c) { ' ' } else { c });
     }
     plain
 }

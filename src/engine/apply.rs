@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{Act, EntryId, Said, Verdict};
+use seckill_model::{Act, EntryId, Message, Verdict};
 use seckill_redis::{Connection, keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -150,7 +150,7 @@ impl Applying {
                 Act::Process => stuck.push(judged),
                 Act::Rebuild => gone.push(line.entry),
                 Act::DeadLetter => {
-                    let why = judged.fault().as_ref().map(Said::of);
+                    let why = judged.fault().as_ref().map(Message::of);
                     dead.push((line.entry, why.unwrap_or_default()));
                 }
                 Act::Leave => self.report.left += 1,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::{
     Connection, Layout,
-    stream_stats::{Survey, survey},
+    stream_stats::{RedisStats, read_stats},
 };
 use seckill_store::{SharedStore, StoreError};
 
@@ -48,7 +48,7 @@ pub async fn take(
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
-    let looking = survey(conn, keys, &vouchers);
+    let looking = read_stats(conn, keys, &vouchers);
     let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
         return (None, None);
@@ -69,7 +69,7 @@ pub async fn take(
 
 fn figures(
     sql: Option<&(Vec<Sale>, u64)>,
-    redis: Option<&Survey>,
+    redis: Option<&RedisStats>,
     about: Option<VoucherId>,
 ) -> Figures {
     let mine = |sale: &&Sale| about.is_none_or(|only| only == sale.voucher_id);
@@ -95,7 +95,7 @@ fn figures(
 
 /// Verdict of the audit from totals of one read: SQL was read first, so the totals are judged only while nothing is in
 /// flight.
-fn audit(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str {
+fn audit(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&RedisStats>) -> &'static str {
     let (Some((sales, returning)), Some(redis)) = (sql, redis) else { return "unknown" };
     let Some(lag) = redis.stream.lag else { return "unknown" };
     if lag + redis.stream.pending + returning > 0 {

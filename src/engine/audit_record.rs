@@ -2,7 +2,7 @@
 //!
 //! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
-use seckill_model::{NewSale, Said, VoucherId};
+use seckill_model::{Message, NewSale, VoucherId};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
@@ -42,9 +42,9 @@ pub fn about(command: &Command) -> Option<VoucherId> {
 }
 
 /// Name and arguments of the command for the audit log.
-pub fn describe(command: &Command) -> (&'static str, Said) {
-    let sale = |voucher: &VoucherId| Said::from(format!("#{voucher}"));
-    let on = |subject: Subject| Said::of(&subject);
+pub fn describe(command: &Command) -> (&'static str, Message) {
+    let sale = |voucher: &VoucherId| Message::from(format!("#{voucher}"));
+    let on = |subject: Subject| Message::of(&subject);
     match command {
         Command::CreateVoucher(voucher) => {
             ("voucher create", on(Subject::NewVoucher(Box::new(voucher.clone()))))
@@ -75,7 +75,7 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         | Command::CountLetters(_)
         | Command::Preview(_)
         | Command::Trace(_)
-        | Command::Cancel => ("question", Said::default()),
+        | Command::Cancel => ("question", Message::default()),
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
             let (entries, filter) = (plan.totals.entries, plan.head.filter.clone());

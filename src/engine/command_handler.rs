@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{Millis, Said, Sale, SaleState, VoucherId};
+use seckill_model::{Message, Millis, Sale, SaleState, VoucherId};
 use seckill_redis::Connection;
 use seckill_store::Act;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ impl Operator {
             act: act.to_owned(),
             subject,
             reason: self.reason.clone(),
-            result: Said::default(),
+            result: Message::default(),
             before,
             after: None,
             once: None,
@@ -83,7 +83,7 @@ impl Operator {
             Some((voucher, tests)) => Ok(Reply::LoadTestStopped { voucher, tests }),
             None => Box::pin(self.alone(&line, command, stop)).await,
         };
-        line.result = Said::of(&match &result {
+        line.result = Message::of(&match &result {
             Ok(reply) => CommandOutcome::of(reply),
             Err(error) => CommandOutcome::Failed(error.clone()),
         });
@@ -137,7 +137,7 @@ impl Operator {
             operator_lock::take(&self.locks, &mut conn, &self.keys, &line.operator, &line.act)
                 .await?;
         // Otherwise a command that dies with its process would leave no trace.
-        let (act, result) = (format!("{} begun", line.act), Said::of(&CommandOutcome::Started));
+        let (act, result) = (format!("{} begun", line.act), Message::of(&CommandOutcome::Started));
         self.outbox.put(Act { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();

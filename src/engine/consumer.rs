@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use seckill_model::{EntryId, OrderFault, OrderId, Said, UserId};
+use seckill_model::{EntryId, Message, OrderFault, OrderId, UserId};
 use seckill_redis::{
     Connection, Redis, RedisError,
     keys::Partition,
@@ -118,7 +118,7 @@ impl Consumer {
         }
     }
 
-    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
+    /// StreamPositions the entries that it still holds as idle, so that they can be claimed immediately.
     async fn hand_over(&mut self) -> Result<u64, RedisError> {
         let (mut handed, mut next) =
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
@@ -380,7 +380,7 @@ impl Consumer {
                 continue;
             }
             let times = too_often(delivered.entry).unwrap_or_default();
-            rejected.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
+            rejected.push((delivered.entry, Message::of(&OrderFault::TooOften(times))));
         }
         self.writer.reject_all(rejected).await?;
         self.settle(fine, stop).await?;

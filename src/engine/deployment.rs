@@ -4,7 +4,7 @@
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
-use seckill_redis::{Connection, Layout, mend};
+use seckill_redis::{Connection, Layout, repair};
 use seckill_store::SharedStore;
 
 use super::EngineError;
@@ -30,7 +30,7 @@ pub async fn tie(
     };
     if !read_only {
         // A key of another type names no database.
-        mend::set_aside(conn, &keys.deployment(), "string").await?;
+        repair::set_aside(conn, &keys.deployment(), "string").await?;
         let mut put = cmd("SET");
         put.arg(keys.deployment()).arg(&ours).arg("NX");
         conn.query::<Option<String>>(&put).await?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use redis::cmd;
-use seckill_model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId};
+use seckill_model::{EntryId, Message, OrderEntry, OrderFault, OrderId, SaleState, VoucherId};
 use seckill_redis::{
     Connection, Layout, scripts,
     stream::{self, Body, Delivered},
@@ -20,7 +20,7 @@ use seckill_store::{SharedStore, StoreError};
 use super::{EngineError, promise_journal::InHand};
 
 /// Entries that become dead letters, each with the reason.
-pub(super) type Rejected = Vec<(EntryId, Said)>;
+pub(super) type Rejected = Vec<(EntryId, Message)>;
 
 /// A batch, sorted by what can be done with its entries.
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ pub(super) async fn check(
         match delivered.body {
             Body::Good(order) => all.push(order),
             Body::Malformed(fault) => {
-                checked.rejected.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
+                checked.rejected.push((delivered.entry, Message::of(&OrderFault::Fields(fault))));
             }
             Body::Gone => checked.gone += 1,
         }
@@ -204,7 +204,7 @@ pub(super) async fn check(
                 }
                 _ => OrderFault::NotPromised,
             };
-            checked.rejected.push((order.entry, Said::of(&fault)));
+            checked.rejected.push((order.entry, Message::of(&fault)));
         }
     }
     all.retain(|order| !set_aside.contains(&order.entry));

@@ -10,7 +10,7 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use seckill_model::{Millis, Said};
+use seckill_model::{Message, Millis};
 use seckill_store::{Act, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
@@ -257,7 +257,7 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act
         node: node.to_owned(),
         act: act.to_owned(),
         subject: subject.into(),
-        result: Said::of(result),
+        result: Message::of(result),
         once: Some(format!("{act}|{}|{slot}", short(subject))),
         ..Act::default()
     }
@@ -278,7 +278,7 @@ fn after(since: Millis, over: Millis) -> Event {
 }
 
 /// Why a server was not read.
-fn unread(said: &Said) -> Event {
+fn unread(said: &Message) -> Event {
     said.data().map_or_else(|| Event::Words(said.to_string()), Event::ReadError)
 }
 

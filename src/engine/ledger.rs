@@ -11,8 +11,8 @@ use std::{
 
 use redis::{Value, cmd};
 use seckill_model::{
-    ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale, SaleState,
-    VoucherId,
+    ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderFault, OrderId, Place, Sale,
+    SaleState, VoucherId,
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
@@ -20,7 +20,7 @@ use seckill_redis::{
     keys::Partition,
     lossy_utf8::Text,
     stream,
-    stream_stats::{self, SaleFacts},
+    stream_stats::{self, SaleStats},
 };
 use seckill_store::{SharedStore, StoreError};
 use serde::Serialize;
@@ -222,13 +222,13 @@ async fn redis_facts(
     conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<SaleFacts, RedisError> {
-    let mut facts = stream_stats::survey_sales(conn, keys, &[voucher]).await?;
+) -> Result<SaleStats, RedisError> {
+    let mut facts = stream_stats::read_sales(conn, keys, &[voucher]).await?;
     Ok(facts.pop().unwrap_or_default())
 }
 
 /// A sale as Redis holds it; `None` if a part is missing.
-fn redis_ledger(facts: &SaleFacts, sale: &Sale) -> Option<RedisLedger> {
+fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
     let version = facts.version?;
     Some(RedisLedger {
         initial: facts.initial?,
@@ -419,7 +419,7 @@ pub(super) async fn dead_orders(
     conn: &mut Connection,
     of: &Partition,
 ) -> Result<Vec<OrderEntry>, RedisError> {
-    let never = Said::of(&OrderFault::NotPromised);
+    let never = Message::of(&OrderFault::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = dead_letters::read(conn, of, from, PAGE).await?;

@@ -7,14 +7,14 @@
 use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said};
+use seckill_model::{EntryId, ForeignKey, Message, Millis, OrderEntry, OrderId};
 use seckill_redis::{
     Connection, Layout, dead_letters,
     group::{self, Rewinding},
     keys::{Partition, type_of},
-    mend,
+    repair,
     stream::{self, Delivered},
-    stream_stats::{Survey, survey_of},
+    stream_stats::{RedisStats, read_partition},
 };
 use seckill_store::SharedStore;
 
@@ -46,31 +46,31 @@ pub async fn faults(
     keys: &Layout,
     of: &Partition,
 ) -> Result<Vec<PartitionFault>, EngineError> {
-    let survey = survey_of(conn, keys, of).await?;
-    let mut found = stream_faults(of, &survey);
-    found.extend(faults_of(of, &survey));
+    let stats = read_partition(conn, keys, of).await?;
+    let mut found = stream_faults(of, &stats);
+    found.extend(faults_of(of, &stats));
     Ok(found)
 }
 
 /// Streams of another type, or that lost entries. They held orders, so they are reconciled instead of repaired.
-fn stream_faults(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
-    let mut found = foreign(survey, &[of.orders(), of.dead()]);
-    let is_foreign = |key: &&String| survey.foreign.iter().any(|it| it.key == **key);
-    let lost = survey.lost.iter().filter(|key| !is_foreign(key));
+fn stream_faults(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
+    let mut found = foreign(stats, &[of.orders(), of.dead()]);
+    let is_foreign = |key: &&String| stats.foreign.iter().any(|it| it.key == **key);
+    let lost = stats.lost.iter().filter(|key| !is_foreign(key));
     found.extend(lost.map(|key| PartitionFault::Lost(key.clone())));
     found
 }
 
-fn foreign(survey: &Survey, keys: &[String]) -> Vec<PartitionFault> {
-    let found = survey.foreign.iter().filter(|it| keys.contains(&it.key));
+fn foreign(stats: &RedisStats, keys: &[String]) -> Vec<PartitionFault> {
+    let found = stats.foreign.iter().filter(|it| keys.contains(&it.key));
     found.map(|it| PartitionFault::ForeignKey(it.clone())).collect()
 }
 
-fn faults_of(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
-    let mut found = foreign(survey, &[of.nodes(), of.instances(), of.healed(), of.gone()]);
-    let marks = survey.marks.first().copied().unwrap_or_default();
+fn faults_of(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
+    let mut found = foreign(stats, &[of.nodes(), of.instances(), of.healed(), of.gone()]);
+    let marks = stats.marks.first().copied().unwrap_or_default();
     let Some(last) = marks.generated else { return found };
-    if last > horizon(survey.now, of) {
+    if last > horizon(stats.now, of) {
         found.push(PartitionFault::FutureId(last));
     } else if let Some(delivered) = marks.delivered.filter(|delivered| *delivered > last) {
         found.push(PartitionFault::GroupBeyond { delivered, last });
@@ -94,14 +94,14 @@ pub async fn mend_partition(
     keys: &Layout,
     of: &Partition,
 ) -> Result<Vec<Mended>, EngineError> {
-    let survey = survey_of(conn, keys, of).await?;
+    let stats = read_partition(conn, keys, of).await?;
     let mut mended = Vec::new();
-    for fault in faults_of(of, &survey) {
+    for fault in faults_of(of, &stats) {
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => rename(conn, key).await?,
             // Reconciled, which covers more than a repair of this partition alone.
             PartitionFault::Lost(_) => None,
-            PartitionFault::FutureId(_) => renew(store, conn, keys, of, survey.now).await?,
+            PartitionFault::FutureId(_) => renew(store, conn, keys, of, stats.now).await?,
             PartitionFault::GroupBeyond { delivered, .. } => {
                 move_back(store, conn, of, *delivered).await?
             }
@@ -114,8 +114,8 @@ pub async fn mend_partition(
 
 async fn rename(conn: &mut Connection, key: &str) -> Result<Option<Repair>, EngineError> {
     let Some(expected) = type_of(key) else { return Ok(None) };
-    let found = mend::set_aside(conn, key, expected).await?;
-    Ok(found.map(|_| Repair::Renamed(mend::aside(key))))
+    let found = repair::set_aside(conn, key, expected).await?;
+    Ok(found.map(|_| Repair::Renamed(repair::aside(key))))
 }
 
 async fn renew(
@@ -137,8 +137,8 @@ async fn renew(
         let unknown = |it: &&Delivered| !it.order().is_some_and(|it| known.contains(&it.order));
         foreign.extend(page.iter().filter(unknown).map(|it| it.entry));
     }
-    let done = mend::renew_stream(conn, of, AHEAD, REASON, &foreign).await?;
-    let aside = mend::aside(&of.orders());
+    let done = repair::renew_stream(conn, of, AHEAD, REASON, &foreign).await?;
+    let aside = repair::aside(&of.orders());
     Ok(done.map(|it| Repair::Renewed { kept: it.kept, dead: it.dead, aside }))
 }
 
@@ -244,7 +244,7 @@ pub async fn mend_streams(
 ) -> Result<(u64, u64), EngineError> {
     let (mut streams, mut orders) = (0, 0);
     for of in keys.partitions() {
-        let found = stream_faults(&of, &survey_of(conn, keys, &of).await?);
+        let found = stream_faults(&of, &read_partition(conn, keys, &of).await?);
         if found.is_empty() {
             continue;
         }
@@ -253,8 +253,8 @@ pub async fn mend_streams(
         let done = reconciler.streams(&of, &[]).await?;
         streams += found.len() as u64;
         orders += done.promised.len() as u64;
-        let subject = Said::of(&Subject::Partition(of.number()));
-        outbox.put_own(node, REDIS_RECONCILED, subject, Said::of(&Event::DataLoss(done.into())));
+        let subject = Message::of(&Subject::Partition(of.number()));
+        outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done.into())));
     }
     Ok((streams, orders))
 }
@@ -264,7 +264,7 @@ pub fn record(outbox: &Outbox, node: &str, of: &Partition, mended: Vec<Mended>) 
     for mended in mended {
         tracing::warn!(partition = of.number(), %mended, "repaired");
         let (subject, result) =
-            (Said::of(&Subject::Partition(of.number())), Said::of(&Event::Mended(mended)));
+            (Message::of(&Subject::Partition(of.number())), Message::of(&Event::Mended(mended)));
         outbox.put_own(node, PARTITION_REPAIRED, subject, result);
     }
 }

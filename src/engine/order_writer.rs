@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, locale::in_english};
+use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderFault, locale::in_english};
 use seckill_redis::{
     Connection, Layout, Redis, RedisError, dead_letters,
     keys::Partition,
@@ -126,7 +126,7 @@ impl Writer {
             match (written, part) {
                 (Ok(written), _) => self.close(part, &written, &mut settled, &mut rejected).await?,
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
-                    Some(fault) => rejected.push((only.entry, Said::of(&fault))),
+                    Some(fault) => rejected.push((only.entry, Message::of(&fault))),
                     None => return Err(error.into()),
                 },
                 (Err(EngineError::Store(_)), _) => {
@@ -179,7 +179,7 @@ impl Writer {
     fn event(&self, act: &str, part: &[OrderEntry], event: &Event) {
         let Some((outbox, node)) = &self.events else { return };
         let partition = part.first().map_or(0, |order| order.entry.partition);
-        outbox.put_own(node, act, Said::of(&Subject::Partition(partition)), Said::of(event));
+        outbox.put_own(node, act, Message::of(&Subject::Partition(partition)), Message::of(event));
     }
 
     /// The clock of Redis. It is read at intervals; in between, the monotonic clock of this process is added.
@@ -223,7 +223,7 @@ impl Writer {
                 Written::IdTaken => OrderFault::IdTaken(order.order),
                 Written::NoSale => OrderFault::NoSale(order.voucher),
             };
-            rejected.push((order.entry, Said::of(&why)));
+            rejected.push((order.entry, Message::of(&why)));
         }
         let all = done.len() as u64;
         if self.acknowledge(done).await? < all {

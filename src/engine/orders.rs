@@ -1,7 +1,7 @@
 //! Locates an order by its ID.
 
 use redis::cmd;
-use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
+use seckill_model::{EntryId, Message, Millis, Order, OrderId, Place, UserId, VoucherId};
 use seckill_redis::{Connection, Layout, dead_letters, lossy_utf8::Text};
 use seckill_store::SharedStore;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub enum Standing {
     /// A dead letter.
     Dead {
         /// The reason.
-        reason: Said,
+        reason: Message,
         /// The buyer.
         user_id: UserId,
         /// The voucher.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use seckill_model::{Millis, Said};
+use seckill_model::{Message, Millis};
 use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which};
 use tokio::sync::Notify;
 
@@ -46,7 +46,7 @@ impl Outbox {
     }
 
     /// Queues a line about what the engine did by itself on `node`.
-    pub fn put_own(&self, node: &str, act: &str, subject: Said, result: Said) {
+    pub fn put_own(&self, node: &str, act: &str, subject: Message, result: Message) {
         self.put(Act {
             at: Millis::now(),
             operator: ENGINE.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seckill_model::{JobOutcome, Said, message::text};
+use seckill_model::{JobOutcome, Message, message::text};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -39,7 +39,7 @@ impl CommandOutcome {
     pub fn of(reply: &Reply) -> Self {
         match reply {
             Reply::JobRun { end, .. } => {
-                let result = end.detail.as_ref().and_then(Said::data);
+                let result = end.detail.as_ref().and_then(Message::data);
                 Self::Ran { outcome: end.outcome, took_ms: end.took_ms, result }
             }
             // The log file lists the changed entries; the audit log has no room for a thousand of them.

@@ -178,7 +178,7 @@ async fn refuse_unless_drained(
             return refuse(UnderWay::Node(node.to_string()));
         }
     }
-    let stream = stream_stats::survey(conn, old, &[]).await?.stream;
+    let stream = stream_stats::read_stats(conn, old, &[]).await?.stream;
     let Some(lag) = stream.lag else {
         return refuse(UnderWay::Unknown);
     };

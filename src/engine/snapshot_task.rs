@@ -8,7 +8,7 @@ use std::{
 };
 
 use seckill_model::{
-    EntryId, Millis, Order, OrderCounts, Said, VoucherId,
+    EntryId, Message, Millis, Order, OrderCounts, VoucherId,
     ledger::{SaleAudit, SaleFinding},
 };
 use seckill_redis::stream::Pending;
@@ -278,7 +278,7 @@ impl SnapshotTask {
         let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
         for (line, judged) in self.pending.lines.iter_mut().zip(judged) {
             line.verdict = Some(judged.verdict);
-            line.fault = judged.fault().as_ref().map(Said::of);
+            line.fault = judged.fault().as_ref().map(Message::of);
         }
     }
 
@@ -598,7 +598,7 @@ async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage
     for of in keys.partitions() {
         let found = mend::faults(&mut conn, keys, &of).await?.into_iter();
         let partition = of.number();
-        partitions.extend(found.map(|it| PartitionFinding { partition, fault: Said::of(&it) }));
+        partitions.extend(found.map(|it| PartitionFinding { partition, fault: Message::of(&it) }));
     }
     let audit = ledger::audit(store, &mut conn, keys, None).await?;
     Ok(LedgerPage::of(taken, audit.sales, partitions))

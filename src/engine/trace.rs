@@ -6,7 +6,7 @@ use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
 use seckill_redis::{
     Connection, Layout,
-    entries::{self, Holding},
+    entries::{self, DeliveryState},
     keys::Partition,
     stream,
 };
@@ -37,7 +37,7 @@ pub struct Trace {
     /// Whether its buyer holds it in Redis; `None` if the buyer is unknown.
     pub held: Option<bool>,
     /// Its entry in the stream; `None` if none was found near the time in its ID.
-    pub entry: Option<(EntryId, Holding)>,
+    pub entry: Option<(EntryId, DeliveryState)>,
     /// There are more entries near that time than were read: it may be one of them.
     pub more: bool,
     /// Its last delivery by the clock of Redis, known only while it is pending.
@@ -87,7 +87,7 @@ pub async fn follow(
         let window = entries::window(conn, &of, entry.next(), 1).await?;
         let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
         trace.entry = seen.map(|seen| (entry, seen.holding));
-        if let Some((_, Holding::Pending { idle_ms, .. })) = &trace.entry {
+        if let Some((_, DeliveryState::Pending { idle_ms, .. })) = &trace.entry {
             let now = conn.now_at(&of.orders()).await?;
             trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
         }

@@ -1,7 +1,7 @@
 //! Terminal control characters, and their removal from text.
 
 /// Control characters, and those that break, reverse or reorder a line.
-pub fn steers(c: char) -> bool {
+pub fn is_display_control(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -11,10 +11,10 @@ pub fn steers(c: char) -> bool {
 
 /// A JSON document with those characters as `\uXXXX`, which keeps its values. They occur in strings only, where JSON
 /// itself has already escaped those below U+0020.
-pub fn harmless_json(document: &str) -> String {
+pub fn escape_json(document: &str) -> String {
     let mut text = String::with_capacity(document.len());
     for c in document.chars() {
-        if steers(c) && c != '\n' {
+        if is_display_control(c) && c != '\n' {
             text.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             text.push(c);
@@ -29,11 +29,11 @@ mod tests {
 
     #[test]
     fn json_keeps_its_values_without_control_characters() {
-        let steering: String = ('\0'..='\u{ffff}').filter(|c| steers(*c)).collect();
+        let steering: String = ('\0'..='\u{ffff}').filter(|c| is_display_control(*c)).collect();
         assert_eq!(steering.chars().count(), 65 + 3 + 7 + 4);
         let value = vec![format!("火锅{steering}\"\\")];
-        let text = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
-        assert!(text.chars().all(|c| c == '\n' || !steers(c)), "{text:?}");
+        let text = escape_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.chars().all(|c| c == '\n' || !is_display_control(c)), "{text:?}");
         assert!(text.contains("火锅") && text.contains("\\u009b") && text.contains("\\u202e"));
         assert!(text.contains("\\u2028") && text.contains("\\u2029"));
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), value);

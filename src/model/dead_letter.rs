@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Said, steers};
+use super::{Message, Millis, is_display_control};
 
 /// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
@@ -311,7 +311,7 @@ pub struct Burial {
     /// Number of deliveries by then.
     pub deliveries: u64,
     /// Why.
-    pub reason: Said,
+    pub reason: Message,
 }
 
 impl fmt::Display for Burial {
@@ -345,7 +345,7 @@ pub fn read_history(text: &str) -> Vec<Burial> {
     while let Some(line) = lines.next() {
         let Some(mut burial) = Burial::read(line) else { continue };
         if let Some(data) = lines.peek().and_then(|next| next.strip_prefix(DATA)) {
-            burial.reason = Said::with(burial.reason.to_string(), data);
+            burial.reason = Message::with_data(burial.reason.to_string(), data);
         }
         all.push(burial);
     }
@@ -357,7 +357,7 @@ pub fn write_history(burials: &[Burial]) -> String {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     for burial in burials.iter().rev().take(MAX_BURIALS) {
         let mut line = burial.to_string();
-        if let Some(data) = burial.reason.beside(MAX_DATA) {
+        if let Some(data) = burial.reason.data_json(MAX_DATA) {
             line.extend(['\n', DATA]);
             line.push_str(&data);
         }
@@ -374,7 +374,7 @@ pub fn write_history(burials: &[Burial]) -> String {
 /// Makes untrusted text safe for a terminal: of bounded length and without control or bidirectional characters.
 pub fn shown(text: &str, most: usize) -> String {
     let mut shown: String =
-        text.chars().take(most).map(|c| if steers(c) { '·' } else { c }).collect();
+        text.chars().take(most).map(|c| if is_display_control(c) { '·' } else { c }).collect();
     if text.chars().nth(most).is_some() {
         shown.push('…');
     }
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn history_keeps_the_data_of_its_reasons() {
         let burial_at =
-            |n| Burial { reason: Said::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
+            |n| Burial { reason: Message::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
         let all = [burial_at(6), burial(7, "of an older version"), burial_at(8)]
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId, message::text, steers};
+use super::{Millis, OrderId, Place, UserId, VoucherId, is_display_control, message::text};
 
 /// Field names of an entry, as in the tutorial.
 pub const FIELD_USER: &str = "userId";
@@ -210,7 +210,7 @@ fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
     let shown: String = String::from_utf8_lossy(value)
         .chars()
         .take(40)
-        .map(|c| if steers(c) { '·' } else { c })
+        .map(|c| if is_display_control(c) { '·' } else { c })
         .collect();
     EntryFault::Garbage(field.into(), shown)
 }

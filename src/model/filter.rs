@@ -5,9 +5,8 @@
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use super::{
-    EntryId,
+    EntryId, is_display_control,
     message::{Label, text},
-    steers,
 };
 
 /// Value of a field of a row.
@@ -242,7 +241,7 @@ fn span(text: &str) -> Option<Fact<'static>> {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(40).map(|c| if steers(c) { '·' } else { c }).collect()
+    text.chars().take(40).map(|c| if is_display_control(c) { '·' } else { c }).collect()
 }
 
 #[cfg(test)]

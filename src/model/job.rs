@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Said};
+use super::{Message, Millis};
 
 /// Why a run started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -110,7 +110,7 @@ pub struct JobRun {
     /// Its result.
     pub outcome: JobOutcome,
     /// Its detail message.
-    pub detail: Option<Said>,
+    pub detail: Option<Message>,
     /// Number of changed rows, entries or keys.
     pub rows: Option<u64>,
 }
@@ -123,7 +123,7 @@ pub struct RunEnd {
     /// Duration in milliseconds.
     pub took_ms: u64,
     /// Its detail message.
-    pub detail: Option<Said>,
+    pub detail: Option<Message>,
     /// Number of changed rows, entries or keys.
     pub rows: u64,
 }

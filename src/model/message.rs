@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt, ops::Deref};
 use fluent_bundle::{FluentArgs, FluentValue};
 
 use crate::{
-    Said,
+    Message,
     locale::{self, Language, language},
 };
 
@@ -59,7 +59,7 @@ impl From<Label> for String {
     }
 }
 
-impl From<Label> for Said {
+impl From<Label> for Message {
     fn from(label: Label) -> Self {
         label.read().into()
     }

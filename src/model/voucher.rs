@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{SaleFault, VoucherId, sale::check_title, steers};
+use super::{SaleFault, VoucherId, is_display_control, sale::check_title};
 
 /// Longest rules, in visible characters.
 pub const MAX_RULES: usize = 1_000;
@@ -109,7 +109,7 @@ fn check_rules(rules: &str) -> Result<String, SaleFault> {
     let rules = rules.trim();
     let fits = (1..=MAX_RULES).contains(&rules.graphemes(true).count())
         && rules.len() <= MAX_RULES_BYTES
-        && !rules.chars().any(|c| steers(c) && c != '\n');
+        && !rules.chars().any(|c| is_display_control(c) && c != '\n');
     if fits { Ok(rules.to_owned()) } else { Err(SaleFault::Rules) }
 }
 

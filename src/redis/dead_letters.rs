@@ -4,7 +4,7 @@
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    EntryFault, EntryId, Millis, OrderEntry, Said,
+    EntryFault, EntryId, Message, Millis, OrderEntry,
     dead_letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
     faults::{self, Point},
 };
@@ -27,7 +27,7 @@ pub struct DeadLetter {
     /// ID of the original entry; `None` for a promise that never was an entry.
     pub entry: Option<EntryId>,
     /// Why it was given up.
-    pub reason: Said,
+    pub reason: Message,
     /// Former holder; empty if it had none.
     pub consumer: String,
     /// Deliveries since it was last added to the order stream.
@@ -69,7 +69,7 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 pub async fn bury_all(
     conn: &mut Connection,
     of: &Partition,
-    entries: &[(EntryId, Said)],
+    entries: &[(EntryId, Message)],
 ) -> Result<u64, RedisError> {
     let mut moved = 0;
     for page in entries.chunks(COPIES) {
@@ -77,7 +77,7 @@ pub async fn bury_all(
         call.key(of.orders()).key(of.dead()).key(of.watermark()).arg(of.group());
         for (entry, reason) in page {
             call.arg(entry.in_stream()).arg(shown(reason, MAX_REASON));
-            call.arg(reason.beside(MAX_DATA).unwrap_or_default());
+            call.arg(reason.data_json(MAX_DATA).unwrap_or_default());
         }
         faults::pass(Point::BeforeBurial);
         moved += conn.invoke::<u64>(&call).await?;
@@ -225,7 +225,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
     Ok(DeadLetter {
         letter,
         entry: text("entry").and_then(|id| of.entry_id(id.as_bytes()).ok()),
-        reason: Said::with(
+        reason: Message::with_data(
             shown(&text("reason").unwrap_or_default(), MAX_REASON),
             &text("why").unwrap_or_default(),
         ),

@@ -14,7 +14,7 @@ use super::{
 
 /// Delivery state of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum DeliveryState {
     /// Not delivered yet.
     Undelivered,
     /// Delivered and not acknowledged.
@@ -34,18 +34,18 @@ pub enum Holding {
 
 /// An entry with its delivery state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct StreamEntry {
     /// The entry.
     pub delivered: Delivered,
     /// Its delivery state.
-    pub holding: Holding,
+    pub holding: DeliveryState,
 }
 
 /// A window of one partition's stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// The entries, oldest first.
-    pub entries: Vec<Seen>,
+    pub entries: Vec<StreamEntry>,
     /// There are older entries.
     pub older: bool,
     /// Memory used by the stream; `None` if Redis does not report it.
@@ -91,17 +91,17 @@ pub async fn window(
             }
             let Some((_, Text(consumer), idle_ms, deliveries)) = pending.next() else { break };
             if row_id == entry.entry {
-                held = Some(Holding::Pending { consumer, idle_ms, deliveries });
+                held = Some(DeliveryState::Pending { consumer, idle_ms, deliveries });
             }
         }
         let holding = match (held, delivered) {
             (Some(held), _) => held,
-            (None, None) => Holding::Unknown,
-            (None, Some(last)) if entry.entry > last => Holding::Undelivered,
-            _ if known.is_some_and(|last| entry.entry > last) => Holding::Unknown,
-            _ => Holding::Acknowledged,
+            (None, None) => DeliveryState::Unknown,
+            (None, Some(last)) if entry.entry > last => DeliveryState::Undelivered,
+            _ if known.is_some_and(|last| entry.entry > last) => DeliveryState::Unknown,
+            _ => DeliveryState::Acknowledged,
         };
-        entries.push(Seen { delivered: entry, holding });
+        entries.push(StreamEntry { delivered: entry, holding });
     }
     Ok(Window { entries, older, bytes })
 }

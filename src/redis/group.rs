@@ -63,7 +63,7 @@ pub async fn rewind(
 
 /// Result of transferring an entry to another consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct Transferred {
     /// Transferred.
     pub given: u64,
     /// No longer held by the old consumer; left alone.
@@ -83,14 +83,14 @@ pub async fn give(
     from: &str,
     to: &str,
     entries: &[EntryId],
-) -> Result<Option<Given>, RedisError> {
+) -> Result<Option<Transferred>, RedisError> {
     let mut call = scripts::CLAIM.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to).arg(from);
     for entry in entries {
         call.arg(entry.in_stream());
     }
     let reply: Option<(u64, u64, u64)> = conn.invoke(&call).await?;
-    Ok(reply.map(|(given, gone, hollow)| Given { given, gone, hollow }))
+    Ok(reply.map(|(given, gone, hollow)| Transferred { given, gone, hollow }))
 }
 
 /// Result of removing a consumer.

@@ -202,7 +202,7 @@ script!(
 );
 script!(
     /// Reads all figures of a Snapshot.
-    SURVEY,
-    "survey.lua",
+    STREAM_STATS,
+    "stream_stats.lua",
     with_integrity
 );

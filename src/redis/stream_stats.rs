@@ -15,21 +15,21 @@ use super::{
 
 /// State of Redis at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Survey {
+pub struct RedisStats {
     /// Redis' clock.
     pub now: Millis,
     /// The order stream and its group.
-    pub stream: StreamFacts,
+    pub stream: StreamStats,
     /// Positions of each stream and its group, by partition.
-    pub marks: Vec<Marks>,
+    pub marks: Vec<StreamPositions>,
     /// The figures of `stream` per partition, in the order of `marks`.
-    pub parts: Vec<StreamFacts>,
+    pub parts: Vec<StreamStats>,
     /// Consumers of the group.
-    pub consumers: Vec<ConsumerFacts>,
+    pub consumers: Vec<ConsumerStats>,
     /// Nodes with their last heartbeats.
     pub nodes: Nodes,
     /// Figures of the requested sales, in their order.
-    pub sales: Vec<SaleFacts>,
+    pub sales: Vec<SaleStats>,
     /// Keys written by another program; nothing was read from them.
     pub foreign: Vec<ForeignKey>,
     /// Streams that have lost entries and are not reconciled yet.
@@ -38,7 +38,7 @@ pub struct Survey {
 
 /// The order stream and its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamFacts {
+pub struct StreamStats {
     /// Entries in the stream.
     pub length: u64,
     /// Dead letters.
@@ -59,7 +59,7 @@ pub struct StreamFacts {
 
 /// Positions of the stream and the group of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct StreamPositions {
     /// Partition number.
     pub partition: u16,
     /// The newest entry kept.
@@ -78,7 +78,7 @@ pub struct Marks {
 
 /// One consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumerFacts {
+pub struct ConsumerStats {
     /// The partition in whose group it is.
     pub partition: u16,
     /// Its name.
@@ -91,7 +91,7 @@ pub struct ConsumerFacts {
 
 /// A sale in Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SaleFacts {
+pub struct SaleStats {
     /// The key of the sale that is inconsistent with the others.
     pub damaged: Option<SaleKey>,
     /// Version of the sale.
@@ -171,24 +171,24 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), Re
 ///
 /// # Errors
 /// Redis is unavailable.
-pub async fn survey_of(
+pub async fn read_partition(
     conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
-) -> Result<Survey, RedisError> {
-    survey_one(conn, keys, of, &[]).await
+) -> Result<RedisStats, RedisError> {
+    read_one(conn, keys, of, &[]).await
 }
 
 /// Reads only these sales; the results are in their order.
 ///
 /// # Errors
 /// Redis is unavailable.
-pub async fn survey_sales(
+pub async fn read_sales(
     conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
-) -> Result<Vec<SaleFacts>, RedisError> {
-    Ok(survey(conn, keys, sales).await?.sales)
+) -> Result<Vec<SaleStats>, RedisError> {
+    Ok(read_stats(conn, keys, sales).await?.sales)
 }
 
 /// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
@@ -213,17 +213,17 @@ pub async fn sales_held(
 }
 
 /// Reads the streams, the groups and these sales: one round trip and one moment per partition.
-pub async fn survey(
+pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
-) -> Result<Survey, RedisError> {
-    let mut whole: Option<Survey> = None;
-    let mut facts: HashMap<VoucherId, SaleFacts> = HashMap::new();
+) -> Result<RedisStats, RedisError> {
+    let mut whole: Option<RedisStats> = None;
+    let mut facts: HashMap<VoucherId, SaleStats> = HashMap::new();
     for of in keys.partitions() {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
-        let mut part = survey_one(conn, keys, &of, &here).await?;
+        let mut part = read_one(conn, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
         whole = Some(match whole {
             None => part,
@@ -235,16 +235,16 @@ pub async fn survey(
     Ok(whole)
 }
 
-impl Survey {
+impl RedisStats {
     /// Whether a consumer is active: its node sends heartbeats, or an operator without an engine, who is not a node,
     /// claimed entries under it recently.
     pub fn works(&self, consumer: &str, dead_ms: u64) -> bool {
-        let claims = |it: &ConsumerFacts| it.name == consumer && it.idle_ms < dead_ms;
+        let claims = |it: &ConsumerStats| it.name == consumer && it.idle_ms < dead_ms;
         self.nodes.is_alive(node_of(consumer), dead_ms)
             || (is_replay(consumer) && self.consumers.iter().any(claims))
     }
 
-    /// Merges two surveys; the clock is that of the first.
+    /// Adds another partition; the clock stays that of the first.
     fn with(mut self, other: Self) -> Self {
         let (mine, theirs) = (&mut self.stream, &other.stream);
         mine.length += theirs.length;
@@ -265,13 +265,13 @@ impl Survey {
     }
 }
 
-async fn survey_one(
+async fn read_one(
     conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
     sales: &[VoucherId],
-) -> Result<Survey, RedisError> {
-    let mut call = scripts::SURVEY.prepare_invoke();
+) -> Result<RedisStats, RedisError> {
+    let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.healed()).key(of.watermark());
     for sale in sales {
@@ -285,7 +285,7 @@ async fn survey_one(
     let (last, added, generated, deleted, delivered, read) = marks;
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
     let id = |id: Option<String>| id.and_then(|id| of.entry_id(id.as_bytes()).ok());
-    let stream = StreamFacts {
+    let stream = StreamStats {
         length,
         dead,
         group,
@@ -296,11 +296,11 @@ async fn survey_one(
         first: id(first),
         gone,
     };
-    Ok(Survey {
+    Ok(RedisStats {
         now: Millis(now),
         stream,
         parts: vec![stream],
-        marks: vec![Marks {
+        marks: vec![StreamPositions {
             partition: of.number(),
             last: id(last),
             added,
@@ -311,7 +311,7 @@ async fn survey_one(
         }],
         consumers: consumers
             .into_iter()
-            .map(|(Text(name), pending, idle_ms)| ConsumerFacts {
+            .map(|(Text(name), pending, idle_ms)| ConsumerStats {
                 partition: of.number(),
                 name,
                 pending,
@@ -327,7 +327,7 @@ async fn survey_one(
             .map(|reply| {
                 let (damaged, initial, stock, buyers, version, created, ..) = reply;
                 let (.., admitted, sold_out, duplicate, rejected) = reply;
-                SaleFacts {
+                SaleStats {
                     damaged: damaged.map(|key| SaleKey::named(&key)),
                     version,
                     created: created.map(Millis),
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn operator_without_engine_is_active_while_claiming() {
-        let stream = StreamFacts {
+        let stream = StreamStats {
             length: 0,
             dead: 0,
             group: true,
@@ -362,13 +362,13 @@ mod tests {
             first: None,
             gone: 0,
         };
-        let consumer = |name: &str, idle_ms| ConsumerFacts {
+        let consumer = |name: &str, idle_ms| ConsumerStats {
             partition: 0,
             name: name.to_owned(),
             pending: 1,
             idle_ms,
         };
-        let survey = Survey {
+        let stats = RedisStats {
             now: Millis(10_000),
             stream,
             marks: Vec::new(),
@@ -379,7 +379,7 @@ mod tests {
             foreign: Vec::new(),
             lost: Vec::new(),
         };
-        let works = |name| survey.works(name, 3_000);
+        let works = |name| stats.works(name, 3_000);
         assert!(works("a/1") && works("a/replay") && works("desk/replay"));
         assert!(!works("desk/1") && !works("gone/replay") && !works("b/1"));
     }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, de::IgnoredAny};
 
-use seckill_model::{Millis, Said};
+use seckill_model::{Message, Millis};
 
 /// Stands for the operator in a line about an event.
 pub const NO_OPERATOR: &str = "-";
@@ -23,11 +23,11 @@ pub struct Act {
     /// The command or event, for example `sale end`.
     pub act: String,
     /// The object of the command.
-    pub subject: Said,
+    pub subject: Message,
     /// The reason that the operator gave.
     pub reason: Option<String>,
     /// The result.
-    pub result: Said,
+    pub result: Message,
     /// Figures before it, as single-line JSON; `None` if they are unknown.
     pub before: Option<String>,
     /// Figures after it.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use seckill_model::{
-    ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
-    OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    ledger::SqlLedger,
+    ClosedOrder, JobOutcome, JobRun, LiveOrder, Message, Millis, Order, OrderCounts, OrderEntry,
+    OrderId, OrderStatus, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId,
+    VoucherStatus, ledger::SqlLedger,
 };
 
 use super::{Act, Cancelled, Reason, Recorded, SaleRule, StoreError, Written};
@@ -366,7 +366,7 @@ pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
         started: Millis(started),
         took_ms: count(took_ms),
         outcome: outcome.parse::<JobOutcome>().map_err(damaged)?,
-        detail: detail.map(Said::read),
+        detail: detail.map(Message::from_stored),
         rows: count(rows),
     })
 }
@@ -389,7 +389,8 @@ pub(super) type ActRow = (
 
 pub(super) fn recorded(row: ActRow) -> Recorded {
     let (id, at, operator, node, act, subject, reason, result, before, after, once) = row;
-    let (at, subject, result) = (Millis(at), Said::read(subject), Said::read(result));
+    let (at, subject, result) =
+        (Millis(at), Message::from_stored(subject), Message::from_stored(result));
     let act = Act { at, operator, node, act, subject, reason, result, before, after, once };
     Recorded { id, act }
 }

@@ -18,7 +18,9 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind},
     },
 };
-use seckill_model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId};
+use seckill_model::{
+    EntryId, Fence, Message, Millis, NewSale, OrderEntry, OrderId, Payment, UserId,
+};
 use seckill_redis::stream;
 use seckill_store::{StoreError, Written};
 use sqlx::{Connection as _, SqliteConnection};
@@ -135,7 +137,7 @@ async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
     world
         .until("the lock is told, and who waits for it", async || {
             let seen = picture();
-            let why = seen.sql.unwritable.as_ref().and_then(Said::data);
+            let why = seen.sql.unwritable.as_ref().and_then(Message::data);
             let result = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
             why == Some(ReadError::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
         })

@@ -87,10 +87,10 @@ async fn the_lag_is_right_or_unknown() {
         let head = ["XREADGROUP", "GROUP", &group, "x", "COUNT", &count, "STREAMS", &orders, ">"];
         let _: redis::Value = world.server.query(&head);
     };
-    let surveyed = async || {
+    let measured = async || {
         let mut conn = world.redis.connection();
         let keys = &world.keys;
-        let all = seckill_redis::stream_stats::survey(&mut conn, keys, &[]);
+        let all = seckill_redis::stream_stats::read_stats(&mut conn, keys, &[]);
         all.await.unwrap().stream.lag
     };
     let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
@@ -101,25 +101,25 @@ async fn the_lag_is_right_or_unknown() {
     };
     add(10).await;
     read(3);
-    assert_eq!((surveyed().await, shown().await), (Some(7), Some(7)));
+    assert_eq!((measured().await, shown().await), (Some(7), Some(7)));
     let ids = entries(&world);
     let _: u64 = world.server.query(&["XDEL", &orders, &ids[4].in_stream()]);
     assert_eq!(told("lag"), redis::Value::Nil, "Redis does not know any more");
-    assert_eq!((surveyed().await, shown().await), (Some(6), Some(6)));
+    assert_eq!((measured().await, shown().await), (Some(6), Some(6)));
     on_group(&world, "SETID", &[&ids[5].in_stream(), "ENTRIESREAD", "77"]);
     assert_eq!(told("lag"), redis::Value::Int(10 - 77), "Redis believes everything");
-    assert_eq!((surveyed().await, shown().await), (Some(4), Some(4)));
+    assert_eq!((measured().await, shown().await), (Some(4), Some(4)));
     let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &ids[8].in_stream()]);
-    assert_eq!((surveyed().await, shown().await), (Some(2), Some(2)));
+    assert_eq!((measured().await, shown().await), (Some(2), Some(2)));
 
     // Many, and both ends far away.
     add(1_000).await;
     read(400);
-    assert_eq!((surveyed().await, shown().await), (None, Some(602)));
+    assert_eq!((measured().await, shown().await), (None, Some(602)));
     read(500);
-    assert_eq!((surveyed().await, shown().await), (Some(102), Some(102)));
+    assert_eq!((measured().await, shown().await), (Some(102), Some(102)));
     read(500);
-    assert_eq!((surveyed().await, shown().await), (Some(0), Some(0)));
+    assert_eq!((measured().await, shown().await), (Some(0), Some(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

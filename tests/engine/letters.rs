@@ -215,11 +215,11 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     let _: String = world.server.query(&["SLOWLOG", "RESET"]);
     picture(&world, "some more looks", |it| it.seq >= seen.seq + 4).await;
     let logged: Vec<Logged> = world.server.query(&["SLOWLOG", "GET", "-1"]);
-    let surveys = logged.iter().map(|it| &it.3).filter(|args| {
+    let reads = logged.iter().map(|it| &it.3).filter(|args| {
         args.first().is_some_and(|it| it == "EVALSHA")
             && args.get(5) == Some(&world.keys.home().nodes())
     });
-    let keys: Vec<usize> = surveys.map(|args| args[2].parse().unwrap()).collect();
+    let keys: Vec<usize> = reads.map(|args| args[2].parse().unwrap()).collect();
     // Four keys a sale, and some for the streams and nodes.
     assert!(!keys.is_empty() && keys.iter().all(|keys| *keys < 4 * 210), "{keys:?}");
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);

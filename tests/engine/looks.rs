@@ -20,17 +20,17 @@ use seckill_engine::{
     telemetry::{
         OrdersView, Snapshot, StreamView,
         read_error::ReadError,
-        snapshot::{AlarmKind, Holding, NodeState, PendingLine},
+        snapshot::{AlarmKind, DeliveryState, NodeState, PendingLine},
     },
     trace,
 };
 use seckill_model::{
-    EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId,
-    OrderStatus, Said, UserId, Verdict, ledger::Finding,
+    EntryId, ForeignKey, Message, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter,
+    OrderId, OrderStatus, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
     Connection, Layout, Redis, stream,
-    stream_stats::{survey, survey_of},
+    stream_stats::{read_partition, read_stats},
 };
 use seckill_store::fault_injection::Ill;
 
@@ -71,7 +71,7 @@ async fn a_window_of_the_stream_is_read_only_while_it_is_shown() {
         look_at(&world, Some(StreamView::default()), None);
         let done = |it: &Snapshot| {
             let lines = &it.entries.lines;
-            lines.len() == 200 && lines.iter().all(|it| it.holding == Holding::Acknowledged)
+            lines.len() == 200 && lines.iter().all(|it| it.holding == DeliveryState::Acknowledged)
         };
         let seen = picture(&world, "the newest", done).await;
         let page = &seen.entries;
@@ -117,7 +117,7 @@ async fn orders_are_paged_and_traced() {
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(last)).await else { panic!() };
     assert!(matches!(trace.standing, Standing::Persisted { .. }), "{trace:?}");
     assert_eq!(trace.held, Some(true));
-    assert!(matches!(trace.entry, Some((_, Holding::Acknowledged))), "{trace:?}");
+    assert!(matches!(trace.entry, Some((_, DeliveryState::Acknowledged))), "{trace:?}");
     let nobody = OrderId::new(1_700_000_000, 1).unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(nobody)).await else { panic!() };
     assert_eq!((trace.standing, trace.entry), (Standing::Unknown, None));
@@ -169,7 +169,7 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     assert_eq!(stream::read_group(&mut conn, &of, "n/1", from, 9).await.unwrap().len(), 2);
     server.query::<()>(&["XDEL", &orders, "1-0"]);
     let counted = async |conn: &mut Connection| {
-        let seen = survey_of(conn, &keys, &of).await.unwrap().stream;
+        let seen = read_partition(conn, &keys, &of).await.unwrap().stream;
         (seen.pending, seen.gone)
     };
     assert_eq!(counted(&mut conn).await, (2, 0));
@@ -219,21 +219,21 @@ async fn a_running_command_is_shown_with_its_operator() {
     look_at(&world, Some(StreamView::default()), None);
     let waits = |it: &Snapshot| {
         it.entries.lines.len() == 20
-            && it.entries.lines.iter().all(|it| it.holding == Holding::Undelivered)
+            && it.entries.lines.iter().all(|it| it.holding == DeliveryState::Undelivered)
     };
     let seen = picture(&world, "nobody was given them", waits).await;
     let id = seen.entries.lines[0].order.unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
     let entry = seen.entries.lines[0].entry;
     assert!(matches!(trace.standing, Standing::Undelivered { .. }), "{trace:?}");
-    assert_eq!(trace.entry, Some((entry, Holding::Undelivered)));
+    assert_eq!(trace.entry, Some((entry, DeliveryState::Undelivered)));
 
     let taken = fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000)
         .await
         .unwrap();
     let held = |it: &Snapshot| {
-        let of_b = |holding: &Holding| match holding {
-            Holding::Pending { consumer, .. } => consumer.starts_with("node-b/"),
+        let of_b = |holding: &DeliveryState| match holding {
+            DeliveryState::Pending { consumer, .. } => consumer.starts_with("node-b/"),
             _ => false,
         };
         it.entries.lines.iter().filter(|it| of_b(&it.holding)).count() == taken
@@ -256,12 +256,14 @@ async fn a_running_command_is_shown_with_its_operator() {
         it.entries
             .lines
             .last()
-            .is_some_and(|it| it.dead == Some(true) && it.holding == Holding::Acknowledged)
+            .is_some_and(|it| it.dead == Some(true) && it.holding == DeliveryState::Acknowledged)
     };
     let seen = picture(&world, "its entry is a dead letter", buried).await;
     let written = |it: &Snapshot| {
         let lines = it.entries.lines.iter();
-        lines.filter(|it| it.holding == Holding::Acknowledged && it.dead == Some(false)).count()
+        lines
+            .filter(|it| it.holding == DeliveryState::Acknowledged && it.dead == Some(false))
+            .count()
             >= 20 - taken
     };
     assert!(seen.entries.lines.iter().filter(|it| it.dead == Some(true)).count() == 1);
@@ -392,7 +394,7 @@ async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
     world.server.freeze();
     let silent = |it: &Snapshot| {
-        let result = it.redis.error.as_ref().and_then(Said::data);
+        let result = it.redis.error.as_ref().and_then(Message::data);
         matches!(result, Some(ReadError::RedisSilent(..)))
     };
     let seen = picture(&world, "Redis gives no answer", silent).await;
@@ -532,7 +534,7 @@ async fn keys_of_another_program_are_named() {
     // A node would restore what belongs to a sale.
     world.stop_node().await;
     world.server.query::<()>(&["SET", &stock, "many"]);
-    let seen = survey(&mut world.redis.connection(), &keys, &[voucher]).await.unwrap();
+    let seen = read_stats(&mut world.redis.connection(), &keys, &[voucher]).await.unwrap();
     let found = [ForeignKey { key: stock, holds: NO_NUMBER.to_owned() }];
     assert_eq!(seen.foreign, found);
     // A command that fails for the type of a key names the key.

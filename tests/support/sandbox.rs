@@ -110,13 +110,13 @@ impl Seckill {
     /// What the binary's environment adds to, or with `None` takes from, the test's own: a home of
     /// its own, and nothing that would point it at a server, a language or colours.
     pub(super) fn environment(&self) -> Vec<(OsString, Option<OsString>)> {
-        let steers = |name: &OsStr| {
+        let is_display_control = |name: &OsStr| {
             let name = name.to_string_lossy();
             ["SECKILL_", "LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
         };
         let mut changes: Vec<(OsString, Option<OsString>)> = std::env::vars_os()
             .map(|(name, _)| name)
-            .filter(|name| steers(name))
+            .filter(|name| is_display_control(name))
             .map(|name| (name, None))
             .collect();
         let gone = [

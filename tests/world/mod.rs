@@ -251,8 +251,8 @@ impl World {
     async fn wrote_the_rest(&self) {
         self.until("the others are written", async || {
             let mut conn = self.redis.connection();
-            let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
-            survey.is_ok_and(|s| {
+            let stats = seckill_redis::stream_stats::read_stats(&mut conn, &self.keys, &[]).await;
+            stats.is_ok_and(|s| {
                 let own = |name: &str| node_of(name) == NODE;
                 let idle = s.consumers.iter().all(|it| !own(&it.name) || it.pending == 0);
                 s.stream.group && s.stream.lag == Some(0) && idle
@@ -277,16 +277,16 @@ impl World {
 
     pub async fn pending(&self) -> u64 {
         let mut conn = self.redis.connection();
-        let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
-        survey.unwrap().stream.pending
+        let stats = seckill_redis::stream_stats::read_stats(&mut conn, &self.keys, &[]).await;
+        stats.unwrap().stream.pending
     }
 
     /// Waits until no entry is undelivered or pending and any running read has ended.
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
             let mut conn = self.redis.connection();
-            let survey = seckill_redis::stream_stats::survey(&mut conn, &self.keys, &[]).await;
-            survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
+            let stats = seckill_redis::stream_stats::read_stats(&mut conn, &self.keys, &[]).await;
+            stats.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;
     }

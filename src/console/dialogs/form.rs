@@ -2,7 +2,7 @@
 
 use ratatui::{crossterm::event::Event, style::Style};
 use seckill_engine::error::MAX_REASON;
-use seckill_model::{message::Label, steers};
+use seckill_model::{is_display_control, message::Label};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -200,7 +200,7 @@ pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
             changed
         }
         _ => match to_input_request(event) {
-            Some(InputRequest::InsertChar(c)) if steers(c) || room == 0 => false,
+            Some(InputRequest::InsertChar(c)) if is_display_control(c) || room == 0 => false,
             Some(request) => input.handle(request).is_some_and(|changed| changed.value),
             None => false,
         },
@@ -216,7 +216,7 @@ fn flat(paste: &str) -> impl Iterator<Item = char> {
     let mut before = ' ';
     let text = paste.trim_end_matches(['\r', '\n']).chars();
     let chars = text.filter(move |c| std::mem::replace(&mut before, *c) != '\r' || *c != '\n');
-    chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !steers(*c))
+    chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !is_display_control(*c))
 }
 
 /// Draws a text over the full width, scrolled to its cursor; returns the cursor position.

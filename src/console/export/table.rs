@@ -4,7 +4,7 @@
 //! Content may come from any writer of the stream, and is opened in spreadsheets and terminals: no cell becomes a
 //! formula, and no control character is kept.
 
-use seckill_model::{Millis, harmless_json, steers};
+use seckill_model::{Millis, escape_json, is_display_control};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use crate::widgets::{Extent, Sheet, Value};
@@ -81,7 +81,7 @@ pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
 fn cell(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
-        if steers(c) {
+        if is_display_control(c) {
             plain.extend(c.escape_default());
         } else {
             plain.push(c);
@@ -129,14 +129,14 @@ pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Resu
     let rows = sheet.rows.iter().map(|cells| row(cells)).collect();
     let Extent { total, more } = sheet.extent;
     let document = Document { view, taken_ms: taken.0, total, more, rows };
-    serde_json::to_string_pretty(&document).map(|text| harmless_json(&text) + "\n")
+    serde_json::to_string_pretty(&document).map(|text| escape_json(&text) + "\n")
 }
 
 /// One row in one line, with the names and values of the whole document.
 pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
     let (cells, columns) = (sheet.rows.get(at)?, columns(sheet));
     let row = serde_json::to_string(&Row { sheet, columns: &columns, cells }).ok()?;
-    Some(harmless_json(&row))
+    Some(escape_json(&row))
 }
 
 #[cfg(test)]
@@ -199,6 +199,6 @@ mod tests {
         let at = |name: &str| text.find(name).unwrap();
         assert!(at("mark") < at("title") && at("title") < at("left_in_sql"));
         assert_eq!(read["rows"][0]["title"], "a\x1b\"\u{9b}\u{200f}");
-        assert!(!text.contains(|c| steers(c) && c != '\n'));
+        assert!(!text.contains(|c| is_display_control(c) && c != '\n'));
     }
 }

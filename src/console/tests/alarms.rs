@@ -9,7 +9,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    ForeignKey, NO_NUMBER, OsError, Said, VoucherId,
+    ForeignKey, Message, NO_NUMBER, OsError, VoucherId,
     ledger::{Finding, SaleFinding},
     locale::set_thread_language,
 };
@@ -28,9 +28,9 @@ pub(super) fn sql_away(reason: SqlReason) -> ReadError {
 }
 
 /// Redis is out of memory.
-pub(super) fn full() -> Said {
+pub(super) fn full() -> Message {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
-    Said::of(&ReadError::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
+    Message::of(&ReadError::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
 }
 
 /// Each kind with realistic figures and errors.
@@ -38,8 +38,8 @@ fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
     let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
     let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
-    let redis = |why: ReadError| AlarmKind::RedisAway { error: Said::of(&why) };
-    let sql = |why: ReadError| AlarmKind::SqlAway { error: Said::of(&why) };
+    let redis = |why: ReadError| AlarmKind::RedisAway { error: Message::of(&why) };
+    let sql = |why: ReadError| AlarmKind::SqlAway { error: Message::of(&why) };
     let off = |what| {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
         AlarmKind::AuditFailed { finding, repairable: true }
@@ -61,7 +61,7 @@ fn kinds() -> Vec<AlarmKind> {
         sql(ReadError::SqlSilent(mysql(), 1_500)),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
-        AlarmKind::SqlReadOnly { error: Said::of(&sql_away(SqlReason::FileReadOnly)) },
+        AlarmKind::SqlReadOnly { error: Message::of(&sql_away(SqlReason::FileReadOnly)) },
         sql(sql_away(SqlReason::Unreachable(mysql()))),
         off(Finding::NotLoaded),
         off(Finding::Lost(12_345)),
@@ -200,7 +200,9 @@ fn only_the_error_of_a_long_alarm_is_truncated() {
         set_thread_language(lang);
         let mut snapshot = normal();
         let kind = AlarmKind::SqlAway {
-            error: Said::of(&sql_away(SqlReason::Quoted("the disk is full and so on ".repeat(20)))),
+            error: Message::of(&sql_away(SqlReason::Quoted(
+                "the disk is full and so on ".repeat(20),
+            ))),
         };
         snapshot.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
         let screen = Bench::new(snapshot).text(80, 24);

@@ -13,7 +13,7 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
-use seckill_model::{ForeignKey, NO_NUMBER, Phase, Said, locale::set_thread_language};
+use seckill_model::{ForeignKey, Message, NO_NUMBER, Phase, locale::set_thread_language};
 
 use super::{
     alarms::{full, sql_away},
@@ -180,8 +180,8 @@ fn every_alarm() {
     set_thread_language("zh");
     let mut snapshot = normal();
     let place = "127.0.0.1:6379".to_owned();
-    let error = Said::of(&ReadError::RedisSilent(place, 1_500));
-    let away = Said::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
+    let error = Message::of(&ReadError::RedisSilent(place, 1_500));
+    let away = Message::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
     let kinds = [
         AlarmKind::RedisAway { error },
         AlarmKind::SqlAway { error: away },

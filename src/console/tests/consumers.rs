@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 use seckill_engine::{
     command::Command,
     group::{ClaimScope, GroupAct},
-    telemetry::snapshot::{GroupConsumer, Holding},
+    telemetry::snapshot::{DeliveryState, GroupConsumer},
 };
 
 use super::{
@@ -20,8 +20,8 @@ fn unchecked_and_unknown_entries_are_labelled() {
     for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault, line.holder) = (Some(false), None, None);
         line.holding = match number {
-            199 => Holding::Acknowledged,
-            _ => Holding::Pending { consumer: "node-d/1".into(), idle_ms: 9, deliveries: 1 },
+            199 => DeliveryState::Acknowledged,
+            _ => DeliveryState::Pending { consumer: "node-d/1".into(), idle_ms: 9, deliveries: 1 },
         };
         line.dead = Some(false).filter(|_| number != 199);
     }

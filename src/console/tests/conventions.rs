@@ -401,11 +401,15 @@ fn no_control_character_reaches_the_screen() {
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
                 let buffer = bench.draw(width, height);
                 for cell in &buffer.content {
-                    let steers = |c: char| {
+                    let is_display_control = |c: char| {
                         c.is_control()
                             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
                     };
-                    assert!(!cell.symbol().contains(steers), "{view}{keys}: {:?}", cell.symbol());
+                    assert!(
+                        !cell.symbol().contains(is_display_control),
+                        "{view}{keys}: {:?}",
+                        cell.symbol()
+                    );
                 }
             }
             bench.press(KeyCode::Esc);

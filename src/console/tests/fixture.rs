@@ -23,8 +23,8 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    Cause, EntryFault, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderFault, OrderId,
-    OsError, Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+    Cause, EntryFault, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderFault,
+    OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -179,8 +179,8 @@ pub(super) fn entry(number: u64) -> EntryId {
 }
 
 /// The error of fields without a buyer.
-pub(super) fn no_user() -> Said {
-    Said::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
+pub(super) fn no_user() -> Message {
+    Message::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
 }
 
 fn pending_line(number: u64) -> PendingLine {
@@ -362,7 +362,7 @@ pub(super) fn sql_away() -> EngineError {
     StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())).into()
 }
 
-fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Said>) -> JobRun {
+fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Message>) -> JobRun {
     JobRun {
         id,
         job: "close-overdue".to_owned(),
@@ -389,9 +389,9 @@ fn jobs() -> Vec<JobLine> {
     let closed = JobResult::Closed { orders: 1_204, given_back: 1_204 };
     let mut close = job("close-overdue", "every 30m", "close unpaid orders past their time");
     close.runs = vec![
-        run(4, JobOutcome::Done, 1_046_000, Said::of(&closed)),
+        run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
-        run(2, JobOutcome::Failed, 4_646_000, Said::of(&JobResult::Failed(sql_away()))),
+        run(2, JobOutcome::Failed, 4_646_000, Message::of(&JobResult::Failed(sql_away()))),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?", "drop counters of order ids of past days");
     (ids.paused, ids.next) = (true, None);
@@ -460,7 +460,7 @@ pub(super) fn overflowing() -> Snapshot {
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
     let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
-    let error = Said::of(&ReadError::Redis(RedisError::Away { place, detail }));
+    let error = Message::of(&ReadError::Redis(RedisError::Away { place, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));
     snapshot.redis.error = Some(error.clone());

@@ -15,7 +15,7 @@ use seckill_engine::{
         stock::Stocks,
     },
 };
-use seckill_model::{Said, SaleState, VoucherId, locale::set_thread_language};
+use seckill_model::{Message, SaleState, VoucherId, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
@@ -28,8 +28,8 @@ fn line(
     ago_s: i64,
     operator: &str,
     act: &str,
-    subject: impl Into<Said>,
-    result: impl Into<Said>,
+    subject: impl Into<Message>,
+    result: impl Into<Message>,
 ) -> Recorded {
     let act = Act {
         at: NOW.plus(-ago_s * 1_000),
@@ -45,10 +45,10 @@ fn line(
 
 /// The newest lines of a log, newest first.
 pub(super) fn log_lines() -> Vec<Recorded> {
-    let outcome = |outcome: CommandOutcome| Said::of(&outcome);
-    let event = |event: Event| Said::of(&event);
+    let outcome = |outcome: CommandOutcome| Message::of(&outcome);
+    let event = |event: Event| Message::of(&event);
     let (digest, filter) = ("3f9a1c0b77de".to_owned(), String::new());
-    let plan = Said::of(&Subject::Plan { entries: 86, digest, filter });
+    let plan = Message::of(&Subject::Plan { entries: 86, digest, filter });
     let report = ReplayReport {
         planned: 86,
         seen: 86,
@@ -60,8 +60,13 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
     let title = "hot pot 50% off".to_owned();
-    let sale =
-        Said::of(&Subject::NewSale { title, stock: 10_000, limit: None, begin: None, end: None });
+    let sale = Message::of(&Subject::NewSale {
+        title,
+        stock: 10_000,
+        limit: None,
+        begin: None,
+        end: None,
+    });
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
     applied.act.before = Some(
         r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned(),

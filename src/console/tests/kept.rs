@@ -15,7 +15,7 @@ use seckill_engine::{
     telemetry::data_loss::DataLoss,
 };
 use seckill_model::{
-    EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
+    EntryFault, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderFault, Payment, SaleFault,
     UserId, VoucherDetails, VoucherId,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::{Finding, SaleFinding, Side},
@@ -290,8 +290,8 @@ fn subjects() -> Vec<Subject> {
 }
 
 /// The Chinese text, from what SQL returns.
-fn assert_chinese(said: &Said, text: impl Fn(&Said) -> String) {
-    let read = Said::read(said.stored());
+fn assert_chinese(said: &Message, text: impl Fn(&Message) -> String) {
+    let read = Message::from_stored(said.stored());
     set_thread_language("en");
     assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
     set_thread_language("zh");
@@ -319,13 +319,13 @@ fn every_error_is_localized() {
 #[test]
 fn every_result_is_localized() {
     for outcome in outcomes() {
-        assert_chinese(&Said::of(&outcome), result);
+        assert_chinese(&Message::of(&outcome), result);
     }
     for event in events() {
-        assert_chinese(&Said::of(&event), result);
+        assert_chinese(&Message::of(&event), result);
     }
     for said in job_results() {
-        assert_chinese(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
+        assert_chinese(&Message::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
         set_thread_language("zh");
@@ -338,9 +338,9 @@ fn every_result_is_localized() {
 #[test]
 fn every_order_error_is_localized() {
     for fault in order_faults() {
-        let said = Said::of(&fault);
-        let beside = said.beside(MAX_DATA).unwrap_or_default();
-        let read = Said::with(said.to_string(), &beside);
+        let said = Message::of(&fault);
+        let beside = said.data_json(MAX_DATA).unwrap_or_default();
+        let read = Message::with_data(said.to_string(), &beside);
         set_thread_language("en");
         assert_eq!(text::order_fault(&read), fault.to_string());
         set_thread_language("zh");
@@ -349,9 +349,9 @@ fn every_order_error_is_localized() {
         assert!(!text.is_ascii() && strange == 0 && width(&text) <= 60, "{text}");
     }
     for old in ["delivered 5 times", ""] {
-        assert_eq!(text::order_fault(&Said::with(old.to_owned(), "{")), old);
+        assert_eq!(text::order_fault(&Message::with_data(old.to_owned(), "{")), old);
     }
-    let foreign = Said::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
+    let foreign = Message::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
     let text = text::order_fault(&foreign);
     assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
 }
@@ -360,7 +360,7 @@ fn every_order_error_is_localized() {
 fn every_subject_is_localized() {
     for on in subjects() {
         if !matches!(on, Subject::Consumer(_, None)) {
-            assert_chinese(&Said::of(&on), subject);
+            assert_chinese(&Message::of(&on), subject);
         }
     }
 }
@@ -368,9 +368,12 @@ fn every_subject_is_localized() {
 #[test]
 fn a_line_of_an_older_version_stays_as_it_is() {
     set_thread_language("zh");
-    let old = Said::read("86 entries: 80 written".to_owned());
+    let old = Message::from_stored("86 entries: 80 written".to_owned());
     assert_eq!(result(&old), "86 entries: 80 written");
-    assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
+    assert_eq!(
+        subject(&Message::from_stored("#7, 9 buyers, seed 1".to_owned())),
+        "#7, 9 buyers, seed 1"
+    );
     assert_eq!(job_result(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
 }
 
@@ -398,9 +401,12 @@ fn vanished_entries_are_not_reported_as_settled() {
     }
     // A line that is in the log already.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
-    assert_eq!(result(&Said::read(old.to_owned())), "已重放 0 条死信，3 条已不在");
+    assert_eq!(result(&Message::from_stored(old.to_owned())), "已重放 0 条死信，3 条已不在");
     set_thread_language("en");
-    assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
+    assert_eq!(
+        result(&Message::from_stored(old.to_owned())),
+        "0 dead letters replayed, 3 no longer there"
+    );
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
     let text = "2 entries moved to another consumer, 1 without a body";
     assert_eq!(there.to_string(), text, "what there is none of is not text");

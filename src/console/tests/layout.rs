@@ -10,7 +10,7 @@ use seckill_engine::{
         snapshot::{Count, Latency, LoadTestLine},
     },
 };
-use seckill_model::{Phase, Said, VoucherId, ledger::Balance, locale::set_thread_language};
+use seckill_model::{Message, Phase, VoucherId, ledger::Balance, locale::set_thread_language};
 
 use strum::VariantArray as _;
 
@@ -205,7 +205,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                 }
             }
             let mut locked = normal();
-            locked.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
+            locked.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
             bench.show(locked);
             assert_eq!(header(&mut bench, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {

@@ -14,7 +14,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    EntryFault, EntryId, LetterCounts, LetterVerdict, Millis, OrderFault, OrderId, Said, UserId,
+    EntryFault, EntryId, LetterCounts, LetterVerdict, Message, Millis, OrderFault, OrderId, UserId,
     Verdict, VoucherId, dead_letter::Burial, filter::Filter,
 };
 
@@ -44,7 +44,7 @@ pub(super) fn letter(number: u64) -> EntryId {
 fn line(number: u64) -> LetterLine {
     let verdict = LetterVerdict::ALL[(number % 8) as usize];
     let good = verdict != LetterVerdict::Malformed;
-    let reason = Said::of(&reason(number));
+    let reason = Message::of(&reason(number));
     let field = |name: &str, value: String| (name.to_owned(), value);
     LetterLine {
         letter: letter(number),
@@ -58,7 +58,7 @@ fn line(number: u64) -> LetterLine {
         order: OrderId::new(1_795_000_000, number).ok().filter(|_| good),
         user: good.then_some(UserId(1_000 + number)),
         voucher: good.then_some(VoucherId(7)),
-        fault: (!good).then(|| Said::of(&missing())),
+        fault: (!good).then(|| Message::of(&missing())),
         verdict,
         history: (0..=number % 3)
             .map(|n| Burial {

@@ -8,7 +8,7 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind, Urgency},
     },
 };
-use seckill_model::{Said, locale::set_thread_language};
+use seckill_model::{Message, locale::set_thread_language};
 
 use super::{
     fixture::{Bench, NOW, normal},
@@ -17,7 +17,7 @@ use super::{
 };
 
 fn locked(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
+    snapshot.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
     snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
     snapshot

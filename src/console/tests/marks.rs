@@ -1,4 +1,4 @@
-//! Marks: which dead letters or entries a command applies to, and that the question says so.
+//! StreamPositions: which dead letters or entries a command applies to, and that the question says so.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{

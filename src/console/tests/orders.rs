@@ -9,7 +9,7 @@ use seckill_engine::{
     orders::Standing,
     telemetry::{
         OrdersView, Snapshot,
-        snapshot::{Holding, OrdersPage},
+        snapshot::{DeliveryState, OrdersPage},
     },
     trace::Trace,
 };
@@ -83,7 +83,7 @@ fn trace(number: u64) -> Trace {
         standing: Standing::Persisted { order: order(number) },
         partition: None,
         held: Some(true),
-        entry: Some((entry(), Holding::Acknowledged)),
+        entry: Some((entry(), DeliveryState::Acknowledged)),
         more: false,
         delivered: None,
     }
@@ -157,7 +157,7 @@ fn the_trace_of_an_order_and_the_confirmation_of_a_payment() {
         let (user_id, voucher_id) = (UserId(1_950), VoucherId(7));
         let standing = Standing::Pending { entry: entry(), user_id, voucher_id };
         let holding =
-            Holding::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
+            DeliveryState::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
         let found = Trace {
             standing,
             entry: Some((entry(), holding)),

@@ -7,11 +7,11 @@ use seckill_model::locale::set_thread_language;
 
 use super::fixture::{Bench, NOW, normal, page};
 
-/// This many are pending when the list is read; the survey saw `surveyed`.
-fn holding(count: u64, surveyed: u64) -> Snapshot {
+/// This many are pending when the list is read; the stats saw `counted`.
+fn holding(count: u64, counted: u64) -> Snapshot {
     let mut snapshot = normal();
     snapshot.pending = page(0, count);
-    snapshot.stream.as_mut().unwrap().pending = surveyed;
+    snapshot.stream.as_mut().unwrap().pending = counted;
     let ages = [0, 0, count, 0, 0];
     let census = Census { taken: NOW, counted: count, whole: true, ages, tries: [count, 0, 0] };
     snapshot.census = Some(census);
@@ -60,7 +60,7 @@ fn the_tab_counts_what_the_list_shows() {
     bench.show(holding(0, 7));
     let text = bench.text(120, 36);
     assert!(!tab(&text).contains("Pending 7"), "{text}");
-    // Without an open list the survey counts.
+    // Without an open list the stats counts.
     bench.show(Snapshot { pending: PendingPage::default(), census: None, ..holding(0, 7) });
     bench.keys("1");
     assert!(tab(&bench.text(120, 36)).contains("Pending 7 "));
@@ -81,7 +81,7 @@ fn an_older_count_shows_its_time() {
 
 #[test]
 fn keys_without_pending_entries_are_explained() {
-    // The survey ran shortly before the list was read.
+    // The stats ran shortly before the list was read.
     for (key, expected) in [
         ("A", "there are no pending entries to plan for"),
         ("y", "no pending entries"),

@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 use seckill_engine::{
     command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
     plan::made_up,
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
+    telemetry::{OrdersView, Snapshot, StreamView, snapshot::DeliveryState},
 };
 use seckill_model::{LetterVerdict, Millis, Verdict, VoucherId, locale::set_thread_language};
 
@@ -34,7 +34,7 @@ fn with_users() -> Snapshot {
     }
     snapshot.entries = stream::page(StreamView::default(), 128);
     for line in Arc::make_mut(&mut snapshot.entries.lines) {
-        line.holding = Holding::Undelivered;
+        line.holding = DeliveryState::Undelivered;
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
     snapshot.orders = orders::page(OrdersView::default(), 99);

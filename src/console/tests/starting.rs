@@ -9,7 +9,7 @@ use seckill_engine::{
     partitions::{PartitionsFault, UnderWay},
     telemetry::read_error::ReadError,
 };
-use seckill_model::{Said, locale::set_thread_language};
+use seckill_model::{Message, locale::set_thread_language};
 
 use super::{chinese::english, fixture::Bench, fixture::normal};
 use crate::{export::ExportError, text::audit_log::result};
@@ -31,7 +31,7 @@ fn every_startup_error_is_localized() {
     for fault in partitions() {
         let error = EngineError::from(fault);
         // As the log stores it, and as stderr has it.
-        let read = Said::read(Said::of(&error).stored());
+        let read = Message::from_stored(Message::of(&error).stored());
         set_thread_language("en");
         assert_eq!(read.localized::<EngineError>(), *read);
         set_thread_language("zh");
@@ -59,7 +59,7 @@ fn an_unreadable_server_is_logged() {
             "数据库失联（磁盘已满，请腾出空间），恢复后会继续",
         ),
     ] {
-        let line = Said::read(Said::of(&Event::ReadError(unread)).stored());
+        let line = Message::from_stored(Message::of(&Event::ReadError(unread)).stored());
         assert_eq!(result(&line), expected);
     }
 }

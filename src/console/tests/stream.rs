@@ -12,7 +12,7 @@ use seckill_engine::{
     },
     telemetry::{
         Snapshot, StreamView,
-        snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
+        snapshot::{DeliveryState, EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
     },
 };
 use seckill_model::{EntryId, OrderId, UserId, VoucherId, locale::set_thread_language};
@@ -35,13 +35,13 @@ fn line(number: u64, of: u64) -> EntryLine {
     let from_end = of.saturating_sub(number);
     let (alive, faulty) = (!from_end.is_multiple_of(3), from_end == 12);
     let holding = match from_end {
-        ..=4 => Holding::Undelivered,
-        5..=13 => Holding::Pending {
+        ..=4 => DeliveryState::Undelivered,
+        5..=13 => DeliveryState::Pending {
             consumer: if alive { "node-a/1" } else { "node-b/1" }.to_owned(),
             idle_ms: if alive { 40 } else { 42_000 },
             deliveries: 1 + number % 3,
         },
-        _ => Holding::Acknowledged,
+        _ => DeliveryState::Acknowledged,
     };
     EntryLine {
         entry: entry(number),
@@ -143,7 +143,7 @@ fn without_group() -> Snapshot {
     }
     snapshot.entries.consumers.clear();
     for line in Arc::make_mut(&mut snapshot.entries.lines) {
-        (line.holding, line.dead) = (Holding::Unknown, Some(false));
+        (line.holding, line.dead) = (DeliveryState::Unknown, Some(false));
     }
     snapshot
 }
@@ -485,8 +485,8 @@ fn stopped_nodes_are_distinguished_from_dead_ones() {
     for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault) = (Some(number == 199), None);
         line.holding = match number {
-            199 => Holding::Acknowledged,
-            _ => Holding::Pending { consumer: "node-c/1".into(), idle_ms: 9, deliveries: 1 },
+            199 => DeliveryState::Acknowledged,
+            _ => DeliveryState::Pending { consumer: "node-c/1".into(), idle_ms: 9, deliveries: 1 },
         };
         line.holder = Some(NodeState::Stopped);
     }

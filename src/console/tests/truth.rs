@@ -9,7 +9,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    Said,
+    Message,
     ledger::{Balance, Finding, SaleFinding},
     locale::set_thread_language,
 };
@@ -145,7 +145,7 @@ fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
 
 #[test]
 fn how_long_it_took_is_the_same_in_both_languages() {
-    let said = Said::of(&Event::Lasted(405_100));
+    let said = Message::of(&Event::Lasted(405_100));
     assert_eq!(result(&said), "after 405.1 s");
     set_thread_language("zh");
     assert_eq!(result(&said), "持续 405.1 秒");

@@ -9,7 +9,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    ForeignKey, Said,
+    ForeignKey, Message,
     message::{Label, text},
 };
 
@@ -218,7 +218,7 @@ fn locked(waiting: Option<u64>) -> AlarmText {
 }
 
 /// How to make Redis accept writes again.
-fn next_step(error: &Said) -> String {
+fn next_step(error: &Message) -> String {
     let reason = match error.data() {
         Some(ReadError::Redis(RedisError::Unwilling(reason))) => reason,
         _ => RedisReason::Quoted(error.to_string()),
@@ -227,7 +227,7 @@ fn next_step(error: &Said) -> String {
 }
 
 /// The problem alone: the alarm has two lines in total.
-fn reason(error: &Said) -> String {
+fn reason(error: &Message) -> String {
     match error.data() {
         Some(ReadError::RedisSilent(_, millis) | ReadError::SqlSilent(_, millis)) => {
             let seconds = millis as f64 / 1e3;

@@ -6,10 +6,10 @@ use seckill_engine::{
     mend::PartitionFault,
     outcome::CommandOutcome,
 };
-use seckill_model::{JobOutcome, Said, message::Label};
+use seckill_model::{JobOutcome, Message, message::Label};
 
 /// Outcome of a command, or an event.
-pub fn result(said: &Said) -> String {
+pub fn result(said: &Message) -> String {
     match said.data::<CommandOutcome>() {
         Some(outcome) => outcome.to_string(),
         None => said.localized::<Event>(),
@@ -17,12 +17,12 @@ pub fn result(said: &Said) -> String {
 }
 
 /// What is wrong with a partition.
-pub(crate) fn partition_fault(said: &Said) -> String {
+pub(crate) fn partition_fault(said: &Message) -> String {
     said.localized::<PartitionFault>()
 }
 
 /// Result of a run of a job.
-pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Said>) -> String {
+pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Message>) -> String {
     let Some(said) = said else { return String::new() };
     match said.data::<JobResult>() {
         Some(result) => result.to_string(),
@@ -43,7 +43,7 @@ const SUBJECTS: &[(&str, Label)] = &[
 ];
 
 /// Object of a command or an event.
-pub(crate) fn subject(said: &Said) -> String {
+pub(crate) fn subject(said: &Message) -> String {
     match SUBJECTS.iter().find(|(key, _)| *said == *key) {
         Some((_, word)) => String::from(*word),
         None => said.localized::<Subject>(),

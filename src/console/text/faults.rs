@@ -2,13 +2,13 @@
 
 use seckill_engine::group::rewind::ToFault;
 use seckill_model::{
-    OrderFault, Said,
+    Message, OrderFault,
     dead_letter::{MAX_REASON, shown},
     message::text,
 };
 
 /// Why an entry is not a valid order. Texts of older versions are shown unchanged.
-pub(crate) fn order_fault(said: &Said) -> String {
+pub(crate) fn order_fault(said: &Message) -> String {
     let fault = said.data::<OrderFault>();
     fault.map_or_else(|| said.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
 }

@@ -1,6 +1,6 @@
 //! The holder of a stream entry and its label; combines the answers of both servers.
 
-use seckill_engine::telemetry::snapshot::{EntryLine, Holding};
+use seckill_engine::telemetry::snapshot::{DeliveryState, EntryLine};
 
 use crate::text::{
     UNKNOWN,
@@ -28,12 +28,12 @@ impl<'a> EntryHolder<'a> {
         match (line.dead, &line.holding) {
             (Some(true), _) => Self::Letters,
             (None, _) => Self::LettersOrNot,
-            (Some(false), Holding::Acknowledged) => Self::Done,
-            (Some(false), Holding::Undelivered) => Self::Waiting,
-            (Some(false), Holding::Pending { consumer, idle_ms, deliveries }) => {
+            (Some(false), DeliveryState::Acknowledged) => Self::Done,
+            (Some(false), DeliveryState::Undelivered) => Self::Waiting,
+            (Some(false), DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
                 Self::Held { consumer, idle_ms: *idle_ms, deliveries: *deliveries }
             }
-            (Some(false), Holding::Unknown) => Self::Unknown,
+            (Some(false), DeliveryState::Unknown) => Self::Unknown,
         }
     }
 

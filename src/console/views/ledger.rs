@@ -73,7 +73,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Ledge
     }
 }
 
-/// Marks, filter, and the age of the audit.
+/// StreamPositions, filter, and the age of the audit.
 fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static> {
     let (theme, page) = (scene.theme, &scene.snapshot.ledger);
     let mut spans = Vec::new();

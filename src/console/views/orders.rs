@@ -6,7 +6,7 @@ use ratatui::{
 };
 use seckill_engine::{
     orders::{Standing, decode},
-    telemetry::snapshot::Holding,
+    telemetry::snapshot::DeliveryState,
     trace::Trace,
 };
 use seckill_model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId, message::Label};
@@ -345,10 +345,12 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<Det
         Some((entry, holding)) => {
             rows.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
             let (said, style) = match holding {
-                Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
-                Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
-                Holding::Unknown => (text::UNKNOWN.read().to_owned(), theme.warn()),
-                Holding::Pending { consumer, deliveries, .. } => {
+                DeliveryState::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
+                DeliveryState::Undelivered => {
+                    (words::UNDELIVERED.read().to_owned(), theme.accent())
+                }
+                DeliveryState::Unknown => (text::UNKNOWN.read().to_owned(), theme.warn()),
+                DeliveryState::Pending { consumer, deliveries, .. } => {
                     let last = trace.delivered.map(|last| exact(scene, last, at));
                     let last = last.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
                     (words::pending_with(&last, consumer, *deliveries), theme.warn())

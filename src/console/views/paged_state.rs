@@ -179,7 +179,7 @@ impl<R: PagedRow> PagedState<R> {
         self.all = false;
     }
 
-    /// Marks the whole list, or with a filter the rows that match; if they are already marked, unmarks them. `false` if
+    /// StreamPositions the whole list, or with a filter the rows that match; if they are already marked, unmarks them. `false` if
     /// there is no row.
     pub(crate) fn mark_all(&mut self, snapshot: &Snapshot) -> bool {
         let shown: Vec<EntryId> = self.rows(snapshot).into_iter().map(R::id).collect();

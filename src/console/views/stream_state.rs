@@ -2,7 +2,7 @@
 
 use seckill_engine::telemetry::{
     Snapshot, StreamView,
-    snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine},
+    snapshot::{DeliveryState, EntryLine, GroupConsumer, PartitionLine},
 };
 use seckill_model::EntryId;
 use tui_input::Input;
@@ -246,7 +246,7 @@ fn identity(consumer: &GroupConsumer) -> (u16, String) {
 
 fn holds(line: &EntryLine, wanted: &str) -> bool {
     let consumer = match &line.holding {
-        Holding::Pending { consumer, .. } => Some(consumer.clone()),
+        DeliveryState::Pending { consumer, .. } => Some(consumer.clone()),
         _ => None,
     };
     let texts = [
@@ -299,10 +299,10 @@ mod tests {
             holding,
             holder: None,
         };
-        let done = line(Holding::Acknowledged, Some(false));
-        let waits = line(Holding::Undelivered, Some(false));
+        let done = line(DeliveryState::Acknowledged, Some(false));
+        let waits = line(DeliveryState::Undelivered, Some(false));
         assert!(holds(&done, "acknow") && !holds(&waits, "acknow") && holds(&waits, "wait"));
-        assert!(holds(&line(Holding::Acknowledged, Some(true)), "dead letters"));
+        assert!(holds(&line(DeliveryState::Acknowledged, Some(true)), "dead letters"));
     }
 
     #[test]

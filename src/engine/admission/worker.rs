@@ -12,7 +12,7 @@ use std::{
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
-    Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId,
+    Message, Millis, OrderId, Outcome, Place, SaleState, VoucherId,
     faults::{self, Point},
     locale::in_english,
 };
@@ -666,7 +666,7 @@ impl AdmissionWorker {
             let token = &self.token;
             let done = reconcile(store, &mut self.conn, keys, of, &promises, token).await?;
             self.journal.forget(&done.refused);
-            self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
+            self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
             let (conn, dead_ms) = (&mut self.conn, self.node_dead_ms);
             await_peers(conn, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
@@ -680,14 +680,14 @@ impl AdmissionWorker {
             let done = Reconciler { store, conn, keys, run: &run, token: &self.token }
                 .streams(of, &self.damaged_streams)
                 .await?;
-            self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
+            self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
             self.damaged_streams.clear();
         }
         Ok(())
     }
 
     /// Writes what Redis had lost into the audit log.
-    fn note_reconciled(&self, subject: Said, done: Reconciled) {
+    fn note_reconciled(&self, subject: Message, done: Reconciled) {
         if done == Reconciled::default() {
             return;
         }
@@ -701,7 +701,7 @@ impl AdmissionWorker {
             &self.node,
             REDIS_RECONCILED,
             subject,
-            Said::of(&Event::DataLoss(healed)),
+            Message::of(&Event::DataLoss(healed)),
         );
     }
 

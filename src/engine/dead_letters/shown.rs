@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{EntryId, Millis, OrderFault, Said, dead_letter::shown};
+use seckill_model::{EntryId, Message, Millis, OrderFault, dead_letter::shown};
 
 use super::{JudgedLetter, Letters};
 use crate::EngineError;
@@ -61,7 +61,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
         order: order.map(|order| order.order),
         user: order.map(|order| order.user),
         voucher: order.map(|order| order.voucher),
-        fault: letter.fault.clone().map(|fault| Said::of(&OrderFault::Fields(fault))),
+        fault: letter.fault.clone().map(|fault| Message::of(&OrderFault::Fields(fault))),
         verdict: *verdict,
         history: letter.history(),
         fields_more: fields.count().saturating_sub(payload.len()),

@@ -6,7 +6,7 @@ use seckill_model::{
     EntryId,
     message::{Label, text},
 };
-use seckill_redis::stream_stats::ConsumerFacts;
+use seckill_redis::stream_stats::ConsumerStats;
 use serde::{Deserialize, Serialize};
 
 use crate::lists::ITEMS;
@@ -170,7 +170,7 @@ pub struct Names {
 }
 
 impl Names {
-    pub(crate) fn of(consumers: &[ConsumerFacts]) -> Self {
+    pub(crate) fn of(consumers: &[ConsumerStats]) -> Self {
         let mut first: Vec<String> = consumers.iter().map(|it| it.name.clone()).collect();
         first.sort_unstable();
         let more = first.len().saturating_sub(MOST);

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use seckill_model::EntryId;
 use seckill_redis::{
     Connection, Layout,
-    group::{self, Given},
+    group::{self, Transferred},
     keys::{Partition, node_of},
-    stream_stats::{Survey, survey_of},
+    stream_stats::{RedisStats, read_partition},
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -128,8 +128,8 @@ async fn of_entries(
     }
     for (number, mut entries) in by_partition {
         let of = partition(keys, number)?;
-        let survey = survey_of(conn, keys, &of).await?;
-        let to = receiver(&of, &survey, to, dead_ms, force)?;
+        let stats = read_partition(conn, keys, &of).await?;
+        let to = receiver(&of, &stats, to, dead_ms, force)?;
         entries.sort_unstable();
         entries.dedup();
         let mut by_holder: BTreeMap<String, Vec<EntryId>> = BTreeMap::new();
@@ -166,13 +166,13 @@ async fn of_holder(
     let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
     let (mut there, mut known) = (Vec::new(), false);
     for of in keys.partitions() {
-        let survey = survey_of(conn, keys, &of).await?;
-        let held = survey.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
+        let stats = read_partition(conn, keys, &of).await?;
+        let held = stats.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
         known |= held.is_some();
         if let Some(count) = held.filter(|count| *count > 0) {
-            let to = receiver(&of, &survey, to, dead_ms, force)?;
+            let to = receiver(&of, &stats, to, dead_ms, force)?;
             // Entries delivered to the holder from now on are not counted.
-            let now = u64::try_from(survey.now.0).unwrap_or(0);
+            let now = u64::try_from(stats.now.0).unwrap_or(0);
             let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
             if to != from {
                 plan.parts.push(ClaimPart {
@@ -184,7 +184,7 @@ async fn of_holder(
                 });
             }
         }
-        there.extend(survey.consumers);
+        there.extend(stats.consumers);
     }
     if known {
         return Ok(plan);
@@ -196,24 +196,24 @@ async fn of_holder(
 /// Finds the consumer of a partition that `to` names, on an active node.
 fn receiver(
     of: &Partition,
-    survey: &Survey,
+    stats: &RedisStats,
     to: &str,
     dead_ms: u64,
     force: bool,
 ) -> Result<String, EngineError> {
-    let known = |name: &str| survey.consumers.iter().any(|it| it.name == name);
+    let known = |name: &str| stats.consumers.iter().any(|it| it.name == name);
     let meant = [to.to_owned(), of.consumer(to)].into_iter().find(|name| known(name));
     let Some(name) = meant else {
         return Err(GroupFault::NoConsumer {
             name: to.to_owned(),
             partition: Some(of.number()),
-            there: Names::of(&survey.consumers),
+            there: Names::of(&stats.consumers),
         }
         .into());
     };
     // A replay reads under its own consumer name, which is unused once it ends.
     let node = node_of(&name);
-    let works = name == of.consumer(node) && survey.nodes.is_alive(node, dead_ms);
+    let works = name == of.consumer(node) && stats.nodes.is_alive(node, dead_ms);
     if works || force { Ok(name) } else { Err(GroupFault::Idle(name).into()) }
 }
 
@@ -245,8 +245,8 @@ async fn give_parts(
 ) -> Result<(), EngineError> {
     for part in &plan.parts {
         let of = partition(keys, part.partition)?;
-        let survey = survey_of(conn, keys, &of).await?;
-        receiver(&of, &survey, &part.to, dead_ms, plan.force)?;
+        let stats = read_partition(conn, keys, &of).await?;
+        receiver(&of, &stats, &part.to, dead_ms, plan.force)?;
         match &part.entries {
             ClaimEntries::These(entries) => {
                 for page in entries.chunks(PAGE) {
@@ -286,14 +286,14 @@ async fn give(
     of: &Partition,
     part: &ClaimPart,
     entries: &[EntryId],
-) -> Result<Given, EngineError> {
+) -> Result<Transferred, EngineError> {
     let given = group::give(conn, of, &part.from, &part.to, entries).await?;
     let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
     Ok(given.ok_or_else(gone)?)
 }
 
 impl ClaimReport {
-    fn add(&mut self, Given { given, gone, hollow }: Given) {
+    fn add(&mut self, Transferred { given, gone, hollow }: Transferred) {
         self.claimed += given;
         self.gone += gone;
         self.hollow += hollow;

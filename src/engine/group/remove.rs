@@ -4,7 +4,7 @@ use seckill_redis::{
     Connection, Layout,
     group::{self, Removed},
     keys::{Partition, node_of},
-    stream_stats::survey_of,
+    stream_stats::read_partition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,12 +36,12 @@ pub async fn preview(
     let mut report = RemoveReport { consumer: name.to_owned(), partitions: Vec::new() };
     let mut there = Vec::new();
     for of in partitions(keys, only)? {
-        let survey = survey_of(conn, keys, &of).await?;
-        let Some(consumer) = survey.consumers.iter().find(|it| it.name == name) else {
-            there.extend(survey.consumers);
+        let stats = read_partition(conn, keys, &of).await?;
+        let Some(consumer) = stats.consumers.iter().find(|it| it.name == name) else {
+            there.extend(stats.consumers);
             continue;
         };
-        if survey.nodes.is_alive(node_of(name), dead_ms) {
+        if stats.nodes.is_alive(node_of(name), dead_ms) {
             return Err(GroupFault::Alive(name.to_owned()).into());
         }
         if consumer.pending > 0 {

@@ -15,7 +15,7 @@ use seckill_redis::{
     group::{self, Rewinding, Rewound},
     keys::Partition,
     stream::{self, Delivered},
-    stream_stats::survey_of,
+    stream_stats::read_partition,
 };
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -181,20 +181,20 @@ async fn one(
     to: &To,
 ) -> Result<Rewind, EngineError> {
     let number = of.number();
-    let survey = survey_of(conn, keys, of).await?;
-    let marks = survey.marks.first().copied().unwrap_or_default();
-    let (Some(first), Some(newest)) = (survey.stream.first, marks.generated) else {
+    let stats = read_partition(conn, keys, of).await?;
+    let marks = stats.marks.first().copied().unwrap_or_default();
+    let (Some(first), Some(newest)) = (stats.stream.first, marks.generated) else {
         return Err(GroupFault::NoStream(number).into());
     };
     let wanted = match to {
         To::Start => first,
         To::Entry { id, .. } => EntryId { partition: number, ..*id },
         To::Time(when) => {
-            let millis = u64::try_from(when.from(survey.now).0).unwrap_or(0);
+            let millis = u64::try_from(when.from(stats.now).0).unwrap_or(0);
             EntryId { millis, number: 0, partition: number }
         }
     };
-    let gone = marks.added.saturating_sub(survey.stream.length);
+    let gone = marks.added.saturating_sub(stats.stream.length);
     if wanted < first && gone > 0 {
         return Err(GroupFault::Trimmed { partition: number, gone, first }.into());
     }
@@ -247,7 +247,7 @@ async fn one(
         missing: seen.missing,
         unheld: seen.unheld,
         malformed: seen.malformed,
-        pending: if survey.stream.group { pending_between(conn, of, from, to).await? } else { 0 },
+        pending: if stats.stream.group { pending_between(conn, of, from, to).await? } else { 0 },
         undelivered,
         trimmed: gone,
         skipped: skipped.count,

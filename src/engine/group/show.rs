@@ -5,7 +5,7 @@ use seckill_redis::{
     Connection, Layout,
     keys::{Partition, node_of},
     stream,
-    stream_stats::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
+    stream_stats::{ConsumerStats, RedisStats, StreamPositions, StreamStats, read_partition},
 };
 use serde::Serialize;
 
@@ -85,32 +85,32 @@ pub async fn show(
 ) -> Result<Vec<StreamState>, EngineError> {
     let mut shown = Vec::new();
     for of in partitions(keys, only)? {
-        let survey = survey_of(conn, keys, &of).await?;
-        let marks = survey.marks.first().copied().unwrap_or_default();
-        let lag = match (survey.stream.lag, marks.delivered) {
+        let stats = read_partition(conn, keys, &of).await?;
+        let marks = stats.marks.first().copied().unwrap_or_default();
+        let lag = match (stats.stream.lag, marks.delivered) {
             (None, Some(delivered)) => count_after(conn, &of, delivered).await?,
             (lag, _) => lag,
         };
-        shown.push(state(&of, &survey, &marks, lag, dead_ms));
+        shown.push(state(&of, &stats, &marks, lag, dead_ms));
     }
     Ok(shown)
 }
 
 fn state(
     of: &Partition,
-    survey: &Survey,
-    marks: &Marks,
+    stats: &RedisStats,
+    marks: &StreamPositions,
     lag: Option<u64>,
     dead_ms: u64,
 ) -> StreamState {
-    let StreamFacts { length, dead, group, pending, oldest_pending, first, .. } = survey.stream;
-    let mut consumers: Vec<ConsumerState> = survey
+    let StreamStats { length, dead, group, pending, oldest_pending, first, .. } = stats.stream;
+    let mut consumers: Vec<ConsumerState> = stats
         .consumers
         .iter()
-        .map(|ConsumerFacts { name, pending, idle_ms, .. }| ConsumerState {
+        .map(|ConsumerStats { name, pending, idle_ms, .. }| ConsumerState {
             name: name.clone(),
             node: node_of(name).to_owned(),
-            alive: survey.works(name, dead_ms),
+            alive: stats.works(name, dead_ms),
             pending: *pending,
             idle_ms: *idle_ms,
         })
@@ -122,7 +122,7 @@ fn state(
         added: marks.added,
         first,
         last: marks.last,
-        oldest_ms: first.map(|id| survey.now.since(id.added())),
+        oldest_ms: first.map(|id| stats.now.since(id.added())),
         dead,
         group: group.then(|| GroupState {
             name: of.group().to_owned(),
@@ -131,7 +131,7 @@ fn state(
             lag,
             pending,
             oldest_pending,
-            oldest_pending_ms: oldest_pending.map(|id| survey.now.since(id.added())),
+            oldest_pending_ms: oldest_pending.map(|id| stats.now.since(id.added())),
             consumers,
         }),
     }

@@ -135,7 +135,7 @@ mod tests {
     use crate::EngineError;
     use crate::telemetry::{Snapshot, alarms::alarms, snapshot::JobLine};
     use seckill_model::{
-        Cause, JobRun, Millis, Said,
+        Cause, JobRun, Message, Millis,
         ledger::{Finding, SaleFinding},
     };
 
@@ -151,7 +151,7 @@ mod tests {
                 started: Millis(0),
                 took_ms: Some(5),
                 outcome: JobOutcome::Failed,
-                detail: Some(Said::of(&JobResult::Failed(error.clone()))),
+                detail: Some(Message::of(&JobResult::Failed(error.clone()))),
                 rows: None,
             };
             let job = JobLine {

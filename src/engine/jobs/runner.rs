@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said};
+use seckill_model::{Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd};
 use seckill_redis::{
     Connection, Layout, Redis, RedisError,
     lock_holders::{foreign_locks, holder_of},
@@ -236,7 +236,7 @@ impl Runner {
                 (JobOutcome::Cancelled, Some(JobResult::Endless(why)), 0)
             }
         };
-        let detail = detail.as_ref().map(Said::of);
+        let detail = detail.as_ref().map(Message::of);
         let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
         if outcome != JobOutcome::Done {
             let detail = end.detail.as_deref().unwrap_or_default();

@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use seckill_model::harmless_json;
+use seckill_model::escape_json;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -169,7 +169,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(head: Head) -> io::Result<Self> {
-        let mut first = harmless_json(&serde_json::to_string(&head)?);
+        let mut first = escape_json(&serde_json::to_string(&head)?);
         // The closing bracket is written at the end.
         first.pop();
         first.push_str(ENTRIES);
@@ -189,7 +189,7 @@ impl Writer {
         }
         // A consumer's name may hold any characters, and the file is displayed as it is.
         let text = serde_json::to_string(line).map_err(io::Error::from)?;
-        self.put(harmless_json(&text).as_bytes())?;
+        self.put(escape_json(&text).as_bytes())?;
         self.open = true;
         Ok(())
     }

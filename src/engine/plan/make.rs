@@ -31,7 +31,7 @@ pub async fn make(
     stop: &CancellationToken,
 ) -> Result<Plan, EngineError> {
     let mut conn = operator.redis.connection();
-    let at = stream_stats::survey(&mut conn, &operator.keys, &[]).await?;
+    let at = stream_stats::read_stats(&mut conn, &operator.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: PLAN.to_owned(),
         done: 0,
@@ -124,7 +124,7 @@ impl Making {
         };
         let sales = operator.store.sales().await?;
         let mut conn = operator.redis.connection();
-        let at = stream_stats::survey(&mut conn, &operator.keys, &[]).await?;
+        let at = stream_stats::read_stats(&mut conn, &operator.keys, &[]).await?;
         let totals = &self.totals;
         let to_dead =
             [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];

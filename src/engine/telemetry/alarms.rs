@@ -1,7 +1,7 @@
 //! Alarm rules: small functions of one Snapshot, each with a test.
 
 use seckill_model::{
-    JobOutcome, JobRun, Said,
+    JobOutcome, JobRun, Message,
     ledger::{Balance, SaleFinding},
 };
 use seckill_store::StoreError;
@@ -130,7 +130,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
 
 /// A failed audit has an alarm of its own, which ends with the finding and not with the next run.
 fn is_audit_failure(run: &JobRun) -> bool {
-    let finding = |said: &Said| said.part::<SaleFinding>("/failed/unbalanced");
+    let finding = |said: &Message| said.part::<SaleFinding>("/failed/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 
@@ -200,7 +200,7 @@ mod tests {
             let mut raised = alarms(snapshot, None).into_iter();
             raised.next().map(|it| (it.urgency, it.kind)).filter(|_| raised.next().is_none())
         };
-        snapshot.sql.unwritable = Some(Said::of(&ReadError::Sql(StoreError::Locked)));
+        snapshot.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
         let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
         assert_eq!(raised(&snapshot), locked(Some(7)));
         snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use seckill_model::{ForeignKey, Said, VoucherId, ledger::SaleFinding};
+use seckill_model::{ForeignKey, Message, VoucherId, ledger::SaleFinding};
 
 use super::data_loss::RecentLosses;
 
@@ -34,19 +34,19 @@ pub enum AlarmKind {
     /// Redis is unreachable.
     RedisAway {
         /// The error.
-        error: Said,
+        error: Message,
     },
     /// Redis can be read, but accepts no writes.
     RedisReadOnly {
         /// The error.
-        error: Said,
+        error: Message,
     },
     /// A key was overwritten by another program.
     ForeignKey(ForeignKey),
     /// The database is unreachable.
     SqlAway {
         /// The error.
-        error: Said,
+        error: Message,
     },
     /// Another program keeps the database locked: it can be read, but accepts no writes.
     SqlLocked {
@@ -56,7 +56,7 @@ pub enum AlarmKind {
     /// The database can be read, but accepts no writes for another reason than a lock.
     SqlReadOnly {
         /// The error.
-        error: Said,
+        error: Message,
     },
     /// Changes of sales are committed in SQL, but not confirmed by Redis.
     Undelivered {

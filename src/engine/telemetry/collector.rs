@@ -20,7 +20,7 @@ use seckill_redis::{
     Connection, Layout, RedisError,
     lock_holders::Holders,
     nodes::NodeState,
-    stream_stats::{SaleFacts, Survey},
+    stream_stats::{RedisStats, SaleStats},
 };
 use seckill_store::{Act, SharedStore, StoreError};
 use tokio::time::error::Elapsed;
@@ -68,9 +68,9 @@ pub struct Collector {
     undelivered: Vec<(VoucherId, u64)>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
-    survey: Option<Survey>,
-    /// Facts of each sale in Redis, from the last survey that read it.
-    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    stats: Option<RedisStats>,
+    /// Facts of each sale in Redis, from the last stats that read it.
+    facts: Arc<HashMap<VoucherId, SaleStats>>,
     /// The idle sale to read next.
     turn: usize,
     locks: Holders,
@@ -106,7 +106,7 @@ struct Sample {
     at: Instant,
     persisted: u64,
     busy: u64,
-    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    facts: Arc<HashMap<VoucherId, SaleStats>>,
     /// Whether both servers answered.
     whole: bool,
     figures: Figures,
@@ -141,7 +141,7 @@ impl Collector {
             returning: 0,
             undelivered: Vec::new(),
             ahead: 0,
-            survey: None,
+            stats: None,
             facts: Arc::default(),
             turn: 0,
             locks: Holders::default(),
@@ -206,7 +206,7 @@ impl Collector {
                 total: persisted,
                 per_second: self.written.rate(at, persisted, |it| Some(*it)).unwrap_or(0.0),
             },
-            stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
+            stream: self.stats.as_ref().map(|stats| self.stream_line(stats)),
             pending: PendingPage::default(),
             census: None,
             letters: LetterPage::default(),
@@ -226,9 +226,9 @@ impl Collector {
             damaged: self.damaged(),
             jobs: Vec::new(),
             nodes: self
-                .survey
+                .stats
                 .as_ref()
-                .map_or_else(Vec::new, |survey| NodeLine::all(&survey.nodes, self.node_dead_ms)),
+                .map_or_else(Vec::new, |stats| NodeLine::all(&stats.nodes, self.node_dead_ms)),
             activity: Arc::default(),
             log: LogPage::default(),
         };
@@ -358,12 +358,12 @@ impl Collector {
     }
 
     /// Facts of a sale in Redis; older ones remain during an outage.
-    fn facts(&self, voucher: VoucherId) -> SaleFacts {
+    fn facts(&self, voucher: VoucherId) -> SaleStats {
         self.facts.get(&voucher).copied().unwrap_or_default()
     }
 
     fn sample(&self) -> Sample {
-        let stream = self.survey.as_ref().map(|survey| survey.stream);
+        let stream = self.stats.as_ref().map(|stats| stats.stream);
         let persisted = self.sales.iter().map(Sale::live_orders).sum();
         Sample {
             at: Instant::now(),
@@ -399,7 +399,7 @@ impl Collector {
     fn note_rates(&mut self, now: &Sample) {
         let admitted =
             |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
-        let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
+        let stream = self.stats.as_ref().filter(|_| self.redis.up).map(|stats| stats.stream);
         let point = Point {
             at: self.now(),
             admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
@@ -455,12 +455,12 @@ impl Collector {
     }
 
     fn is_alive(&self, consumer: &str) -> bool {
-        let survey = self.survey.as_ref();
-        survey.is_some_and(|survey| survey.works(consumer, self.node_dead_ms))
+        let stats = self.stats.as_ref();
+        stats.is_some_and(|stats| stats.works(consumer, self.node_dead_ms))
     }
 
-    fn stream_line(&self, survey: &Survey) -> StreamLine {
-        let mut consumers: Vec<ConsumerLine> = survey
+    fn stream_line(&self, stats: &RedisStats) -> StreamLine {
+        let mut consumers: Vec<ConsumerLine> = stats
             .consumers
             .iter()
             .map(|consumer| ConsumerLine {
@@ -476,13 +476,13 @@ impl Collector {
             .collect();
         // Sorted by state and name: sorted by entries, rows would move with each batch.
         consumers.sort_by(|a, b| a.alive.cmp(&b.alive).then_with(|| a.name.cmp(&b.name)));
-        let stream = &survey.stream;
+        let stream = &stats.stream;
         StreamLine {
             length: stream.length,
-            oldest_ms: stream.first.map(|id| survey.now.since(id.added())),
+            oldest_ms: stream.first.map(|id| stats.now.since(id.added())),
             lag: stream.lag,
             pending: stream.pending,
-            oldest_pending_ms: stream.oldest_pending.map(|id| survey.now.since(id.added())),
+            oldest_pending_ms: stream.oldest_pending.map(|id| stats.now.since(id.added())),
             dead: stream.dead,
             group: stream.group,
             consumers,

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, collections::HashSet, fmt};
 
 use redis::{cmd, pipe};
-use seckill_model::{Millis, Said, VoucherId, ledger::SaleKey, message::text};
+use seckill_model::{Message, Millis, VoucherId, ledger::SaleKey, message::text};
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
 use seckill_store::{Act, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub fn damaged_keys(
 }
 
 /// Returns the number of buyers possibly admitted in a loss without any record, from the result of its event.
-pub fn unknown_buyers(result: &Said) -> u64 {
+pub fn unknown_buyers(result: &Message) -> u64 {
     result.part("/data_loss/unknown").unwrap_or(0)
 }
 
@@ -122,8 +122,8 @@ impl From<Published> for Act {
             operator: ENGINE.to_owned(),
             node,
             act: REDIS_RECONCILED.to_owned(),
-            subject: Said::read(subject),
-            result: Said::read(result),
+            subject: Message::from_stored(subject),
+            result: Message::from_stored(result),
             once,
             ..Self::default()
         }
@@ -337,7 +337,7 @@ mod tests {
             act: Act {
                 at: Millis(at),
                 act: REDIS_RECONCILED.to_owned(),
-                result: Said::of(&Line {
+                result: Message::of(&Line {
                     data_loss: DataLoss { buyers, promised: 1, refused, ..DataLoss::default() },
                 }),
                 ..Act::default()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use seckill_model::{EntryId, Millis, OrderId, Said, UserId, VoucherId};
-use seckill_redis::{entries::Holding, nodes::NodeState};
+use seckill_model::{EntryId, Message, Millis, OrderId, UserId, VoucherId};
+use seckill_redis::{entries::DeliveryState, nodes::NodeState};
 
 /// The displayed part of the order stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub struct EntryLine {
     /// The voucher.
     pub voucher: Option<VoucherId>,
     /// The fault of its fields.
-    pub fault: Option<Said>,
+    pub fault: Option<Message>,
     /// Its consumer.
-    pub holding: Holding,
+    pub holding: DeliveryState,
     /// The node of its consumer; `None` if there is none or it is not known yet.
     pub holder: Option<NodeState>,
     /// It is a dead letter: acknowledged without writing its order. `None` if not all letters were read.

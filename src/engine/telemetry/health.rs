@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seckill_model::{Millis, Said};
+use seckill_model::{Message, Millis};
 
 use super::{
     read_error::ReadError,
@@ -17,7 +17,7 @@ impl Health {
     pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), ReadError>) {
         self.up = result.is_ok();
         self.latency_us = took.as_micros() as u64;
-        self.error = result.err().as_ref().map(Said::of);
+        self.error = result.err().as_ref().map(Message::of);
         self.back = self.back.filter(|back| now.since(back.at) < TOLD_FOR_MS);
         if self.up {
             self.last_ok = Some(now);
@@ -35,7 +35,7 @@ impl Health {
 
     /// Records the result of a write probe, if the server is reachable.
     pub(super) fn note_writes(&mut self, answer: Result<(), ReadError>) {
-        self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Said::of);
+        self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Message::of);
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
         note(&mut health, 1_000, 1, true);
         health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
         note(&mut health, 2_000, 1, true);
-        let why = health.unwritable.as_ref().and_then(Said::data);
+        let why = health.unwritable.as_ref().and_then(Message::data);
         assert_eq!((health.up, why), (true, Some(ReadError::Sql(StoreError::Locked))));
         assert!(!health.takes_writes());
         assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{Millis, Said, ledger::SaleAudit};
+use seckill_model::{Message, Millis, ledger::SaleAudit};
 
 /// The last audit by order ID, and why there is no newer one.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct PartitionFinding {
     /// Its number.
     pub partition: u16,
     /// What is wrong with it.
-    pub fault: Said,
+    pub fault: Message,
 }
 
 /// A limit that keeps an on-screen audit from loading the servers.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use seckill_model::{
-    EntryId, LetterVerdict, Millis, OrderId, Said, UserId, VoucherId, dead_letter::Burial,
+    EntryId, LetterVerdict, Message, Millis, OrderId, UserId, VoucherId, dead_letter::Burial,
 };
 
 /// One page of the dead letters.
@@ -33,7 +33,7 @@ pub struct LetterLine {
     /// Its age in milliseconds when the page was read.
     pub age_ms: u64,
     /// The cause.
-    pub reason: Said,
+    pub reason: Message,
     /// Its last consumer; empty if there was none.
     pub consumer: String,
     /// Deliveries since it was last enqueued.
@@ -47,7 +47,7 @@ pub struct LetterLine {
     /// The voucher.
     pub voucher: Option<VoucherId>,
     /// The fault of its fields.
-    pub fault: Option<Said>,
+    pub fault: Option<Message>,
     /// Its verdict.
     pub verdict: LetterVerdict,
     /// All its failures, oldest first.

@@ -55,7 +55,7 @@ impl fmt::Display for ReadError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::Said;
+    use seckill_model::Message;
     use seckill_redis::Reason;
     use seckill_store::FileFault;
 
@@ -78,7 +78,7 @@ mod tests {
                     .to_owned(),
             ),
         ] {
-            let said = Said::of(&unread);
+            let said = Message::of(&unread);
             assert_eq!((&*said, said.data::<ReadError>()), (sentence.as_str(), Some(unread)));
         }
     }

@@ -3,15 +3,15 @@
 use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{
-    EntryId, ForeignKey, JobRun, Millis, OrderId, Phase, Said, Sale, SaleState, UserId, Verdict,
+    EntryId, ForeignKey, JobRun, Message, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict,
     VoucherId, ledger::Balance,
 };
 pub use seckill_redis::{
-    entries::Holding,
+    entries::DeliveryState,
     lock_holders::{Holder, Holders, Kind},
     nodes::NodeState,
 };
-use seckill_redis::{nodes::Nodes, stream_stats::SaleFacts};
+use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::Recorded;
 use serde::{Deserialize, Serialize};
 
@@ -161,13 +161,13 @@ pub struct Health {
     /// When it last replied: the age of everything read from it.
     pub last_ok: Option<Millis>,
     /// Error of the last read, if it failed; contains no password.
-    pub error: Option<Said>,
+    pub error: Option<Message>,
     /// Start of the outage: when the first failed read began.
     pub away_since: Option<Millis>,
     /// It recovered within the last minute.
     pub back: Option<Back>,
     /// Why it accepts no writes though it is readable; only of a reachable server.
-    pub unwritable: Option<Said>,
+    pub unwritable: Option<Message>,
 }
 
 impl Health {
@@ -221,7 +221,7 @@ pub struct SaleLine {
 
 impl SaleLine {
     /// Makes the line of a sale as SQL has it at `now`, with its facts in Redis; rates are unknown.
-    pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleFacts>) -> Self {
+    pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleStats>) -> Self {
         let stock = facts.and_then(|facts| facts.initial.and(facts.stock));
         let left = stock.and_then(|stock| u64::try_from(stock).ok());
         Self {
@@ -262,9 +262,9 @@ pub struct Funnel {
 
 impl Funnel {
     /// Makes them from the counters of one sale in Redis; `rate` returns the rate of a counter.
-    pub(super) fn of(facts: &SaleFacts, rate: impl Fn(fn(&SaleFacts) -> u64) -> f64) -> Self {
+    pub(super) fn of(facts: &SaleStats, rate: impl Fn(fn(&SaleStats) -> u64) -> f64) -> Self {
         let count =
-            |pick: fn(&SaleFacts) -> u64| Count { total: pick(facts), per_second: rate(pick) };
+            |pick: fn(&SaleStats) -> u64| Count { total: pick(facts), per_second: rate(pick) };
         Self {
             attempts: count(|f| f.admitted + f.sold_out + f.duplicate + f.rejected),
             admitted: count(|f| f.admitted),
@@ -365,7 +365,7 @@ pub struct PendingLine {
     /// The voucher.
     pub voucher: Option<VoucherId>,
     /// The fault of its fields, or that its body is gone.
-    pub fault: Option<Said>,
+    pub fault: Option<Message>,
     /// Its verdict; `None` if it was not judged yet, or SQL is unreachable.
     pub verdict: Option<Verdict>,
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::stream_stats::SaleFacts;
+use seckill_redis::stream_stats::SaleStats;
 
 /// Maximum number of points of a curve.
 const MOST: usize = 512;
@@ -81,7 +81,7 @@ impl Stocks {
     pub(super) fn look(
         &mut self,
         sales: &[Sale],
-        facts: &HashMap<VoucherId, SaleFacts>,
+        facts: &HashMap<VoucherId, SaleStats>,
         at: Millis,
         up: bool,
     ) {

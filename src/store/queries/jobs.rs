@@ -1,6 +1,6 @@
 //! Runs of jobs, fencing tokens of locks, and settings that all nodes share.
 
-use seckill_model::{Cause, Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
+use seckill_model::{Cause, Fence, JobRun, JobSwitch, Message, Millis, NewRun, RunEnd};
 
 use super::{
     super::{
@@ -96,7 +96,7 @@ pub(crate) async fn end_run<D: Dialect>(
     .bind(id)
     .bind(end.outcome.as_str())
     .bind(end.took_ms as i64)
-    .bind(end.detail.as_ref().map(Said::stored))
+    .bind(end.detail.as_ref().map(Message::stored))
     .bind(end.rows as i64)
     .execute(conn)
     .await?;

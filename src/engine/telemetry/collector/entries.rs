@@ -1,15 +1,15 @@
-//! Reads the displayed part of the order stream; its group is part of the survey.
+//! Reads the displayed part of the order stream; its group is part of the stats.
 
 use std::{collections::HashSet, sync::Arc};
 
-use seckill_model::{EntryId, OrderFault, Said};
+use seckill_model::{EntryId, Message, OrderFault};
 use seckill_redis::{
     RedisError, dead_letters,
-    entries::{self, Holding, Seen},
+    entries::{self, DeliveryState, StreamEntry},
     keys::is_replay,
     nodes::NodeState,
     stream::Body,
-    stream_stats::{Marks, StreamFacts},
+    stream_stats::{StreamPositions, StreamStats},
 };
 
 use super::{Collector, READ_TIMEOUT};
@@ -46,7 +46,7 @@ impl Collector {
             return None;
         }
         let (conn, keys) = (&mut self.conn, &self.keys);
-        let parts = self.survey.iter().flat_map(|survey| survey.marks.iter().zip(&survey.parts));
+        let parts = self.stats.iter().flat_map(|stats| stats.marks.iter().zip(&stats.parts));
         let with_dead: HashSet<u16> =
             parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
         let reading = async {
@@ -92,15 +92,15 @@ impl Collector {
         })
     }
 
-    fn entry_line(&self, seen: Seen, dead: &Dead) -> EntryLine {
+    fn entry_line(&self, seen: StreamEntry, dead: &Dead) -> EntryLine {
         let (order, fault) = match seen.delivered.body {
             Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(Said::of(&OrderFault::Fields(fault)))),
+            Body::Malformed(fault) => (None, Some(Message::of(&OrderFault::Fields(fault)))),
             Body::Gone => (None, None),
         };
         let entry = seen.delivered.entry;
         let holder = match &seen.holding {
-            Holding::Pending { consumer, .. } => self.node_state(consumer, entry.partition),
+            DeliveryState::Pending { consumer, .. } => self.node_state(consumer, entry.partition),
             _ => None,
         };
         EntryLine {
@@ -110,7 +110,11 @@ impl Collector {
             voucher: order.map(|it| it.voucher),
             fault,
             // An entry that was replayed is another entry.
-            dead: if seen.holding == Holding::Acknowledged { dead.has(entry) } else { Some(false) },
+            dead: if seen.holding == DeliveryState::Acknowledged {
+                dead.has(entry)
+            } else {
+                Some(false)
+            },
             holding: seen.holding,
             holder,
         }
@@ -118,16 +122,16 @@ impl Collector {
 
     /// State of a consumer's node, as far as known.
     pub(super) fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
-        let survey = self.survey.as_ref()?;
-        let mut known = survey.consumers.iter();
-        // Consumers created after the survey are missing there.
+        let stats = self.stats.as_ref()?;
+        let mut known = stats.consumers.iter();
+        // Consumers created after the stats are missing there.
         let it = known.find(|it| it.partition == partition && it.name == consumer)?;
-        Some(survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
+        Some(stats.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
     }
 
     fn partition_lines(&self) -> Vec<PartitionLine> {
-        let Some(survey) = &self.survey else { return Vec::new() };
-        let line = |(marks, facts): (&Marks, &StreamFacts)| PartitionLine {
+        let Some(stats) = &self.stats else { return Vec::new() };
+        let line = |(marks, facts): (&StreamPositions, &StreamStats)| PartitionLine {
             partition: marks.partition,
             length: facts.length,
             added: marks.added,
@@ -141,18 +145,18 @@ impl Collector {
             pending: facts.pending,
             oldest_pending: facts.oldest_pending,
         };
-        survey.marks.iter().zip(&survey.parts).map(line).collect()
+        stats.marks.iter().zip(&stats.parts).map(line).collect()
     }
 
     fn group_consumers(&self) -> Vec<GroupConsumer> {
-        let Some(survey) = &self.survey else { return Vec::new() };
-        let mut all: Vec<GroupConsumer> = survey
+        let Some(stats) = &self.stats else { return Vec::new() };
+        let mut all: Vec<GroupConsumer> = stats
             .consumers
             .iter()
             .map(|it| GroupConsumer {
                 partition: it.partition,
                 name: it.name.clone(),
-                state: survey.nodes.state(&it.name, it.idle_ms, self.node_dead_ms),
+                state: stats.nodes.state(&it.name, it.idle_ms, self.node_dead_ms),
                 takes: self.is_alive(&it.name) && !is_replay(&it.name),
                 pending: it.pending,
                 idle_ms: it.idle_ms,

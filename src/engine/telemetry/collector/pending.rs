@@ -1,6 +1,6 @@
 //! Reads the displayed page of the pending list; verdicts are added elsewhere.
 
-use seckill_model::{EntryId, Millis, OrderFault, Said};
+use seckill_model::{EntryId, Message, Millis, OrderFault};
 use seckill_redis::{
     nodes::NodeState,
     stream::{Body, Pending, pending_of_all},
@@ -57,7 +57,7 @@ impl Collector {
             order: order.map(|o| o.order),
             user: order.map(|o| o.user),
             voucher: order.map(|o| o.voucher),
-            fault: fault.as_ref().map(Said::of),
+            fault: fault.as_ref().map(Message::of),
             verdict: None,
         }
     }

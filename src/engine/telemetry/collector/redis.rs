@@ -10,7 +10,7 @@ use seckill_model::{ForeignKey, Millis};
 use seckill_redis::{
     HOME, RedisError,
     lock_holders::{foreign_locks, holders},
-    stream_stats::{survey, takes_writes},
+    stream_stats::{read_stats, takes_writes},
 };
 
 use super::{Collector, READ_TIMEOUT, READ_TIMEOUT_MS};
@@ -28,25 +28,25 @@ impl Collector {
         let (conn, keys, dead_ms) = (&mut self.conn, &self.keys, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
         let reading = async {
-            let survey = survey(conn, keys, &vouchers).await?;
-            let alive = |node: &str| survey.nodes.life(node, dead_ms);
+            let stats = read_stats(conn, keys, &vouchers).await?;
+            let alive = |node: &str| stats.nodes.life(node, dead_ms);
             let mut locks = holders(conn, keys, LOCKS, alive).await?;
             locks.foreign = foreign_locks(conn, keys, &self.lock_names).await?;
             let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
-            Ok::<_, RedisError>((survey, locks, writes))
+            Ok::<_, RedisError>((stats, locks, writes))
         };
         let mut writes = None;
         let result = match tokio::time::timeout(READ_TIMEOUT, reading).await {
-            Ok(Ok((survey, locks, asked))) => {
+            Ok(Ok((stats, locks, asked))) => {
                 writes = asked;
                 let facts = Arc::make_mut(&mut self.facts);
-                facts.extend(vouchers.iter().copied().zip(survey.sales.iter().copied()));
+                facts.extend(vouchers.iter().copied().zip(stats.sales.iter().copied()));
                 if facts.len() > self.sales.len() {
                     let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
                     facts.retain(|voucher, _| listed.contains(voucher));
                 }
-                self.ahead = survey.now.ahead(self.ahead, asked_at, Millis::now());
-                self.survey = Some(survey);
+                self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
+                self.stats = Some(stats);
                 self.locks = locks;
                 Ok(())
             }
@@ -73,13 +73,13 @@ impl Collector {
     }
 
     pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
-        let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
-        survey.chain(&self.locks.foreign).cloned().collect()
+        let stats = self.stats.iter().flat_map(|stats| &stats.foreign);
+        stats.chain(&self.locks.foreign).cloned().collect()
     }
 
-    /// Inconsistent keys of the last survey.
+    /// Inconsistent keys of the last stats.
     pub(super) fn damaged(&self) -> Vec<String> {
-        let lost = self.survey.as_ref().map_or(&[][..], |survey| &survey.lost);
+        let lost = self.stats.as_ref().map_or(&[][..], |stats| &stats.lost);
         let sales = self.sales.iter().map(|sale| sale.voucher_id);
         damaged_keys(&self.keys, lost, sales.map(|voucher| (voucher, self.facts(voucher).damaged)))
     }

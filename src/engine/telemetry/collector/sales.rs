@@ -4,7 +4,7 @@
 use std::{collections::HashSet, time::Instant};
 
 use seckill_model::{Millis, Phase, Sale, VoucherId};
-use seckill_redis::{Layout, stream_stats::SaleFacts};
+use seckill_redis::{Layout, stream_stats::SaleStats};
 
 use super::Collector;
 use crate::telemetry::{
@@ -22,8 +22,8 @@ impl Collector {
     /// client while it reads them, so thousands of planned sales must not be read each time.
     pub(super) fn due(&mut self) -> Vec<VoucherId> {
         let now = self.now();
-        let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
-        let foreign: HashSet<&str> = survey.map(|found| found.key.as_str()).collect();
+        let stats = self.stats.iter().flat_map(|stats| &stats.foreign);
+        let foreign: HashSet<&str> = stats.map(|found| found.key.as_str()).collect();
         let keys = &self.keys;
         let is_foreign = |sale: &Sale| {
             let of = [Layout::sale, Layout::stock, Layout::buyers, Layout::tally];
@@ -59,7 +59,7 @@ impl Collector {
     }
 
     pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
-        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
+        let now = self.stats.as_ref().map_or_else(|| self.now(), |stats| stats.now);
         self.sales
             .iter()
             .map(|sale| {
@@ -73,7 +73,7 @@ impl Collector {
             .collect()
     }
 
-    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
+    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleStats) -> Funnel {
         let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
         Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
             Some((since, then)) => rate(at, pick(now), since, pick(&then)),

@@ -1,4 +1,4 @@
-//! Stored messages: an English sentence with the data it was made from.
+//! Messages as stored and published: an English sentence with the data it was made from.
 //!
 //! The command line prints the sentence. Other languages are formatted from the data, never from the sentence. The type
 //! of the data is known to its creator; here it is opaque.
@@ -12,7 +12,7 @@ use crate::locale::in_english;
 
 /// A sentence with its data. In a document it is the sentence alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Message {
     text: String,
     is: Option<Value>,
 }
@@ -25,7 +25,7 @@ struct Stored {
     is: Value,
 }
 
-impl Said {
+impl Message {
     /// From data, with its English sentence.
     pub fn of(data: &(impl Serialize + fmt::Display)) -> Self {
         Self { text: in_english(|| data.to_string()), is: serde_json::to_value(data).ok() }
@@ -46,21 +46,21 @@ impl Said {
         T::deserialize(self.is.as_ref()?.pointer(path)?).ok()
     }
 
-    /// The data, to be stored beside the sentence; `None` if it is longer than this many bytes.
-    pub fn beside(&self, most: usize) -> Option<String> {
+    /// The data as JSON; `None` if it is longer than this many bytes.
+    pub fn data_json(&self, most: usize) -> Option<String> {
         serde_json::to_string(self.is.as_ref()?).ok().filter(|data| data.len() <= most)
     }
 
-    /// From a sentence and the untrusted text beside it.
-    pub fn with(text: String, beside: &str) -> Self {
-        Self { text, is: serde_json::from_str(beside).ok() }
+    /// From a sentence and its data as untrusted JSON.
+    pub fn with_data(text: String, data: &str) -> Self {
+        Self { text, is: serde_json::from_str(data).ok() }
     }
 
     /// From SQL; rows of older versions have only a sentence.
-    pub fn read(kept: String) -> Self {
-        match serde_json::from_str::<Stored>(&kept) {
+    pub fn from_stored(stored: String) -> Self {
+        match serde_json::from_str::<Stored>(&stored) {
             Ok(Stored { text, is }) => Self { text, is: Some(is) },
-            Err(_) => kept.into(),
+            Err(_) => stored.into(),
         }
     }
 
@@ -80,19 +80,19 @@ impl Said {
     }
 }
 
-impl From<String> for Said {
+impl From<String> for Message {
     fn from(text: String) -> Self {
         Self { text, is: None }
     }
 }
 
-impl From<&str> for Said {
+impl From<&str> for Message {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
-impl Deref for Said {
+impl Deref for Message {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -100,25 +100,25 @@ impl Deref for Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
 }
 
-impl PartialEq<str> for Said {
+impl PartialEq<str> for Message {
     fn eq(&self, text: &str) -> bool {
         self.text == text
     }
 }
 
-impl PartialEq<&str> for Said {
+impl PartialEq<&str> for Message {
     fn eq(&self, text: &&str) -> bool {
         self.text == *text
     }
 }
 
-impl Serialize for Said {
+impl Serialize for Message {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn text_and_data_are_kept() {
-        let said = Said::of(&Closed { orders: 7 });
-        let read = Said::read(said.stored());
+        let said = Message::of(&Closed { orders: 7 });
+        let read = Message::from_stored(said.stored());
         assert_eq!(read, said);
         assert_eq!((&*read, read.data()), ("7 closed", Some(Closed { orders: 7 })));
         assert_eq!(read.part::<u64>("/orders"), Some(7));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn rows_of_older_versions_are_plain_text() {
         for text in ["7 closed", "", "{", "{\"text\":\"x\"}"] {
-            let read = Said::read(text.to_owned());
+            let read = Message::from_stored(text.to_owned());
             assert_eq!((&*read, read.data::<Closed>()), (text, None));
             assert_eq!(read.stored(), text);
         }
@@ -160,17 +160,17 @@ mod tests {
 
     #[test]
     fn data_is_stored_beside_the_text() {
-        let said = Said::of(&Closed { orders: 7 });
-        let beside = said.beside(20).unwrap();
-        assert_eq!(Said::with("7 closed".into(), &beside), said);
-        assert_eq!((said.beside(3), Said::from("x").beside(20)), (None, None));
-        assert_eq!(Said::with("7 closed".into(), "{orders"), Said::from("7 closed"));
+        let said = Message::of(&Closed { orders: 7 });
+        let beside = said.data_json(20).unwrap();
+        assert_eq!(Message::with_data("7 closed".into(), &beside), said);
+        assert_eq!((said.data_json(3), Message::from("x").data_json(20)), (None, None));
+        assert_eq!(Message::with_data("7 closed".into(), "{orders"), Message::from("7 closed"));
     }
 
     #[test]
     fn truncated_data_is_dropped() {
-        let mut said = Said::of(&Closed { orders: 7 });
+        let mut said = Message::of(&Closed { orders: 7 });
         said.bound(20, |text| text.truncate(3));
-        assert_eq!(said, Said::from("7 c"));
+        assert_eq!(said, Message::from("7 c"));
     }
 }
