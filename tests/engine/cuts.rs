@@ -1,4 +1,4 @@
-//! Pieces that are put on sale and taken out again, while buyers are at it: what was promised stays.
+//! Stock is added and removed while buyers order: admitted orders are kept.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-/// Version, initial and stock, as Redis holds them.
+/// Version, initial stock and stock in Redis.
 async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
     let mut conn = world.redis.connection();
     let mut read = cmd("HMGET");
@@ -80,7 +80,7 @@ async fn an_invalid_stock_change_has_no_effect() {
     for by in [0, MAX_STOCK as i64 - 9, MAX_STOCK as i64, i64::MAX, i64::MIN, -11] {
         assert!(world.execute(Command::Restock { voucher, by }).await.is_err(), "{by}");
     }
-    // Redis could give all of them, but SQL keeps one: it is put back, and sold.
+    // Redis could release all of them, but SQL keeps one: it is put back and sold.
     let error = cut(&world, voucher, 10).await.unwrap_err();
     assert!(matches!(error, EngineError::Store(StoreError::Rule(_))), "{error}");
     let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
@@ -101,7 +101,7 @@ async fn an_invalid_stock_change_has_no_effect() {
     assert!(matches!(error, EngineError::Store(StoreError::Ended(_))), "{error}");
 }
 
-/// Holds SQLite's write lock while a cut stands between Redis and SQL.
+/// Holds SQLite's write lock while a reduction is done in Redis and not in SQL.
 async fn half_way(
     world: &World,
     voucher: VoucherId,
@@ -140,11 +140,11 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     let old = world.store.sale(voucher).await.unwrap();
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
     let (redis, keys) = (world.redis.clone(), world.keys.clone());
-    // What a node does with each sale as it starts.
+    // What a node does for each sale at its start.
     let starting =
         tokio::spawn(async move { sale_copy::sync(&mut redis.connection(), &keys, &old).await });
     let mut sold = 0;
-    // No more than it takes: the cut waits for SQL for three seconds.
+    // Bounded: the reduction waits three seconds for SQL.
     for user in 1..=7 {
         sold += usize::from(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
     }

@@ -1,4 +1,4 @@
-//! The data directory: its locks and numbers, and the words for places where it can't be.
+//! The data directory: its locks and numbers, and the errors for impossible paths.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
@@ -59,7 +59,7 @@ fn a_long_path_has_a_stable_socket_in_a_runtime_directory() {
     let short = one.socket_path().parent().unwrap();
     assert_eq!(fs::metadata(short).unwrap().permissions().mode() & 0o777, 0o700);
 
-    // Open to others: somebody may have put a socket of their own there.
+    // Accessible to others, who may have put a socket there.
     fs::set_permissions(short, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(matches!(DataDir::open(&path), Err(DataDirError::Shared(_))));
     fs::remove_dir(short).unwrap();
@@ -77,7 +77,7 @@ fn live_processes_have_distinct_numbers() {
     assert_eq!(one.node_slot().unwrap().number(), 2);
 }
 
-/// Tests may run as root, whom permissions do not bind: so these are places where nobody can
+/// Tests may run as root, to whom permissions do not apply: these are paths where no user can
 /// keep a directory.
 #[test]
 fn impossible_paths_are_refused_with_an_error() {

@@ -1,4 +1,4 @@
-//! The whole path on each database: a rush, orders paid and closed, and books that balance.
+//! The whole path on each database: a load test, paid and closed orders, and a passed audit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,7 +36,7 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-/// A tenth of the buyers find nothing left, some ask twice, some pay, the rest is closed.
+/// A tenth of the buyers find the sale sold out, some order twice, some pay, and the rest is closed.
 async fn rush(database: Database) {
     let count = orders();
     let world = World::on(database, 1, |_| {}).await;
@@ -69,7 +69,7 @@ async fn rush(database: Database) {
     world.balanced().await;
 }
 
-/// What the store alone takes, in batches as the consumer writes them.
+/// The time of the store alone, in batches as the consumer writes them.
 async fn batches(database: Database) {
     let count = orders();
     let world = World::on(database, 1, |_| {}).await;
@@ -77,7 +77,7 @@ async fn batches(database: Database) {
     let entry = |number: u64| OrderEntry {
         entry: EntryId::MIN,
         order: OrderId::new(1_795_000_000, number).unwrap(),
-        // Buyers come in no order.
+        // Buyers arrive in random order.
         user: UserId(number.wrapping_mul(2_654_435_761) % 1_000_000_007),
         voucher,
         place: 1,
@@ -93,7 +93,7 @@ async fn batches(database: Database) {
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, count);
 }
 
-/// A database that refuses whatever is written is no reason to give up a single order.
+/// A database that refuses every write causes no dead letter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_temporarily_missing_table_makes_no_dead_letter() {
     let world = World::start().await;
@@ -106,8 +106,8 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
     world.admits().await;
     run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
     world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 200) }).await;
-    // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
-    // when its entries are that old.
+    // The first batch contains the orders admitted so far; the others wait behind it. It has been retried many
+    // times when its entries are this old.
     let (mut conn, home) = (world.redis.connection(), world.keys.home());
     world
         .until("a batch is tried and waits", async || {
@@ -124,7 +124,7 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
     world.balanced().await;
 }
 
-/// Reading goes on beside the lock of another program, so a database that looks well may take no order.
+/// Reads succeed beside the lock of another program, so a database that looks healthy may accept no order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! Dead letters: judged by what is true, replays that happen once and end, discards that give back once.
+//! Dead letters: verdicts by current state, replays that happen once and end, discards that return stock once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -81,7 +81,7 @@ fn stock(world: &World, voucher: VoucherId) -> i64 {
     world.server.query(&["GET", &world.keys.stock(voucher)])
 }
 
-/// Lets buyers in and puts their entries among the dead letters. The consumer stays held.
+/// Admits buyers and moves their entries to the dead letters. The consumers stay paused.
 async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, buyers) };
@@ -97,7 +97,7 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
     }
 }
 
-/// A letter tells every time that it was given up, and is not replayed for ever.
+/// A letter records every failure, and is not replayed forever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_letter_that_returns_at_once_requires_an_operator() {
     let world = World::with(|settings| settings.max_replays = 2).await;
@@ -135,7 +135,7 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
         assert_eq!(report.replayed, u64::from(replays < 2));
     }
     assert_eq!(dead(&world), 1);
-    // By force as well it is once an act, and not for as long as it comes back.
+    // Even a forced replay happens once per command, not until it succeeds.
     assert_eq!(replay(&world, matching(""), true).await.seen, 1);
     world
         .until("it is given up again", async || {
@@ -152,11 +152,11 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
     assert!(acts[0].subject.contains("'replays=3'") && acts[0].subject.contains("forced"));
 }
 
-/// Polls work that is broken off when `enough` says so; `true` if it came to its end before.
+/// Polls `work` and drops it once `enough` returns true; returns whether it completed before.
 async fn break_off<F: Future>(work: F, mut enough: impl FnMut() -> bool) -> bool {
     let (mut work, end) = (pin!(work), Instant::now() + PATIENCE);
     loop {
-        // Each poll goes as far as the next answer of a server.
+        // Each poll proceeds to the next reply of a server.
         if futures::poll!(work.as_mut()).is_ready() {
             return true;
         }
@@ -198,7 +198,7 @@ async fn an_interrupted_replay_continues_without_repetition() {
     assert_eq!(reader(&world).replay(&all, false, &stop).await.unwrap().seen, 0);
 }
 
-/// Whoever waits keeps his letter, or gets everything back that he had, once.
+/// A waiting buyer keeps their letter, or everything is returned once.
 async fn compensation_happens_once(database: Database) {
     let world = World::on(database, 1, |_| {}).await;
     let voucher = world.create(sale(500)).await;
@@ -209,7 +209,7 @@ async fn compensation_happens_once(database: Database) {
 
     let judged = letters_of(&world).await;
     let entries: Vec<OrderEntry> = judged.iter().filter_map(|it| it.letter.order).collect();
-    // Died between SQL and Redis, then between Redis and the letter.
+    // Killed between SQL and Redis, then between Redis and the letter.
     let result = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
     assert_eq!(result, [Cancelled::Now; 10]);
     world.stranded().await;
@@ -219,7 +219,7 @@ async fn compensation_happens_once(database: Database) {
     world.stranded().await;
     world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();
 
-    // And then broken off a little later each time.
+    // Then interrupted a little later each time.
     let (stop, all) = (CancellationToken::new(), matching(""));
     for most in 1.. {
         let (mut polls, mut hands) = (0, reader(&world));
@@ -241,7 +241,7 @@ async fn compensation_happens_once(database: Database) {
     let found = orders::find(&world.store, &mut conn, &world.keys, id).await.unwrap();
     let Standing::Persisted { order } = found else { panic!("{found:?}") };
     assert_eq!(order.status, OrderStatus::Cancelled);
-    // Whoever was given back may buy again.
+    // Compensated buyers may order again.
     world.node().hold_consumer(false).await;
     let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 300) }).await;
     assert_eq!((again.admitted, again.persisted), (300, 300));
@@ -249,7 +249,7 @@ async fn compensation_happens_once(database: Database) {
     world.balanced().await;
 }
 
-/// Nothing cries wolf while letters go back, or go for good.
+/// No false alarm while letters are replayed or discarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
     let world = World::start().await;
@@ -317,10 +317,10 @@ async fn each_letter_is_judged_by_the_current_state() {
     let last = letters_of(&world).await.pop().unwrap().letter;
     assert_eq!(last.reason, "two·lines·");
 
-    // Its order is written by somebody else meanwhile.
+    // Its order is written by another process meanwhile.
     world.store.write_orders(&[order], Millis::now()).await.unwrap();
     assert_eq!(verdicts(&world).await[0], Written);
-    // Nothing but what is awaited is ever replayed, not even by force.
+    // Only awaited letters are replayed, even with force.
     let ids = letters_of(&world).await.iter().map(|it| it.letter.letter).collect();
     let mut ids: Vec<EntryId> = ids;
     ids.push(EntryId { millis: 1, ..EntryId::MIN });
@@ -328,7 +328,7 @@ async fn each_letter_is_judged_by_the_current_state() {
     let report = replay(&world, LetterScope::Letters(ids), true).await;
     assert_eq!((report.seen, report.replayed, report.gone), (7, 1, 1), "{report:?}");
     assert_eq!(report.refused.total(), 5);
-    // Compensation is for those who wait, and there are none.
+    // Compensation requires waiting buyers, and there are none.
     let report = discard(&world, matching("verdict!=malformed,age<1h"), true).await;
     assert_eq!((report.discarded, report.compensated, report.given_back), (4, 0, 0));
     assert_eq!(discard(&world, matching("reason~LINES"), false).await.discarded, 1);
@@ -338,7 +338,7 @@ async fn each_letter_is_judged_by_the_current_state() {
     world.balanced().await;
 }
 
-/// Two buyers were given one id: neither a replay nor a compensation may decide whose it is.
+/// Two buyers have the same ID: neither a replay nor a compensation may decide between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_of_another_buyer_requires_an_operator() {
     let world = World::start().await;
@@ -358,7 +358,7 @@ async fn an_id_of_another_buyer_requires_an_operator() {
     assert_eq!((row.user_id, row.status, dead(&world)), (UserId(1), OrderStatus::Unpaid, 1));
 }
 
-/// A sale that Redis has lost: nobody can tell who waits, and what is cancelled meanwhile stays so.
+/// A sale that Redis has lost: waiting buyers are unknown, and cancelled orders stay cancelled.
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_of_a_sale_missing_from_redis_are_judged() {
     let mut world = World::start().await;
@@ -377,7 +377,7 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     let mut hands = reader(&world);
     assert_eq!(hands.replay(&all, true, &stop).await.unwrap().refused.not_loaded, 4);
     assert_eq!(hands.discard(&all, false, &stop).await.unwrap().refused.not_loaded, 4);
-    // Their time is over, but somebody may wait.
+    // They are past retention, but a buyer may wait.
     let mut settings = Settings::default();
     settings.jobs.keep_dead_entries = 0;
     let of = world.keys.home();
@@ -395,7 +395,7 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     assert_eq!(stock(&world, voucher), 10);
     world.balanced().await;
 
-    // Over and archived: whoever had a claim has his order in SQL.
+    // Ended and archived: every admitted buyer has their order in SQL.
     world.execute(Command::EndSale(voucher)).await.unwrap();
     let archived = retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &stop).await;
     assert_eq!(archived.unwrap(), [voucher]);

@@ -1,4 +1,4 @@
-//! Faults on purpose, each alone: what they leave behind, and that they befall nobody else's servers.
+//! Injected faults one by one: their effects, and that they never hit external servers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -84,7 +84,7 @@ async fn only_the_programs_own_redis_is_killed() {
     assert_eq!(world.server.query::<String>(&["PING"]), "PONG");
 }
 
-/// The points are in the very program, where it is built for tests.
+/// The fault points are compiled into the test build of the program.
 #[test]
 #[cfg(debug_assertions)]
 fn the_program_dies_at_the_fault_point_and_the_next_one_continues() {
@@ -102,14 +102,14 @@ fn the_program_dies_at_the_fault_point_and_the_next_one_continues() {
     assert_eq!(rushed["persisted"], 9, "{rushed}");
     home.run(&["audit"]).expect_code(0);
 
-    // One that believes it is told something must not go on without it.
+    // A program with an unknown fault point must not start.
     let env = [(KILL_AT, "after-lunch:1")];
     let ran = Background::spawn(BINARY, &create, &home, &env).wait(PATIENCE);
     assert_eq!(ran.status.signal(), Some(6), "{ran}");
     assert!(ran.stderr.contains("after-lunch"), "{ran}");
 }
 
-/// As a person would pass it: the screen showed it, it was mended, and the books balance.
+/// Passed as by an operator: the alarm was shown, the fault repaired, and the audit passes.
 fn passes(name: &str) {
     for seed in ["7", "20261121"] {
         let home = Seckill::new();
@@ -223,7 +223,7 @@ fn the_killed_consumer_drill_is_solved_with_keys() {
 
 #[test]
 fn an_abandoned_drill_is_not_passed() {
-    // Before anybody came, and while buyers come and the database is away.
+    // Before the first buyer, and with buyers while the database is unreachable.
     for (name, stage, asked) in [
         ("consumer-killed", "GET READY", None),
         ("database-away", "returns in", Some("Quit while a load test")),

@@ -1,5 +1,5 @@
-//! A rush while a primary dies: orders go on, and what an asynchronous replica had not heard is told and put
-//! back.
+//! A load test while a primary dies: orders continue, and what an asynchronous replica had not received is
+//! reported and restored.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -120,7 +120,7 @@ async fn ask(node: &Node, voucher: VoucherId, user: u64) -> Result<Outcome, Admi
     admission.request(voucher, UserId(user)).answer().await.outcome
 }
 
-/// Waits until so many buyers were admitted at a sale.
+/// Waits until a sale has admitted this many buyers.
 async fn admitted(deployment: &Deployment, voucher: VoucherId, most: u64) {
     let mut conn = deployment.redis.connection();
     wait_until(PATIENCE, "buyers are admitted", async || {
@@ -143,7 +143,7 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     let rushes = join_all(vouchers.iter().map(|voucher| rush(&node, *voucher, each)));
     let killing = async {
         admitted(&deployment, vouchers[0], each / 20).await;
-        // What is admitted from here on, the replica has not heard.
+        // The replica does not receive what is admitted from here on.
         let killed = cluster.owner(&dying).unwrap();
         let deaf = deafen_replica(&mut cluster, killed);
         admitted(&deployment, vouchers[0], each / 10).await;
@@ -158,7 +158,7 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     for report in &reports {
         println!("{report:?}");
         assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
-        // Whoever is asked again after a loss is admitted under the id that he was told.
+        // A buyer who retries after a loss gets the same order ID.
         assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
     }
     deployment.balanced().await;
@@ -173,8 +173,8 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     assert!(worker.stop().await.in_time);
 }
 
-/// The replica hears nothing for a while, its primary admits, and dies: everything since is lost. Nobody who
-/// promised it is left, so SQL alone tells.
+/// The replica receives nothing for a while, its primary admits orders and dies: they are lost in Redis. No node
+/// that admitted them is left, so only SQL has them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_audit_reports_what_a_failover_lost() {
     let mut cluster = TestCluster::start();
@@ -185,7 +185,7 @@ async fn the_audit_reports_what_a_failover_lost() {
     let key = deployment.keys.partition_of(voucher).orders();
     let primary = cluster.owner(&key).unwrap();
     let replica = deafen_replica(&mut cluster, primary);
-    // Others than before.
+    // Different ones than before.
     for user in 1_001..=1_040 {
         assert!(matches!(ask(&node, voucher, user).await, Ok(Outcome::Admitted { .. })));
     }
@@ -209,8 +209,8 @@ async fn the_audit_reports_what_a_failover_lost() {
     assert_eq!(deployment.audit().await.sales[0].admitted, 140);
 }
 
-/// The replica is stopped, and cut off from its primary: a stopped one alone would read later what the kernel has
-/// kept for it.
+/// The replica is suspended and disconnected from its primary: otherwise it would later read what the kernel has
+/// buffered.
 fn deafen_replica(cluster: &mut TestCluster, primary: usize) -> usize {
     let replica = replica_of(cluster, primary);
     cluster.freeze(replica);
@@ -254,8 +254,8 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
     assert!(node.stop().await.in_time);
 }
 
-/// With `wait_replicas` nobody is told "admitted" before a replica holds it; who asks again learns the order
-/// that he was given.
+/// With `wait_replicas` no admission is confirmed before a replica has it; a retry returns the same order
+/// ID.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wait_asks_for_replicas() {
     let trio = TestSentinels::start();

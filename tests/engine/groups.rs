@@ -1,4 +1,4 @@
-//! Where the group stands, and the group moved back: on one partition and on several.
+//! The position of the group, and rewinding it: on one partition and on several.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-/// A sale of which that many pieces are sold and written.
+/// A sale with this many orders, all written.
 async fn sold(world: &World, buyers: u64) -> VoucherId {
     let voucher = world.create(sale(buyers)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, buyers) }).await;
@@ -112,7 +112,7 @@ async fn the_lag_is_right_or_unknown() {
     let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &ids[8].in_stream()]);
     assert_eq!((measured().await, shown().await), (Some(2), Some(2)));
 
-    // Many, and both ends far away.
+    // Many entries, with both ends far apart.
     add(1_000).await;
     read(400);
     assert_eq!((measured().await, shown().await), (None, Some(602)));
@@ -174,7 +174,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
         for part in [500, 1_500, 2_500] {
             let written = async || world.store.ledger(voucher).await.unwrap().live;
             world.until("the rush is under way", async || written().await > part).await;
-            // Both nodes read and write on while it is looked at and done.
+            // Both nodes keep reading and writing during the preview and the rewind.
             let plan = preview(&world, "start", None).await.unwrap();
             assert!(plan[0].again > part, "{plan:?}");
             rewound(&world, plan).await.unwrap();
@@ -220,7 +220,7 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
     let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
     assert!(audit.sales[0].findings[0] == Finding::Lost(20), "{audit:?}");
-    // An order that nobody was promised would be written, so that is told.
+    // An order without a buyer would be written, so that is reported.
     world.hold().await;
     world.add_entry(&["userId", "9", "voucherId", &voucher.to_string(), "id", "815"]).await;
     let plan = preview(&world, "start", None).await.unwrap();
@@ -244,7 +244,7 @@ async fn deleted_entries_do_not_spoil_the_lag() {
         let _: u64 = world.server.query(&["XDEL", &orders, &ids[gone].in_stream()]);
     }
     world.hold().await;
-    // Behind the deleted ones, at one that is gone itself, before the last of them.
+    // After the deleted entries, at a deleted entry, and before the last one.
     for (to, ahead, read) in [(700, 200, Some(700)), (500, 398, Some(502)), (101, 797, None)] {
         let plan = preview(&world, &ids[to].in_stream(), None).await.unwrap();
         assert_eq!((plan[0].again + plan[0].undelivered, plan[0].trimmed), (ahead, 3), "{plan:?}");
@@ -276,7 +276,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     assert_eq!((plan[0].from, plan[0].entries_read), (first, Some(120)), "{plan:?}");
     rewound(&world, plan).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(180));
-    // The job that trims must cope with where the group stands now.
+    // The trimming job must handle the new position of the group.
     world.execute(Command::RunJob("trim-stream".to_owned())).await.unwrap();
     assert_eq!(entries(&world).len(), 180);
     world.node().hold_consumer(false).await;
@@ -305,7 +305,7 @@ async fn invalid_positions_are_refused() {
     let result = fault(preview(&world, "1795000000000-0@7", None).await);
     assert_eq!(result, GroupFault::NoPartition { number: 7, last: 2 });
     assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupFault::NoStream(other));
-    // An id as Redis writes it, of the partition that was named; and a time before all of them.
+    // An ID in the notation of Redis for the given partition, and a time before all entries.
     let plan = preview(&world, &last.in_stream(), Some(of)).await.unwrap();
     assert_eq!((plan[0].again, plan[0].from), (1, last));
     assert_eq!(preview(&world, "-1h", None).await.unwrap()[0].again, 50);
@@ -320,13 +320,13 @@ async fn a_rewind_does_what_its_preview_showed() {
     world.settled().await;
     let ids = entries(&world);
     let shown = preview(&world, &ids[30].in_stream(), None).await.unwrap();
-    // It just went on.
+    // It advanced.
     world.rush(LoadTest { users: 80, ..plan }).await;
     world.settled().await;
     world.hold().await;
     rewound(&world, shown.clone()).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
-    // It was moved back.
+    // It was rewound.
     let meanwhile = |fault: GroupFault| match fault {
         GroupFault::Meanwhile { what, .. } => what,
         other => panic!("{other}"),
@@ -370,7 +370,7 @@ async fn a_changed_group_stops_the_rewind() {
     let now = states(&world).await;
     assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
     assert_eq!(now[1].group, None);
-    // The other one heals by itself: a node makes the group at the start.
+    // The other one is recreated by a node at its start.
     world.node().hold_consumer(false).await;
     world.settled().await;
     world.balanced().await;
@@ -416,7 +416,7 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
 /// The largest ID that a stream can give.
 const LAST_ID: &str = "18446744073709551615-18446744073709551615";
 
-/// What the log says of repairs, oldest first.
+/// The repairs in the log, oldest first.
 async fn repairs(world: &World) -> Vec<String> {
     let lines = world.store.activity(&ActivityFilter::default(), None, 100).await.unwrap();
     let repaired = lines.into_iter().rev().filter(|it| it.act.act == "partition repaired");
@@ -445,7 +445,7 @@ async fn letters(world: &World) -> Vec<dead_letters::DeadLetter> {
     dead_letters::read(&mut world.redis.connection(), &of, EntryId::MIN, 99).await.unwrap()
 }
 
-/// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.
+/// No ID follows the largest one: nothing could be added, and paging over the stream would not end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     let world = World::start().await;
@@ -471,7 +471,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     assert_eq!(kept, 7, "the old stream can still be read");
 }
 
-/// Redis goes on from an ID that lies ahead of its clock: those who are admitted then are no strangers.
+/// Redis continues from an ID ahead of its clock: orders admitted then are valid.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_with_ids_of_the_future_are_kept() {
     let mut world = World::start().await;
@@ -518,7 +518,7 @@ async fn an_audit_ends_at_every_last_id() {
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 5);
 }
 
-/// A group beyond the end of its stream reads nothing, and Redis says of it that nothing waits.
+/// A group beyond the end of its stream reads nothing, and Redis reports no lag.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     let world = World::start().await;
@@ -526,7 +526,7 @@ async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     world.execute(Command::Restock { voucher, by: 50 }).await.unwrap();
     let of = world.keys.home();
     world.hold().await;
-    // The first ten hold an order already.
+    // The first ten have an order already.
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 50) };
     world.execute(Command::LoadTest(plan)).await.unwrap();
     world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
@@ -558,7 +558,7 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
     assert_eq!(state.group.unwrap().lag, Some(11));
 }
 
-/// The keys of nodes are written anew by nodes; what another program left there makes room.
+/// Nodes rewrite the keys of nodes; values of other programs are renamed.
 #[tokio::test(flavor = "multi_thread")]
 async fn node_keys_of_another_type_are_renamed() {
     let world = World::start().await;

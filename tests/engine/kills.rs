@@ -46,7 +46,7 @@ fn batch(number: u64, voucher: VoucherId) -> Vec<OrderEntry> {
     (number * BATCH..(number + 1) * BATCH).map(entry).collect()
 }
 
-/// Writes one batch after the other until the server is gone; `done` is what it said to be committed.
+/// Writes batch after batch until the server is gone; `done` counts the confirmed commits.
 async fn write(store: SharedStore, voucher: VoucherId, from: u64, done: Arc<AtomicU64>) {
     for number in from.. {
         if store.write_orders(&batch(number, voucher), Millis::now()).await.is_err() {
@@ -79,7 +79,7 @@ async fn each_commit_outlives_a_kill(mut server: impl Server) {
         assert_eq!(store.existing(&ids).await.unwrap().len() as u64, told, "round {round}");
         let books = store.ledger(voucher).await.unwrap();
         assert_eq!((1_000_000 - books.stock, books.doubled), (books.live as i64, 0));
-        // The batch of which nobody heard is there as a whole, or not at all.
+        // The unconfirmed batch is present as a whole or not at all.
         assert!(books.live == told || books.live == told + BATCH, "{} of {told}", books.live);
     }
 }
@@ -102,16 +102,16 @@ async fn a_killed_postgres_keeps_each_commit() {
     each_commit_outlives_a_kill(<Postgres as Server>::with(&flush)).await;
 }
 
-/// Its last commits are gone, although Redis was told that they are there: the audit names them, and the
-/// repair writes each of them again under its id.
+/// Its last commits are lost although they were acknowledged in Redis: the audit names them, and the
+/// repair writes each of them again under its ID.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_postgres_with_asynchronous_commit_is_reconciled() {
-    // So late that a kill always comes first.
+    // So late that the kill always comes first.
     let late = ["synchronous_commit=off", "wal_writer_delay=10s"];
     let mut server = Postgres::with(&late);
     let name = Server::create(&server).await;
     let world = World::at(&server.url_of(&name), &Settings::default()).await;
-    // It writes by itself now and then, and may just have done so.
+    // The server flushes periodically and may just have done so.
     for _ in 0..3 {
         if loses_and_mends(&mut server, &world, &name).await {
             return;
@@ -120,7 +120,7 @@ async fn a_killed_postgres_with_asynchronous_commit_is_reconciled() {
     panic!("it never lost a commit, so nothing was shown");
 }
 
-/// Whether there was anything to mend.
+/// Whether there was anything to repair.
 async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bool {
     let voucher = world.create(sale(500)).await;
     server.run(name, "CHECKPOINT").await;
@@ -149,14 +149,14 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     lost > 0
 }
 
-/// Who was promised which order, as Redis tells while the rush goes on.
+/// The order of each buyer, read from Redis during the load test.
 fn promised(redis: &mut redis::Connection, voucher: &str) -> HashMap<u64, String> {
     let buyers = format!("seckill:{{p0}}:buyers:{voucher}");
     let buyers: HashMap<String, String> = cmd("HGETALL").arg(buyers).query(redis).unwrap();
     buyers.into_iter().filter_map(|(user, order)| Some((user.parse().ok()?, order))).collect()
 }
 
-/// Who has which order in the SQLite file of `home`.
+/// The order of each buyer in the SQLite file of `home`.
 async fn written(home: &Seckill, voucher: &str) -> HashMap<u64, String> {
     let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
     let store = seckill_store::open(&url, &Settings::default()).await.unwrap();
@@ -172,8 +172,8 @@ fn create(home: &Seckill, globals: &[&str]) -> String {
     made["voucher_id"].to_string()
 }
 
-/// A rush that is killed once so many buyers are in; a worker finishes it. `kill` ends what else there is, and
-/// gives whom Redis and SQL knew at the last moment.
+/// A load test that is killed after this many admissions; a worker finishes it. `kill` stops the rest and
+/// returns the orders in Redis and SQL at that moment.
 async fn a_rush_is_killed_and_finished<T>(
     home: &Seckill,
     globals: &[&str],
@@ -230,7 +230,7 @@ async fn a_killed_process_keeps_each_commit_in_a_sqlite_that_syncs_later() {
     each_is_kept(&rows, &written(&home, &voucher).await);
 }
 
-/// Each answer of such a Redis follows its fsync, so even what only Redis knew is there again.
+/// Such a Redis replies only after its fsync, so even data known to Redis alone is restored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_syncs_always_loses_nothing_together_with_its_nodes() {
     let home = Seckill::new();

@@ -1,4 +1,4 @@
-//! Dead letters as a console sees and settles them: read while somebody looks, counted, done with a reason.
+//! Dead letters as seen from the console: read while they are shown, counted, settled with a reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,7 @@ async fn ask(world: &World, command: Command, reason: Option<&str>) -> Result<Re
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
 }
 
-/// Letters that make no order, of which the engine did not take any notice yet.
+/// Letters without an order that the engine has not noticed yet.
 async fn bury(world: &World, count: usize) {
     let mut conn = world.redis.connection();
     let dead = world.keys.home().dead();
@@ -194,7 +194,7 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     for user in 1..=25 {
         world.ask(running, user).await;
     }
-    // Before the first buyer the books balance as well, and a sale that is sold out is read when its turn comes.
+    // The audit also passes before the first buyer; a sold-out sale is read in turn.
     let settled = |it: &Snapshot| {
         it.sales.len() == PLANNED + 1
             && it.funnel.attempts.total == 25
@@ -203,13 +203,13 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     let seen = picture(&world, "all of them balance", settled).await;
     let funnel = seen.funnel;
     assert_eq!((funnel.attempts.total, funnel.admitted.total, funnel.sold_out.total), (25, 10, 15));
-    // Sold out, and still before those that wait.
+    // Sold out, and still before planned sales.
     let ids: Vec<VoucherId> = seen.sales.iter().map(|sale| sale.voucher_id).collect();
     let expected: Vec<VoucherId> =
         [running].into_iter().chain(planned.iter().rev().copied()).collect();
     assert_eq!(ids, expected);
 
-    // Those that only wait are read in turn: Redis is not held up by all of them at each look.
+    // Planned sales are read in turn, so that one snapshot does not read all of them.
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
     let _: String = world.server.query(&["SLOWLOG", "RESET"]);
@@ -220,11 +220,11 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
             && args.get(5) == Some(&world.keys.home().nodes())
     });
     let keys: Vec<usize> = reads.map(|args| args[2].parse().unwrap()).collect();
-    // Four keys a sale, and some for the streams and nodes.
+    // Four keys per sale, and some for the streams and nodes.
     assert!(!keys.is_empty() && keys.iter().all(|keys| *keys < 4 * 210), "{keys:?}");
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
 
-    // The turn comes to each of them.
+    // Each sale is read in turn.
     for voucher in &planned {
         let tally = world.keys.tally(*voucher);
         let _: u64 = world.server.query(&["HINCRBY", &tally, "rejected", "1"]);

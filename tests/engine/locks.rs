@@ -29,14 +29,14 @@ use seckill_store::{SharedStore, StoreError};
 use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A lease that is over soon enough for a test, and long enough for a busy machine.
+/// A lease short enough for a test and long enough for a busy machine.
 const SHORT: Timing = Timing { lease: Duration::from_secs(4), poll: Duration::from_millis(500) };
 
 fn name(name: &str) -> LockName {
     LockName::new(name).unwrap()
 }
 
-/// A node's locks, kept until the test ends.
+/// The locks of a node, kept until the test ends.
 fn locks_of(redis: &Redis, node: &str, timing: Timing) -> (Locks, CancellationToken) {
     let (locks, keeper) = Locks::new(redis, Layout::default(), node, timing);
     let stop = CancellationToken::new();
@@ -94,7 +94,7 @@ async fn invalid_leases_and_names_are_refused() {
     }
     assert!(LockName::new("x".repeat(10_000)).is_err());
     let lock = name("x");
-    // An answer that takes longer than the lease is no yes, and leaves nothing behind.
+    // A reply that takes longer than the lease is no success and leaves no lock.
     server.freeze();
     let (asked, ()) =
         tokio::join!(locks.try_lock(&lock, "t", Some(Duration::from_millis(100))), async {
@@ -121,7 +121,7 @@ async fn releasing_a_lost_lock_is_reported() {
     wait_until(10 * SECOND, "it is free", async || server.query::<u64>(&["EXISTS", "lock:x"]) == 0)
         .await;
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
-    // It was taken from this holder and given to another one, who keeps it.
+    // It was released by force and acquired by another holder, who keeps it.
     let guard = a.try_lock(&lock, "t", None).await.unwrap();
     let owner = guard.owner().as_str().to_owned();
     let (mut conn, keys) = (redis.connection(), Layout::default());
@@ -145,7 +145,7 @@ async fn a_release_with_a_lost_reply_succeeds() {
     let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
     let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
     let again = guard.again().await.unwrap();
-    // The calls lie in the server's buffer while their connection is cut: they are done, unanswered.
+    // The calls wait in the server's buffer while their connection is closed: executed without a reply.
     for (left, guard) in [(Some(1), again), (None, guard)] {
         let owner = guard.owner().as_str().to_owned();
         server.freeze();
@@ -175,7 +175,7 @@ async fn guards_dropped_during_an_outage_leave_no_lock() {
     let again = guard.again().await.unwrap();
     let leased = locks.try_lock(&name("y"), "t", Some(20 * SECOND)).await.unwrap();
     server.freeze();
-    // A release that is given up half-way, one that is dropped, one that is not even tried.
+    // A cancelled release, a dropped one, and a guard that is never released.
     assert!(tokio::time::timeout(Duration::from_millis(50), again.release()).await.is_err());
     assert!(tokio::time::timeout(Duration::from_millis(50), leased.release()).await.is_err());
     drop(guard);
@@ -215,7 +215,7 @@ async fn the_watchdog_renews_a_lock_and_a_fixed_lease_expires() {
     })
     .await;
     assert_eq!(depth(&server, &kept), Some(1));
-    // A node that is gone: nobody renews.
+    // A dead node: its lock is not renewed.
     stop.cancel();
     tokio::time::timeout(10 * SECOND, kept.lost())
         .await
@@ -253,7 +253,7 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
     wait_until(30 * SECOND, "they are renewed", async || renewals(&server) == 1).await;
     let spent = calls(&server) - before;
     assert!((1..=101).contains(&spent), "{spent} calls");
-    // Listing them costs the same, however many keys there are that are no locks.
+    // The cost of listing does not depend on the number of other keys.
     let mut conn = redis_of(&server).connection();
     let keys = Layout::default();
     let mut costs = Vec::new();
@@ -265,7 +265,7 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
         let stats: String = server.query(&["INFO", "commandstats"]);
         let spent = |name: &str| stats.lines().filter(|line| line.contains(name)).count();
         assert_eq!(spent("cmdstat_scan") + spent("cmdstat_keys"), 0, "{stats}");
-        // The watchdog goes on meanwhile; these are the listing's own.
+        // Without the calls of the watchdog, which keeps running.
         let own = ["zrange", "zcard", "zcount", "pttl", "hgetall", "echo"];
         let is_own =
             |line: &&str| own.iter().any(|name| line.starts_with(&format!("cmdstat_{name}:")));
@@ -317,7 +317,7 @@ async fn a_release_wakes_a_waiter_and_polling_covers_lost_wakeups() {
     })
     .await;
 
-    // Nobody says that it is free: its key goes as if its lease had ended.
+    // No wake-up is published: the key is deleted as if its lease had ended.
     let _guard = holder.try_lock(&lock, "t", None).await.unwrap();
     let polling = waiting.try_for(&lock, "waiter", 20 * SECOND, None);
     let (polled, ()) = tokio::join!(polling, async {
@@ -350,7 +350,7 @@ async fn fifty_waiters_continue_after_a_restart() {
     server.restart();
     drop(guard);
     for done in tasks.join_all().await {
-        // A holder whose lock Redis lost is told so; it held it all the same.
+        // A holder whose lock Redis lost gets an error, although it held the lock.
         assert!(matches!(done, Ok(()) | Err(LockError::Lost(_))), "{done:?}");
     }
 }
@@ -423,7 +423,7 @@ async fn a_lock_on_three_servers_is_all_or_nothing() {
         })
         .await;
     }
-    // One is killed while it is held: the others are given back all the same.
+    // One server is killed while the lock is held: the others are released nevertheless.
     let guard = b.try_lock(&lock, "t", None).await.unwrap();
     servers[1].kill();
     assert!(guard.release().await.is_err());
@@ -435,7 +435,7 @@ async fn a_lock_on_three_servers_is_all_or_nothing() {
         })
         .await;
     }
-    // One that is silent costs its bound, not for ever.
+    // An unresponsive server costs its timeout only.
     servers[1].restart();
     servers[1].freeze();
     let asked = tokio::time::timeout(20 * SECOND, a.try_lock(&lock, "t", None)).await;
@@ -449,7 +449,7 @@ async fn a_lock_on_three_servers_is_all_or_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
     let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
-    // They are asked in the order of their places; the last one is held.
+    // Servers are locked in order; the last one is held by another owner.
     servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.place().to_owned());
     let of = |server: &TestRedis| locks_of(&redis_of(server), "a", Timing::default()).0;
     let wide = MultiLock::new(servers.iter().map(of).collect()).unwrap();
@@ -487,12 +487,12 @@ async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
         assert!(error.contains(part), "'{part}' is not in: {error}");
     }
     nothing_held(&servers[..2]).await;
-    // By default it ends as well.
+    // The default lease ends as well.
     let asked = tokio::time::timeout(60 * SECOND, wide.try_for(&lock, "t", None, None)).await;
     assert!(matches!(asked.expect("a bound"), Err(LockError::Member { .. })));
     nothing_held(&servers[..2]).await;
     assert!(held.is_held());
-    // What can't be is refused at once, however long it may take.
+    // Invalid requests are refused at once, regardless of the timeout.
     let never = Some(Duration::MAX / 4);
     let error = wide.try_for(&lock, "t", Some(3_600 * SECOND), never).await.unwrap_err();
     assert!(matches!(error, LockError::Member { .. }), "{error}");
@@ -514,7 +514,7 @@ async fn a_late_write_is_refused_by_its_fencing_token() {
     assert_eq!(write(&next).await.unwrap(), 1);
     assert!(matches!(write(&early).await, Err(StoreError::Fenced(_))));
     assert_eq!(write(&next).await.unwrap(), 2);
-    // Tokens rise although Redis forgot everything, and although its last token was from the future.
+    // Tokens increase although Redis lost everything and the last token was from the future.
     let _: () = server.query(&["FLUSHALL"]);
     let after = locks.try_lock(&lock, "t", None).await.unwrap();
     assert!(after.token() > next.token());
@@ -557,7 +557,7 @@ async fn process_of_many() {
                 let wait = until.saturating_duration_since(Instant::now()) + 60 * SECOND;
                 let guard = locks.try_for(&name("shared"), "t", wait, None).await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders in a process");
-                // Over all processes: a counter in Redis that is no part of the lock.
+                // Across processes: a counter in Redis that is independent of the lock.
                 let there: i64 = conn.query(cmd("INCR").arg("inside")).await.unwrap();
                 assert_eq!(there, 1, "two holders");
                 let again = guard.again().await.unwrap();
@@ -656,7 +656,7 @@ async fn a_holder_suspended_past_its_lease_is_fenced() {
     let env = [("HOLD_WORK", work.as_str())];
     let mut holder = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
     holder.wait_for_line("held").await;
-    // Its watchdog keeps it for longer than a lease.
+    // The watchdog renews it beyond one lease.
     assert!(locks.try_for(&name("held"), "t", SHORT.lease * 2, None).await.is_err());
     holder.freeze();
     let guard = locks.try_for(&name("held"), "t", 30 * SECOND, None).await.unwrap();

@@ -1,4 +1,4 @@
-//! The order stream and the orders as a console sees them: read while somebody looks, followed, asked about first.
+//! The order stream and the orders as seen from the console: read while they are shown, traced, previewed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -151,7 +151,7 @@ async fn a_name_that_is_not_utf8_hides_nothing() {
     assert!(seen.redis.up, "{seen:?}");
 }
 
-/// A claim takes an entry without a body off the pending list before its order is rebuilt.
+/// A claim removes an entry without a body from the pending list before its order is rebuilt.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     let server = TestRedis::start();
@@ -189,7 +189,7 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     world.rush(LoadTest::new(voucher, 1)).await;
     let orders = world.store.orders(&OrderFilter::default(), None, 1).await.unwrap();
     let order = orders[0].id;
-    // A stream of its own, which no consumer reads.
+    // A separate stream without consumers.
     let keys = world.keys.clone().prefixed("dense");
     let of = keys.partition_of(voucher);
     let issued = decode(order).issued.0;
@@ -249,7 +249,7 @@ async fn a_running_command_is_shown_with_its_operator() {
     let delivered = trace.delivered.expect("Redis tells it while it is pending");
     assert!(added <= delivered && delivered <= world.redis.connection().now().await.unwrap());
 
-    // One that ends in good order is told from it, and what it gave up from what it wrote.
+    // A clean stop is distinguished from it, and what it handed over from what it wrote.
     world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
     let other = world.another_node("node-c");
     let buried = |it: &Snapshot| {
@@ -300,7 +300,7 @@ async fn the_orders_of_one_sale_are_counted_only_while_it_is_shown() {
     picture(&world, "it is counted again, and says so", |it| taken(it) > first).await;
     let again = |it: &Snapshot| it.sale_orders.as_ref().and_then(|it| it.repeat_buyers.clone());
     picture(&world, "nobody has two", |it| again(it) == Some(Vec::new())).await;
-    // Two pieces for each buyer, and every buyer comes several times.
+    // Two orders per buyer, and every buyer requests several times.
     let twice = world.create(sale(6).limited(2).unwrap()).await;
     world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(twice, 3) }).await;
     focus.send_modify(|focus| focus.sale = Some(twice));
@@ -414,7 +414,7 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
     picture(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
     world.server.freeze();
     picture(&world, "Redis is away", |it| !it.redis.up).await;
-    // What another node had read already goes into SQL meanwhile, and then nothing does.
+    // Entries that another node had read are written meanwhile; after that, nothing.
     let late = (0..50_u64).map(|number| OrderEntry {
         entry: EntryId::MIN,
         order: OrderId::new(1_795_000_000, number).unwrap(),
@@ -438,7 +438,7 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
     picture(&world, "it answers again", |it| it.redis.up).await;
 }
 
-/// Also where nobody can write what is admitted, or even tell of it, Redis is counted from one picture to the next.
+/// Even if admitted orders cannot be written or reported, the rate is counted in Redis between snapshots.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked() {
     for locked in [true, false] {
@@ -471,7 +471,7 @@ async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked(
     }
 }
 
-/// What Redis reads does not tell that it takes no writes.
+/// Successful reads do not show that Redis refuses writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
@@ -501,7 +501,7 @@ async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
     }
 }
 
-/// One key of another type must not hide the others, and is named with what mends it.
+/// One key of another type must not hide the others, and is named with its remedy.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_another_program_are_named() {
     let mut world = World::start().await;
@@ -518,7 +518,7 @@ async fn keys_of_another_program_are_named() {
         });
         assert!(found.await.redis.up, "{key}");
     };
-    // A node renames what stands in its own way.
+    // A node renames keys that block it.
     for key in [keys.tally(voucher), of.dead()] {
         world.server.query::<()>(&["SET", &key, "x"]);
         let replaced = format!("{key}:replaced");
@@ -531,7 +531,7 @@ async fn keys_of_another_program_are_named() {
     world.server.query::<()>(&["DEL", &lock]);
     picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
     let (stock, buyers, keys) = (keys.stock(voucher), keys.buyers(voucher), keys.clone());
-    // A node would restore what belongs to a sale.
+    // A node would restore the keys of a sale.
     world.stop_node().await;
     world.server.query::<()>(&["SET", &stock, "many"]);
     let seen = read_stats(&mut world.redis.connection(), &keys, &[voucher]).await.unwrap();

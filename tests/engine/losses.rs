@@ -1,5 +1,5 @@
-//! Parts of Redis or SQL that are lost, replaced or set back while nodes live: nothing is sold twice, and what was lost is
-//! named.
+//! Parts of Redis or SQL are lost, replaced or set back while nodes run: nothing is sold twice, and the loss is
+//! reported.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -49,7 +49,7 @@ async fn findings(world: &World) -> Vec<Finding> {
     audit.findings().map(|found| found.what).collect()
 }
 
-/// Does what `audit --repair` does; returns the cures.
+/// Repairs like `audit --repair`; returns the repairs.
 async fn repaired(world: &World) -> Vec<Cure> {
     let mut conn = world.redis.connection();
     let plan = repair::plan(&world.store, &mut conn, &world.keys).await.unwrap();
@@ -60,7 +60,7 @@ async fn repaired(world: &World) -> Vec<Cure> {
     cures
 }
 
-/// Waits until the activity log names what was lost.
+/// Waits until the activity log reports the loss.
 async fn named(world: &World, lost: &str) {
     world
         .until("the log names what was lost", async || {
@@ -108,7 +108,7 @@ async fn lost_buyers_are_not_admitted_a_second_time() {
     world.hold().await;
     let first = world.rush(LoadTest { settle: false, ..rush(voucher, 1_000) }).await;
     assert_eq!(first.admitted, 1_000);
-    // Some are in SQL, the others in the stream.
+    // Some orders are in SQL, the others in the stream.
     world.node().hold_consumer(false).await;
     let buyers = world.keys.buyers(voucher);
     let _: u64 = world.server.query(&["DEL", &buyers]);
@@ -143,7 +143,7 @@ async fn a_key_of_another_type_or_value_is_repaired_before_the_next_admission() 
     world.balanced().await;
 }
 
-/// A script is not rolled back when it fails half-way, so it must not begin where it can't end.
+/// A script is not rolled back if it fails, so it must check its permissions first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_user_without_permissions_loses_no_order() {
     let mut world = World::start().await;
@@ -185,7 +185,7 @@ async fn a_deleted_stream_costs_no_order() {
     world.balanced().await;
 }
 
-/// Neither a version that Redis has missed is sold, nor one that an operator's process died over.
+/// Redis sells neither a version that it missed nor one whose operator died midway.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
     let mut world = World::start().await;
@@ -228,7 +228,7 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
     let _: u64 = world.server.query(&["DEL", &world.keys.tally(voucher)]);
     let published = || world.server.query::<Vec<String>>(&["HVALS", &losses]).join("");
     world.until("the loss is published", async || published().contains("tally")).await;
-    // As a node that was killed before the database was free would have left it.
+    // The state left by a node that was killed before the database was free.
     let mut left: serde_json::Value = serde_json::from_str(&published()).unwrap();
     left[0]["node"] = "dead".into();
     left[0]["once"] = "left by a dead node".into();
@@ -258,7 +258,7 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
     let buyers: u64 = world.server.query(&["HLEN", &world.keys.buyers(voucher)]);
     assert_eq!(admitted, buyers - 1, "one field is no buyer");
 
-    // At rest, where a look of the node finds it, and in a rush, where the next batch does.
+    // At rest, where the check of the node finds it, and under load, where the next batch does.
     for users in [0, 2_500] {
         let set_back = async {
             world
@@ -319,7 +319,7 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
         .await;
     assert_eq!(world.ask(voucher, 2).await, Outcome::Ended);
 
-    // The process that changed the sale died between its commit and Redis.
+    // The process that changed the sale died between its commit and the update of Redis.
     let voucher = world.create(sale(100)).await;
     assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
     world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
@@ -404,7 +404,7 @@ async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
     assert!(!admits(oversold, 2_000).await, "it stays closed");
 }
 
-/// Its promises are remembered for 30 s; the other sales must not wait for that.
+/// Its promises are kept for 30 s; other sales must not wait for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
     let world = World::start().await;
@@ -427,7 +427,7 @@ async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
     tokio::time::timeout(Duration::from_secs(15), admits).await.expect("it need not wait for them");
 }
 
-/// The number of entries alone does not show that one was lost and another one forged.
+/// The number of entries alone does not show that one is lost and another forged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
     let mut world = World::start().await;
@@ -491,7 +491,7 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
     voucher
 }
 
-/// All are written once the database is free, and each buyer hears of his order.
+/// All orders are written once the database is free, and each buyer gets their order ID.
 async fn each_has_an_order(world: &World, voucher: VoucherId) {
     world
         .until("all are written", async || {
@@ -740,7 +740,7 @@ async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
     assert_eq!((sale.initial, sale.stock, sale.version), (120, 10, 2));
 }
 
-/// Nobody who holds no place in Redis gets a row, however good the fields of an entry are.
+/// Without a slot in Redis no buyer gets a row, even with a well-formed entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
     let world = World::start().await;
@@ -798,7 +798,7 @@ async fn an_entry_waits_while_its_buyer_is_lost() {
     world.balanced().await;
 }
 
-/// What went back to Redis longer ago than it is told again is found by the audit.
+/// The audit finds lost give-backs that are too old to be repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let mut world = World::start().await;

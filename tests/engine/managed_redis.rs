@@ -1,4 +1,4 @@
-//! The managed server against real ones: started, shared, killed, damaged, left behind.
+//! The managed server: started, shared, killed, damaged, left behind.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
@@ -16,7 +16,7 @@ use seckill_redis::{
 };
 use tempfile::TempDir;
 
-/// A directory for one test; whatever server is left in it ends with it.
+/// A directory for one test; a server left in it is stopped with it.
 struct Room(TempDir);
 
 impl Room {
@@ -65,7 +65,7 @@ fn info(server: &ManagedServer, field: &str) -> String {
     info.get(field).unwrap()
 }
 
-/// SIGKILL to the very server that answers.
+/// Sends SIGKILL to the server that answers.
 fn kill(server: &ManagedServer) {
     let pid: i32 = info(server, "process_id").parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -81,7 +81,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Starts and ends of servers in the order of the log: `(`, `)`; a killed one has no end.
+/// Starts and stops of servers in the order of the log: `(`, `)`; a killed one has no stop.
 fn lives(log: &str) -> String {
     log.lines()
         .filter_map(|line| match line {
@@ -92,7 +92,7 @@ fn lives(log: &str) -> String {
         .collect()
 }
 
-/// A visitor in a process of its own, which is this test binary again.
+/// A visitor in a separate process: this test binary, re-executed.
 fn visitor(data: &Path, how: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(crate::support::only(module_path!(), "visit"))
@@ -103,7 +103,7 @@ fn visitor(data: &Path, how: &str) -> Child {
         .unwrap()
 }
 
-/// Nothing by itself: what a [`visitor`] does.
+/// Entry point of a [`visitor`].
 #[test]
 #[ignore = "the work of a process that another test starts"]
 fn visit() {
@@ -178,7 +178,7 @@ async fn a_killed_server_comes_back_with_its_data() {
     for round in 1..=3 {
         let _: () = connect(&server).incr("rounds", 1).unwrap();
         kill(&server);
-        // Many notice at once, in two handles.
+        // Many tasks notice at once, through two handles.
         let all: Vec<_> = (0..8)
             .map(|n| {
                 let server = if n % 2 == 0 { server.clone() } else { other.clone() };
@@ -357,8 +357,8 @@ async fn an_abandoned_demo_is_swept_with_its_server() {
     drop(demo);
 }
 
-/// A program on a search path of its own. The shell writes it: a file that this process has open
-/// for writing can't be run while some other thread is just starting a child.
+/// A program on its own search path. The shell writes it: a file that this process has open
+/// for writing cannot be executed while another thread forks.
 fn program(dir: &Path, name: &str, prints: &str) {
     fs::create_dir_all(dir).unwrap();
     let done = Command::new("sh")

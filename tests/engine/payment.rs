@@ -1,4 +1,4 @@
-//! Payment against closing: the first wins, and the piece goes back once.
+//! Payment against closing: the first wins, and stock is returned once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -90,14 +90,14 @@ async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     assert_eq!(stock(&world, voucher), closed.orders, "in Redis");
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, closed.orders, "in SQL");
     world.balanced().await;
-    // Whoever was closed may buy again, whoever paid may not.
+    // Buyers of closed orders may order again, buyers who paid may not.
     let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10_000) }).await;
     assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
     world.settled().await;
     world.balanced().await;
 }
 
-/// An order of an ordinary voucher holds no piece: it is closed without a give-back, and the ledger has nothing of it.
+/// An order of an ordinary voucher holds no stock: it is closed without a give-back and is not in the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
     let world = World::start().await;
@@ -129,7 +129,7 @@ async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
     world.balanced().await;
 }
 
-/// Where no node is alive to notice that Redis forgot its counters, the next order has an id of its own still.
+/// If no live node notices that Redis lost its counters, the next order still has a unique ID.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_counter_issues_no_order_id_twice() {
     let mut world = World::start().await;
@@ -146,7 +146,7 @@ async fn a_lost_counter_issues_no_order_id_twice() {
     }
 }
 
-/// Nothing cries wolf while orders are being closed.
+/// No false alarm while orders are being closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_balances_at_every_step_of_the_closing() {
     let world = World::start().await;
@@ -207,7 +207,7 @@ async fn a_lost_give_back_is_repeated() {
     let buyers = world.keys.buyers(voucher);
     let old = world.buyers(voucher);
     assert_eq!(close(&world, 1).await.given_back, 20);
-    // One of them buys again; then Redis comes back as it was before the closing.
+    // One of them orders again; then Redis returns to its state before the closing.
     let user = old.keys().next().unwrap().parse().unwrap();
     let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
     world.settled().await;
@@ -280,7 +280,7 @@ async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
         process.signal(rustix::process::Signal::KILL);
         drop(process);
         world.server.thaw();
-        // What the dead process had on its way to Redis may still arrive, also after this.
+        // Commands of the dead process may still arrive at Redis.
         payment::give_back_open(&world.store, &mut conn, &world.keys).await.unwrap();
         assert_eq!(world.store.returning().await.unwrap(), 0);
         assert_eq!(stock(&world, voucher), kills * page, "each piece once");

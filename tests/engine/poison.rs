@@ -1,4 +1,4 @@
-//! Poison at full speed: bad entries cost the good ones beside them next to nothing.
+//! Malformed entries at full speed: they hardly slow down the valid ones.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,16 +24,16 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-/// Calls of one command of Redis by now.
+/// Number of calls of one Redis command so far.
 fn calls(world: &World, name: &str) -> u64 {
     let info: String = world.server.query(&["INFO", "commandstats"]);
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
     line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// A thousand bad entries of five kinds, spread among ten thousand good ones.
+/// A thousand malformed entries of five kinds among ten thousand valid ones.
 async fn poison_costs_next_to_nothing(database: Database) {
-    // Of the entries below, a node that stops takes one more batch: one entry, which it has time for.
+    // A stopping node takes one more batch of the entries below: one entry.
     let mut world = World::on(database, 1, |settings| settings.consumer_batch = 1).await;
     let voucher = world.create(sale(20_000)).await;
     world.hold().await;
@@ -81,7 +81,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     assert_eq!(batches, 6);
     assert_eq!(all.transactions, batches, "no batch was halved");
     let scripts = calls(&world, "evalsha") - before;
-    // One for which entries need a check, one for the buyers of each of two vouchers, one for the dead letters.
+    // One for the entries to check, one for the buyers of each of two vouchers, one for the dead letters.
     assert!(scripts <= 4 * batches, "{scripts} calls of scripts for {batches} batches");
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for it in dead_letters::read(&mut conn, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()

@@ -1,4 +1,4 @@
-//! The record of a deployment: acts with what they found and left, and what befell it, with real servers.
+//! The audit log of a deployment on real servers: commands with figures before and after, and events.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ async fn a_command_is_recorded_with_the_figures_before_and_after() {
     assert_eq!(figures(line.before.as_ref())["sale"].to_string(), voucher.to_string());
 }
 
-/// The log holds the command as it was given, with its arguments, and its result. It quotes no statement.
+/// The log contains the command with its arguments and its result, and no SQL statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
     let world = World::start().await;
@@ -87,7 +87,7 @@ async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
     }
 }
 
-/// A Redis that hangs does not hold up an act that can do without it.
+/// A hanging Redis does not block a command that does not need it.
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_figures_are_unknown() {
     let world = World::start().await;
@@ -110,7 +110,7 @@ async fn a_silent_node_is_found_dead() {
     assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
 }
 
-/// A node dies a moment after the buyers came: its last heartbeat is older than the sale, its death is not.
+/// A node dies shortly after the first admissions: its last heartbeat is older than the sale, its death is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_listed_in_order() {
     let world = World::start().await;
@@ -151,7 +151,7 @@ async fn an_outage_of_redis_is_reported_once_with_its_duration() {
     };
     world.until("the screen says that it came back", async || back(&world)).await;
     world.until("its end is told", async || !of(&world, "redis back").await.is_empty()).await;
-    // What either node has still to say, it says as it ends.
+    // Each node writes its remaining events when it stops.
     assert!(other.stop().await.in_time);
     world.stop_node().await;
     let (away, back) = (of(&world, "redis away").await, of(&world, "redis back").await);
@@ -217,7 +217,7 @@ async fn read_only_observers_write_nothing() {
     assert_eq!(log(&world).await, before);
 }
 
-/// Takes the columns of newer schemas away again and leaves a row of the oldest.
+/// Drops the columns of newer schemas and leaves a row of the oldest.
 const OLDER: [&str; 5] = [
     "ALTER TABLE tb_audit_log DROP COLUMN once",
     "ALTER TABLE tb_audit_log DROP COLUMN figures_before",
@@ -282,7 +282,7 @@ async fn a_log_of_an_older_version_can_be_read() {
     }
 }
 
-/// A picture of the page that was asked for.
+/// A snapshot with the requested page.
 async fn look(world: &World, look: Option<LogView>) -> Arc<Snapshot> {
     let remote = world.node().remote();
     remote.focus.send_modify(|focus| focus.log = look);
@@ -316,7 +316,7 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));
     let acts = look(&world, Some(LogView { which: Some(Which::Acts), before: None })).await;
     assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
-    // The newest page grows by itself.
+    // The newest page follows the log.
     let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };
     world.store.record(&act).await.unwrap();
     let mut pictures = world.node().remote().snapshots;

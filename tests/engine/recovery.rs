@@ -1,4 +1,4 @@
-//! Recovery of pending entries: what a plan says is what is done, once, whatever happens in between.
+//! Recovery of pending entries: the plan is applied as shown, once, whatever happens in between.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -34,7 +34,7 @@ fn all() -> Scope {
     Scope::All(Filter::default())
 }
 
-/// A world whose node leaves other nodes' entries alone, with `stuck` of them left by a dead one.
+/// A world whose node does not take over entries, with `stuck` entries of a dead node.
 async fn stuck_world(stuck: u64) -> (World, VoucherId) {
     let world = World::with(|settings| settings.claim_idle_ms = 86_400_000).await;
     let sale = NewSale::checked("hot pot", stuck + 50, None, None, Millis::now()).unwrap();
@@ -62,7 +62,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     let (world, voucher) = stuck_world(40).await;
     let held = pending(&world).await;
     let (orders, mut conn) = (world.keys.home().orders(), world.redis.connection());
-    // Three are in SQL, two bodies are gone, one buyer holds another order, one makes none.
+    // Three are in SQL, two have no body, one buyer has another order, one is malformed.
     world.store.write_orders(&held[..3], Millis::now()).await.unwrap();
     for entry in &held[3..5] {
         let mut delete = cmd("XDEL");
@@ -117,7 +117,7 @@ async fn entries_changed_since_the_plan_are_reported_and_skipped() {
     let (world, _) = stuck_world(20).await;
     let held = pending(&world).await;
     let made = plan(&world, all()).await;
-    // One is acknowledged by somebody, one lies with a live node now.
+    // One is acknowledged by another client, one is pending at a live node now.
     let mut conn = world.redis.connection();
     let home = world.keys.home();
     stream::acknowledge(&mut conn, &home, [held[0].entry]).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_partially_applied_plan_continues() {
         panic!()
     };
     assert_eq!((report.seen, report.persisted, report.cut_short), (30, 30, true), "{report:?}");
-    // At a rate that would take minutes; it is broken off.
+    // At a rate that would take minutes; it is cancelled.
     let operator = world.node().operator().clone();
     let slow = Command::Apply(made.clone(), Pace { most: None, rate: Some(4) });
     let stop = world.node().stopping().clone();
@@ -158,7 +158,7 @@ async fn a_partially_applied_plan_continues() {
             lines.iter().any(|line| line.done > 30 && line.planned == 90)
         })
         .await;
-    // Nobody else gets a hand in meanwhile, and is told whose it is.
+    // Other operators are refused meanwhile, and the error names the active one.
     let other = world.another_node("node-c");
     let act = Command::Apply(made.clone(), Pace::default());
     let error = other.operator().execute(act, other.stopping()).await.unwrap_err().to_string();
@@ -228,7 +228,7 @@ async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
             applying.signal(Signal::KILL);
             drop(applying.wait(LONG));
             kills += 1;
-            // A dead operator's lock would end with its lease.
+            // The lock of a dead operator would end with its lease.
             let freed = shell.run(&["locks", "release", "operator", "--yes"]);
             assert!(freed.code() == 0 || freed.stderr.contains("is not held"), "{freed}");
         }

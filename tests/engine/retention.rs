@@ -1,4 +1,4 @@
-//! What leaves Redis when its time is over, and what never does.
+//! Retention: what is removed from Redis, and what never is.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,7 +41,7 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
     let orders = world.keys.home().orders();
     let voucher = world.create(sale(5_000)).await;
     world.rush(LoadTest::new(voucher, 1_000)).await;
-    // 300 stay pending in the hands of a dead node, and 1,000 come after them.
+    // 300 entries stay pending at a dead node, and 1,000 follow.
     assert_eq!(world.stick(voucher, 1_300, 300).await, 300);
     world.rush(LoadTest::new(voucher, 2_300)).await;
     world.until("all but the stuck ones are written", async || world.pending().await == 300).await;
@@ -49,7 +49,7 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
     let kept = trim(&world, |_| {}).await;
     assert_eq!((kept.entries, kept.held), (0, None), "young and few: nothing goes");
     let done = trim(&world, |settings| settings.jobs.keep_stream_entries = 500).await;
-    // Redis trims whole nodes of some hundred entries.
+    // Redis trims whole macro nodes of some hundred entries.
     assert!((800..=1_000).contains(&done.entries), "{done:?}");
     assert!(done.held.is_some(), "a group needs more than that: {done:?}");
     world.settled_by_replay().await;
@@ -66,11 +66,11 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     let dead = world.keys.home().dead();
-    // Nobody waits for these: no order can be made of them.
+    // No buyer waits for these: they contain no valid order.
     for _ in 0..20 {
         world.add_entry(&["userId", "x", "voucherId", "1", "id", "9"]).await;
     }
-    // A buyer holds an order, and its entry becomes a letter: the only result that he has.
+    // The entry of an admitted buyer becomes a dead letter: the only trace of the order.
     world.hold().await;
     let Outcome::Admitted { order } = world.ask(voucher, 7).await else { panic!("not admitted") };
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
@@ -131,7 +131,7 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     };
     assert_eq!(archive().await, [], "nothing is over");
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    // What is under way has to arrive first.
+    // In-flight orders have to arrive first.
     let live = world.store.live_orders(voucher, None, 1).await.unwrap()[0];
     world
         .add_entry(&[
@@ -161,7 +161,7 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(voucher)).await.unwrap();
     assert!(audit.balanced && audit.sales[0].persisted == 60, "{audit:?}");
     world.balanced().await;
-    // A copy that a node has loaded meanwhile goes with the next run.
+    // A copy loaded by a node in between is removed by the next run.
     conn.query::<()>(cmd("SET").arg(world.keys.stock(voucher)).arg(5)).await.unwrap();
     retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &CancellationToken::new())
         .await
@@ -171,7 +171,7 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     assert!(matches!(world.ask(other, 1).await, Outcome::Admitted { .. }));
 }
 
-/// Places: a buyer may hold as many orders as the sale allows, and no more.
+/// Slots: a buyer may hold as many orders as the limit of the sale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_above_one_is_enforced() {
     let world = World::start().await;
@@ -185,7 +185,7 @@ async fn a_limit_above_one_is_enforced() {
     }
     let result = world.ask(voucher, 7).await;
     assert_eq!(result, Outcome::Duplicate { order: ids[2] });
-    // A closed order frees its place, and that one alone.
+    // A closed order frees its own slot only.
     world.settled().await;
     world.balanced().await;
     let report = world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(voucher, 60) }).await;

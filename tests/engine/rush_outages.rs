@@ -1,4 +1,4 @@
-//! A rush while its database is cut off, killed, restarted or frozen: the node goes on by itself, and each
+//! A load test while its database is disconnected, killed, restarted or frozen: the node recovers, and each
 //! admitted order is written once.
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ fn quick() -> Settings {
     Settings { acquire_ms: 1_000, statement_ms: 500, connect_ms: 1_000, ..Settings::default() }
 }
 
-/// For some seconds, so that whatever happens meanwhile meets orders on their way.
+/// Lasts some seconds, so that faults meet orders in flight.
 async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<LoadReport>) {
     let sale = NewSale::checked("hot pot", STOCK, None, None, Millis::now()).unwrap();
     let voucher = world.create(sale).await;
@@ -42,14 +42,14 @@ async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<LoadReport>) {
     (voucher, rush)
 }
 
-/// Waits until that many more buyers were let in.
+/// Waits until this many more buyers are admitted.
 async fn more_buyers(world: &World, voucher: VoucherId, more: u64) {
     let held = || world.buyers(voucher).len() as u64;
     let enough = (held() + more).min(STOCK);
     world.until("more buyers", async || held() >= enough).await;
 }
 
-/// Every buyer who was told of an order has that very one in SQL, and nobody else has any.
+/// Asserts that SQL has exactly the orders that buyers received.
 async fn each_order_is_written_once(
     world: &World,
     voucher: VoucherId,
@@ -82,7 +82,7 @@ async fn connections_that_break_all_the_time(server: impl Server) {
     let cuts: Vec<_> = (0..30)
         .map(|_| (random.random_range(1..25), Cut::ALL[random.random_range(0..3)]))
         .collect();
-    // A COMMIT reaches the server, and nobody hears that it did.
+    // A COMMIT reaches the server, and its reply is lost.
     proxy.cut_at_commit(Cut::After);
     world.until("a commit is cut", async || proxy.to_come() == 0).await;
     proxy.plan(cuts);
@@ -97,7 +97,7 @@ async fn a_server_that_is_killed_twice(mut server: impl Server) {
     for _ in 0..2 {
         more_buyers(&world, voucher, 700).await;
         server.kill();
-        // Buyers are let in as long as Redis has pieces.
+        // Buyers are admitted as long as Redis has stock.
         more_buyers(&world, voucher, 300).await;
         server.restart();
     }
@@ -110,7 +110,7 @@ async fn a_server_that_is_frozen_for_longer_than_a_statement_may_take(server: im
     let (voucher, rush) = begin_rush(&world).await;
     more_buyers(&world, voucher, 700).await;
     server.freeze();
-    // Twice, so that the batch that was on its way has run into its bound as well.
+    // Twice, so that the batch in flight has timed out as well.
     for _ in 0..2 {
         let error = world.store.ping().await.unwrap_err();
         assert!(error.is_away(), "{error}");
@@ -119,7 +119,7 @@ async fn a_server_that_is_frozen_for_longer_than_a_statement_may_take(server: im
     each_order_is_written_once(&world, voucher, rush).await;
 }
 
-/// SQL has the change, and who asked for it does not know; buyers go by Redis, so that has to know.
+/// SQL has the change although its reply was lost; admission uses Redis, so Redis must get it.
 async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server) {
     let name = server.create().await;
     let world = World::at(&server.url(&name), &quick()).await;

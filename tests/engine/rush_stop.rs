@@ -1,4 +1,4 @@
-//! A rush that an operator stops: nobody comes any more, and who was admitted gets an order.
+//! A load test stopped by an operator: no further requests, and admitted buyers get their orders.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +28,7 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
             picture.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
         })
         .await;
-    // Each request moves it, and not each batch of them.
+    // It advances with each request, not with each batch.
     world
         .until("its progress is seen", async || {
             let picture = world.node().remote().snapshots.borrow().clone();
@@ -36,14 +36,14 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
             of.is_some_and(|rush| (1..256).contains(&rush.sent))
         })
         .await;
-    // The hands of another operator of the same process.
+    // A second operator of the same process.
     let stopped = world.execute(Command::StopLoadTest(voucher)).await.unwrap();
     assert_eq!(stopped, Reply::LoadTestStopped { voucher, tests: 1 });
     let Reply::LoadTestDone(report) = slow.await.unwrap().unwrap() else { panic!() };
     assert!(report.cut_short && report.attempts < 4_000, "{report:?}");
     assert!(report.settled && report.admitted > 0, "{report:?}");
     assert_eq!(report.persisted, report.admitted, "{report:?}");
-    // A rush on another sale is none of it.
+    // A load test on another sale is not affected.
     let Reply::LoadTestDone(report) = beside.await.unwrap().unwrap() else { panic!() };
     assert!(!report.cut_short && report.persisted == 4_000, "{report:?}");
     let stopped = world.execute(Command::StopLoadTest(voucher)).await.unwrap();

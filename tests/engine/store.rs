@@ -1,4 +1,4 @@
-//! The store against real databases: one suite for every dialect, then what is special to each.
+//! The store against real databases: one suite for every dialect, then tests of each dialect.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const NOW: Millis = Millis(1_795_000_000_000);
 
-/// An empty SQLite store; the directory lives as long as the first half.
+/// An empty SQLite store; the directory lives as long as the first value.
 async fn sqlite() -> (TempDir, SharedStore) {
     let dir = tempfile::tempdir().unwrap();
     let store = sqlite_at(&dir).await;
@@ -41,7 +41,7 @@ fn entry(order: u64, user: u64, voucher: VoucherId) -> OrderEntry {
     OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher, place: 1 }
 }
 
-/// Ids as large as real ones: the low bits must survive every way they are carried.
+/// IDs as large as real ones: the low bits must survive every conversion.
 fn id(number: u64) -> OrderId {
     OrderId::new(1_795_000_000, number).unwrap()
 }
@@ -57,12 +57,12 @@ async fn postgres() -> ((), SharedStore) {
     ((), seckill_store::open(&url, &few()).await.unwrap())
 }
 
-/// Many stores share a server's connections.
+/// Many stores share the connections of a server.
 fn few() -> Settings {
     Settings { pool: 4, ..Settings::default() }
 }
 
-/// Each case on each dialect, on an empty store.
+/// Runs each case on each dialect with an empty store.
 macro_rules! on_all {
     ($($room:ident :: $case:ident),* $(,)?) => {
         on_all!(@on sqlite on_sqlite $($room::$case)*);

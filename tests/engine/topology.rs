@@ -1,4 +1,4 @@
-//! Links find the server of each key, and find it again after it has changed.
+//! Connections find the server of each key, also after it has changed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,15 +24,15 @@ use seckill_redis::{
 const KEY: &str = "{p0}:k";
 /// Keys that the three primaries serve at first, one each.
 const KEYS: [&str; 3] = [KEY, "{p2}:k", "{p3}:k"];
-/// Connecting, asking who serves what, and an answer: no call takes longer.
+/// Time limit of any call: connecting, reading the slots, and a reply.
 const BOUND: Duration = Duration::from_secs(12);
 
 fn set(key: &str, value: &str) -> redis::Cmd {
     cmd("SET").arg(key).arg(value).take()
 }
 
-/// Sets `key` again and again until that succeeds; what it failed with meanwhile must all be of the kind
-/// that callers wait out.
+/// Sets `key` repeatedly until it succeeds; every error in between must be of the kind
+/// that callers retry.
 async fn set_at_last(conn: &mut Connection, key: &str) -> Vec<String> {
     let mut failures = Vec::new();
     wait_until(PATIENCE, "a write succeeds", async || {
@@ -74,7 +74,7 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     let owners: HashSet<usize> = KEYS.iter().map(|key| cluster.owner(key).unwrap()).collect();
     assert_eq!(owners.len(), 3, "the keys of this test lie apart");
 
-    // Scripts are loaded where they are needed.
+    // Scripts are loaded on demand.
     let script = Script::new("return {redis.call('GET', KEYS[1]), ARGV[1]}");
     for key in KEYS {
         let mut call = script.prepare_invoke();
@@ -83,7 +83,7 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
         assert_eq!((value.as_str(), arg.as_str()), ("v", "a"));
     }
 
-    // What has no key goes with the rest, or home.
+    // Commands without a key follow the rest of the pipeline.
     let mut together = pipe();
     together.cmd("TIME").cmd("GET").arg(KEYS[1]);
     let (_, value): (Value, String) = conn.pipe(&together).await.unwrap();
@@ -92,7 +92,7 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     assert_eq!(conn.setting(KEYS[1], "cluster-enabled").await.unwrap(), "yes");
     assert_eq!(run_seen(&conn, HOME), run_seen(&conn, KEY));
 
-    // Half of it would be done, and half refused.
+    // One half would be executed and the other refused.
     let mut apart = pipe();
     apart.cmd("SET").arg(KEYS[0]).arg("w").cmd("SET").arg(KEYS[1]).arg("w");
     let refused = conn.pipe::<()>(&apart).await.unwrap_err();
@@ -145,7 +145,7 @@ async fn a_connection_follows_a_cluster_failover() {
     set_at_last(&mut other, KEY).await;
     assert_eq!(run_seen(&other, KEY), run_of(cluster.node(new)));
 
-    // It comes back as a replica, and is then the one that is left.
+    // It returns as a replica and is the only one left.
     cluster.restart(old);
     cluster.wait_until_whole();
     cluster.kill(new);
@@ -166,7 +166,7 @@ async fn a_frozen_primary_is_abandoned() {
     set_at_last(&mut conn, KEY).await;
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
 
-    // Nor does it hold up those who come now, though it is the first that they know.
+    // New connections are not blocked by it, although it is their first address.
     let url = cluster.url_by(&[old, new]);
     let mut quickest = Duration::MAX;
     for _ in 0..3 {
@@ -174,7 +174,7 @@ async fn a_frozen_primary_is_abandoned() {
         Redis::from_url(&url).unwrap().connection().query::<()>(&set(KEY, "v")).await.unwrap();
         quickest = quickest.min(begun.elapsed());
     }
-    // A busy machine may hold up one of them; a frozen server would hold up each.
+    // A busy machine may delay one of them; a frozen server would delay all.
     assert!(quickest < Duration::from_secs(3), "{quickest:?}");
     cluster.thaw(old);
     cluster.wait_until_whole();
@@ -189,7 +189,7 @@ async fn an_isolated_primary_is_abandoned() {
     conn.query::<()>(&set(KEY, "v")).await.unwrap();
     let old = cluster.owner(KEY).unwrap();
     let (alone, new) = (cluster.node(old), cluster.node(old + 3));
-    // What they say is nothing to it from here on, also that another has its slots.
+    // From here on the isolated server ignores the others, also about its slots.
     for node in (0..cluster.len()).filter(|node| *node != old) {
         let id: String = cluster.node(node).query(&["CLUSTER", "MYID"]);
         alone.query::<()>(&["CLUSTER", "FORGET", &id]);
@@ -204,7 +204,7 @@ async fn an_isolated_primary_is_abandoned() {
     assert!(set_at_last(&mut conn, KEY).await[0].contains("CLUSTERDOWN"));
     assert_eq!(run_seen(&conn, KEY), run_of(new));
 
-    // Who comes now believes the one that is not alone, though both answer.
+    // New connections trust the majority, although both answer.
     for _ in 0..10 {
         let mut conn = Redis::from_url(&cluster.url_by(&[old, old + 3])).unwrap().connection();
         conn.query::<()>(&set(KEY, "v")).await.unwrap();
@@ -224,28 +224,28 @@ async fn a_migrated_slot_is_found() {
     let to = (from + 1) % 3;
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(from)));
 
-    // A key that is not there is asked of the server that will have it: not before it has all.
+    // A missing key is redirected to the importing server only while the slot migrates.
     cluster.begin_to_move(KEY, to);
     let error = conn.query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("ASK"), "{error}");
     assert_eq!(conn.query::<u8>(cmd("GET").arg("{p0}:n")).await.unwrap(), 1);
     cluster.move_slot(KEY, to);
 
-    // Once the first server says so: also where that stands behind a transaction that was given up.
+    // After the first redirection, also behind an aborted transaction.
     let error = conn.pipe::<(u8,)>(&counter).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("MOVED"), "{error}");
     assert!(conn.server(KEY).is_none(), "nobody may rely on the last one");
     assert_eq!(conn.pipe::<(u8,)>(&counter).await.unwrap(), (2,));
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(to)));
 
-    // Whose call was under way on the older connection drops nothing.
+    // A call in progress on the older connection drops nothing.
     let generation = conn.generation(KEY);
     let moved = redis::parse_redis_value(b"-MOVED 1 127.0.0.1:1\r\n").unwrap();
     let Value::ServerError(moved) = moved else { panic!() };
     assert!(conn.broke_then(KEY, generation - 1, &moved.into()).is_away());
     assert_eq!(conn.generation(KEY), generation);
 
-    // A plain URL of one of its servers is told what it should be.
+    // A plain URL of a cluster node is an error that names the right scheme.
     let one = Redis::from_url(&format!("redis://127.0.0.1:{}", cluster.node(from).port())).unwrap();
     let error = one.connection().query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(!error.is_away() && error.to_string().contains("redis+cluster://"), "{error}");
@@ -259,7 +259,7 @@ async fn an_unserved_slot_is_reported() {
     conn.query::<()>(&set(KEY, "v")).await.unwrap();
     let (owner, slot) = (cluster.owner(KEY).unwrap(), cluster.slot(KEY).to_string());
     for node in 0..cluster.len() {
-        // It hears of it from the others, too.
+        // It learns of it from the others, too.
         let _ = cluster.node(node).try_query::<()>(&["CLUSTER", "DELSLOTS", &slot]);
     }
     for _ in 0..2 {
@@ -411,7 +411,7 @@ async fn wait_runs_on_the_connection_that_wrote() {
     let short = Duration::from_millis(50);
     assert_eq!(conn.wait_replicas(KEY, 1, short).await.unwrap(), 0);
     assert!(begun.elapsed() >= short);
-    // 0 would be for ever, and longer than an answer may take would break the connection.
+    // 0 would block forever, and more than the reply timeout would break the connection.
     assert_eq!(conn.wait_replicas(KEY, 1, Duration::ZERO).await.unwrap(), 0);
     let generation = conn.generation(KEY);
     assert_eq!(conn.wait_replicas(KEY, 1, Duration::from_mins(1)).await.unwrap(), 0);
@@ -425,7 +425,7 @@ async fn wait_runs_on_the_connection_that_wrote() {
     assert!(conn.wait_replicas(KEY, 1, bound).await.is_err());
 }
 
-/// A certificate of an authority of one's own is no outage.
+/// A certificate of a private CA is no outage.
 #[tokio::test]
 async fn a_tls_server_is_trusted_by_the_configured_ca() {
     let server = TestRedis::start();

@@ -1,4 +1,4 @@
-//! The messages: each language has all of them, the sources use each with the arguments that it takes, and Chinese is Chinese.
+//! The message catalog: every language is complete, the sources pass the right arguments, and Chinese is Chinese.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use fluent_syntax::{
 
 use super::{File, files, none, read};
 
-/// Names that stay what they are in Chinese: programs, keys, units, and what is typed.
+/// Latin names allowed in Chinese text: programs, keys, units, and typed words.
 const NAMES: &[&str] = &[
     "Redis",
     "REDIS",
@@ -170,7 +170,7 @@ const NAMES: &[&str] = &[
     "MIXED",
 ];
 
-/// The text of a message, with a gap where an argument is filled in, and the arguments.
+/// The text of a message with placeholders replaced by gaps, and its arguments.
 #[derive(Debug, Default, PartialEq)]
 struct Message {
     text: String,
@@ -241,7 +241,7 @@ fn language(file: &File) -> &str {
     file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".ftl")
 }
 
-/// The names of the arguments after the ID: up to the parenthesis that closes the call.
+/// The names of the arguments after the ID, up to the closing parenthesis.
 fn named(rest: &str) -> BTreeSet<String> {
     let (mut depth, mut quoted, mut escaped, mut part) = (0, false, false, String::new());
     let mut parts = Vec::new();
@@ -290,7 +290,7 @@ fn of_variants(code: &str) -> Vec<String> {
     found
 }
 
-/// What the sources use: where, the ID, and the arguments.
+/// Uses in the sources: location, ID, arguments.
 fn uses() -> Vec<(String, String, BTreeSet<String>)> {
     let mut found = Vec::new();
     for file in files("src", ".rs").into_iter().filter(|it| it.path != "src/model/message.rs") {
@@ -360,7 +360,7 @@ fn every_message_is_used_with_its_arguments() {
     none(wrong);
 }
 
-/// Latin words of a Chinese text that are no names.
+/// Latin words of a Chinese text that are not allowed names.
 fn latin(text: &str) -> Vec<&str> {
     let words = text.split(|it: char| !it.is_ascii_alphanumeric());
     let words = words.filter(|it| it.len() > 1 && it.chars().all(|c| c.is_ascii_alphabetic()));
@@ -373,7 +373,7 @@ fn chinese_is_chinese_and_english_is_english() {
     let mut wrong = Vec::new();
     for (id, Message { text: english, .. }) in &english {
         let Some(Message { text: chinese, .. }) = chinese.get(id) else { continue };
-        // What the drills fill in by themselves.
+        // Placeholders of the drills.
         let chinese = chinese.replace("{n}", "").replace("{left}", "");
         let foreign = latin(&chinese);
         let copied = *english == chinese
@@ -393,7 +393,7 @@ fn chinese_is_chinese_and_english_is_english() {
     none(wrong);
 }
 
-/// A text in quotes at the start, as the compiler reads it, and what comes after it.
+/// Parses a string literal at the start; returns its value and the rest.
 fn quoted(code: &str) -> Option<(String, &str)> {
     let code = code.trim_start();
     let mut signs = code.strip_prefix('"')?.char_indices();
@@ -416,7 +416,7 @@ fn quoted(code: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Every text in quotes, comments apart.
+/// Every string literal outside comments.
 fn texts(code: &str) -> Vec<String> {
     let code = code.split("#[cfg(test)]").next().unwrap_or_default();
     let (mut found, mut rest) = (Vec::new(), code);
@@ -436,14 +436,14 @@ fn texts(code: &str) -> Vec<String> {
     found
 }
 
-/// Chinese that is not in the catalog yet.
+/// Files with Chinese outside the catalog.
 #[test]
 fn chinese_in_the_sources_is_chinese() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for file in files("src/console/text", ".rs") {
         for text in texts(&file.text).into_iter().filter(|text| text.chars().any(is_han)) {
             seen += 1;
-            // Figures that are filled in.
+            // Placeholders of numbers.
             let parts = text.split(['{', '}']).step_by(2).collect::<Vec<_>>().join(" ");
             let foreign = latin(&parts);
             let stops = [", ", ". ", "; ", "? "].iter().any(|it| text.contains(it));
@@ -460,7 +460,7 @@ fn is_han(sign: char) -> bool {
     ('\u{4e00}'..='\u{9fff}').contains(&sign)
 }
 
-/// Names of programs and of what is typed need no second language; other texts are messages.
+/// Program names and typed words need no translation; other texts are messages.
 #[test]
 fn no_message_is_unused() {
     let alone = ["REDIS", "SQL", "PROGRAM"];

@@ -1,5 +1,5 @@
-//! What the compiler does not check: keys are formatted in one module, each file says what it is for, the example settings
-//! and the README are true.
+//! Conventions that the compiler does not check: keys are formatted in one module, each file documents its purpose,
+//! and the example settings and the README are correct.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ use seckill_console::Keys;
 use seckill_engine::settings::Settings;
 use seckill_store::Settings as StoreSettings;
 
-/// What may stand at the top, beside dot files.
+/// Allowed entries of the top level, besides dot files.
 const TOP: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -34,7 +34,7 @@ const TOP: &[&str] = &[
     "tests",
 ];
 
-/// A text file by its path from the top.
+/// A text file with its path from the root.
 struct File {
     path: String,
     text: String,
@@ -73,7 +73,7 @@ fn none(mut wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{} against the house:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A key of Redis: `seckill:x`, not the prose `seckill: x` nor the path `seckill::x`, nor another word such as `block:x`.
+/// Whether the line contains a Redis key: `seckill:x`, not `seckill: x`, `seckill::x` or `block:x`.
 fn names_key(line: &str) -> bool {
     ["seckill:", "icr:", "lock:"].iter().any(|prefix| {
         line.match_indices(prefix).any(|(begin, _)| {
@@ -152,7 +152,7 @@ fn the_top_level_is_as_planned() {
         .ok()
         .filter(|output| output.status.success() && !output.stdout.is_empty())
         .map(|output| String::from_utf8(output.stdout).unwrap());
-    // Without git, in a source archive say, the directory itself; there the build may stand in it.
+    // Without git, for example in a source archive, the directory itself, which may contain the build.
     let listed = listed.unwrap_or_else(|| {
         let names = fs::read_dir(top()).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap()).filter(|name| name != "target");
@@ -164,7 +164,7 @@ fn the_top_level_is_as_planned() {
     none(strange.map(str::to_owned).collect());
 }
 
-/// What a reader is told to run is what every change is checked with.
+/// CI runs the command that the README gives.
 #[test]
 fn ci_runs_the_test_command_of_the_readme() {
     let line = "./assets/setup.sh --tests && cargo test --locked";
@@ -174,11 +174,11 @@ fn ci_runs_the_test_command_of_the_readme() {
     }
 }
 
-/// The example names every setting of the engine and the store, and each default in it is the real one.
+/// The example lists every setting of the engine and the store with its real default.
 #[test]
 fn the_example_config_matches_the_defaults() {
     let text = read("assets/config.toml");
-    // What is prose has a capital or no equals sign; a setting is `# name = value`.
+    // Prose has a capital or no equals sign; a setting is `# name = value`.
     let settings: String = text
         .lines()
         .map(|line| line.strip_prefix("# ").unwrap_or(line))
@@ -205,11 +205,11 @@ fn the_example_config_matches_the_defaults() {
     for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
         assert!(store.get(name.0).is_some(), "the example lacks store.{}", name.0);
     }
-    // An example, where there is no default.
+    // An example value for a setting without a default.
     assert!(store.as_table_mut().unwrap().remove("ca").is_some());
     assert_eq!(store.try_into::<StoreSettings>().unwrap(), StoreSettings::default());
     let keys = parsed.remove("keys").expect("the table [keys]");
-    // Keys know their line, so they are read from the text.
+    // Keys record their line, so they are parsed from the text.
     let lines = settings.split_once("[keys]\n").and_then(|(_, rest)| rest.split("\n[").next());
     let listed: Keys = toml::from_str(lines.unwrap()).unwrap();
     assert_eq!(listed.lines().unwrap(), Keys::default().lines().unwrap());

@@ -19,7 +19,7 @@ pub struct Seen {
     give_backs: HashMap<i64, bool>,
     /// Writes under a lower token than an earlier one of the same job.
     fallen: Vec<String>,
-    /// voucher -> what Redis holds.
+    /// voucher -> its state in Redis.
     redis: BTreeMap<i64, Held>,
     /// Undelivered and pending orders of the stream: order -> voucher.
     under_way: HashMap<i64, i64>,
@@ -49,7 +49,7 @@ impl Seen {
 
     async fn read_sql(&mut self, world: &World) {
         let mut sql = world.sql().await;
-        // `+ 0`, for what is a small number in one database is a truth value in another.
+        // `+ 0`: a small integer in one database is a boolean in another.
         let rows: Vec<OrderRow> = sqlx::query_as(
             "SELECT id, user_id, voucher_id, place + 0, status + 0, pay_time, close_time FROM tb_voucher_order",
         )
@@ -142,7 +142,7 @@ impl Seen {
         all.copied().collect()
     }
 
-    /// What is wrong with the books, as the engine's audit should see it as well.
+    /// Ledger violations, which the engine's audit must find as well.
     pub fn books(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut say = |what: String| wrong.push(what);
@@ -242,7 +242,7 @@ impl Seen {
                     one.order
                 ));
             }
-            // Each partition issues for itself, and a sale lies in one.
+            // Each partition issues its own IDs, and a sale belongs to one.
             if one.admitted {
                 let before = last.insert((one.lane, voucher), one.order);
                 if before.is_some_and(|before| before >= one.order) {

@@ -1,5 +1,5 @@
-//! Stories of a node in a process of its own: it is killed at a point, killed with its Redis, or suspended until
-//! others take it for dead. Another one goes on after it.
+//! Scenarios of a node in a separate process: it is killed at a fault point, killed with its Redis, or suspended until
+//! it counts as dead. Another node continues.
 
 use std::{
     collections::HashSet,
@@ -29,9 +29,9 @@ use super::{
     world::{Beside, NODE, World},
 };
 
-/// Tells a process that it is one of these, and for which seed: `SEED|REDIS|URL OF THE DATABASE|FIRST|LAST`.
+/// Environment variable that makes a process one of these: `SEED|REDIS|URL OF THE DATABASE|FIRST|LAST`.
 pub const CHILD: &str = "MATRIX_CHILD";
-/// The one that takes over where the name of the dead one is not taken.
+/// The node that takes over if it does not use the name of the dead one.
 const NEXT: &str = "node-next";
 const DEAD_BEFORE: &str = "node-b";
 
@@ -106,7 +106,7 @@ fn tail(output: &str) -> String {
     output.lines().rev().take(4).collect::<Vec<_>>().join(" / ")
 }
 
-/// A first third of the buyers, and what the child has to find for its point to be passed.
+/// The first third of the buyers, and the state that the child needs to reach its fault point.
 async fn before(
     world: &mut World,
     plan: &Plan,
@@ -183,7 +183,7 @@ fn next_of(plan: &Plan) -> &'static str {
     if plan.same_name { NODE } else { NEXT }
 }
 
-/// A node goes on where the dead one stopped, under its name or another.
+/// A node continues where the dead one stopped, under its name or another.
 async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), String> {
     let name = next_of(plan);
     let mut conn = world.redis.connection();
@@ -191,7 +191,7 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
         .await
         .map_err(|error| error.to_string())?;
     world.start_node_as(name, "next");
-    // One that died between a pause and the end of it has left the sale so.
+    // A process that died between pausing and resuming left the sale paused.
     for sale in world.store.sales().await.map_err(|error| error.to_string())? {
         if sale.state == SaleState::Paused {
             let resumed = world.execute(Command::ResumeSale(sale.voucher_id)).await;
@@ -201,7 +201,7 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
     Ok(())
 }
 
-/// Milliseconds since the child's last sign of life.
+/// Milliseconds since the last heartbeat of the child.
 fn silent_for(world: &World) -> i64 {
     let mut redis = stage::connection(world);
     let (seconds, micros): (i64, i64) = cmd("TIME").query(&mut redis).unwrap();
@@ -209,14 +209,14 @@ fn silent_for(world: &World) -> i64 {
         cmd("ZSCORE").arg(world.keys.home().nodes()).arg(NODE).query(&mut redis).unwrap();
     let instance: Option<String> =
         cmd("HGET").arg(world.keys.home().instances()).arg(NODE).query(&mut redis).unwrap();
-    // Its name is another's by now.
+    // Its name is taken by another process.
     if instance.as_deref() == Some("next") {
         return i64::MAX;
     }
     last.map_or(i64::MAX, |last| seconds * 1_000 + micros / 1_000 - last as i64)
 }
 
-/// One that sleeps with locks in its hands would keep everybody waiting.
+/// A process suspended with locks would block all others.
 async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), String> {
     let mut sql = world.sql().await;
     let sqlite = world.url.starts_with("sqlite:");
@@ -239,7 +239,7 @@ async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), Str
             }
             free
         } else {
-            // InnoDB shows what it knew when it was asked within the last 0.1 s.
+            // InnoDB caches this information for 0.1 s.
             tokio::time::sleep(Duration::from_millis(150)).await;
             sqlx::query_scalar::<_, i64>(writers).fetch_one(&mut sql).await.unwrap() == 0
         };
@@ -302,7 +302,7 @@ impl Child {
     }
 }
 
-/// The work of the process: the second third of the buyers, then everything else that an engine does.
+/// The work of the child process: the second third of the buyers, then everything else that an engine does.
 pub async fn be_one(result: &str) {
     let parts: Vec<&str> = result.split('|').collect();
     let [seed, url, database, first, last] = parts[..] else { panic!("{result}") };
@@ -329,7 +329,7 @@ pub async fn be_one(result: &str) {
         let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
         (0..plan.partitions).all(|part| at_rest(&mut redis, part).0)
     };
-    // Where an earlier node left entries, they are claimed or stay.
+    // Entries of an earlier node are claimed or stay pending.
     let _ = tokio::time::timeout(Duration::from_secs(3), until("rest", rest)).await;
     let done = everything_else(&world, &node, &plan, vouchers[0], &log).await;
     println!("\nrest: {done:?}\ndone");

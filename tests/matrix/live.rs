@@ -1,4 +1,4 @@
-//! Stories of a node that lives through faults of its servers, its stream and its entries.
+//! Scenarios of a node that survives faults of its servers, its stream and its entries.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -24,7 +24,7 @@ use super::{
     world::{NODE, World},
 };
 
-/// What may be cut off the end of the file: well within what a node remembers.
+/// What may be cut off the end of the file: well within the promise journal of a node.
 const CUT_WITHIN: Duration = Duration::from_secs(2);
 /// Nodes beside the first one.
 const OTHERS: [&str; 2] = ["node-2", "node-3"];
@@ -78,7 +78,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     illness.set(Ill::Not);
     stage::settle(&world, &names).await?;
     if needs_repair(faults) {
-        // What a stranger took away is named by both, and mended by the operator.
+        // What another client removed is reported by both and repaired by the operator.
         stage::agreed(&world).await?;
         stage::repair(&world).await?;
         stage::settle(&world, &names).await?;
@@ -94,8 +94,8 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     Ok(result)
 }
 
-/// Whether entries are gone that nobody is given again: taken with their consumer, before they were delivered, or
-/// without their bodies when the group went that knew of them.
+/// Whether entries are lost for redelivery: removed with their consumer, before their delivery, or
+/// without a body when their group was destroyed.
 fn needs_repair(faults: &[(usize, Fault)]) -> bool {
     let has = |which: fn(&Fault) -> bool| faults.iter().any(|(_, fault)| which(fault));
     has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_)))
@@ -103,7 +103,7 @@ fn needs_repair(faults: &[(usize, Fault)]) -> bool {
             && has(|it| matches!(it, Fault::GroupDestroyed)))
 }
 
-/// Faults that need nothing but a moment.
+/// Instantaneous faults.
 async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), String> {
     let mut redis = stage::connection(world);
     let ill = match fault {
@@ -140,14 +140,14 @@ async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), S
         }
     };
     illness.set(ill);
-    // Others last to the end of the rush.
+    // Others last to the end of the load test.
     let (Fault::DatabaseAway(time) | Fault::DatabaseHangs(time)) = fault else { return Ok(()) };
     tokio::time::sleep(time).await;
     illness.set(Ill::Not);
     Ok(())
 }
 
-/// Entries stick with a node that died, and somebody makes it worse.
+/// Entries are stuck at a dead node, and another fault follows.
 async fn stick(
     world: &World,
     nodes: &[&Node],
@@ -156,7 +156,7 @@ async fn stick(
     fault: Fault,
     most: usize,
 ) -> Result<(), String> {
-    // An earlier fault may have taken the group, and consumers that are held make none.
+    // An earlier fault may have destroyed the group, and paused consumers do not recreate it.
     until("the groups are there", async || {
         let mut redis = stage::connection(world);
         world.keys.partitions().all(|of| last_delivered(&mut redis, &of.orders()).is_some())
@@ -202,7 +202,7 @@ fn forge(world: &World, vouchers: &[VoucherId], count: usize) {
         let mut add = cmd("XADD");
         add.arg(orders).arg("*").arg("userId").arg(1_000_000 + number);
         add.arg("voucherId").arg(voucher.0).arg("id").arg(voucher.0 * 1_000 + number as u64 + 1);
-        // Where the key is of another type at the moment there is nothing to forge.
+        // If the key has another type at the moment, nothing can be forged.
         let _ = add.query::<String>(&mut redis);
     }
 }
@@ -245,7 +245,7 @@ async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
     }
 }
 
-/// Redis is killed and comes back from a copy of its files.
+/// Redis is killed and restarts from a copy of its files.
 async fn old_copy(world: &mut World, age: Duration) {
     let (files, copy) = (world.server.dir().join("appendonlydir"), tempfile::tempdir().unwrap());
     let copy_all = |from: &std::path::Path, to: &std::path::Path| {
@@ -277,10 +277,10 @@ const SET_BACK: [(&str, &str); 3] = [
     ("tb_give_back", "order_id, user_id, voucher_id, place, closed, given"),
 ];
 
-/// The tables of sales and orders become what they were, in one transaction, as a restored backup does.
+/// Sets the tables of sales and orders back in one transaction, like a restored backup.
 async fn old_rows(world: &World, age: Duration) {
     let mut sql = world.sql().await;
-    // A foreign key would stand in the way of a table that is emptied before those that refer to it.
+    // Foreign keys would prevent clearing a table before those that refer to it.
     let (settings, begin, lock): (&[&str], &[&str], &str) = if world.url.starts_with("sqlite:") {
         (&["PRAGMA busy_timeout = 60000", "PRAGMA foreign_keys = OFF"], &["BEGIN IMMEDIATE"], "")
     } else if world.url.starts_with("mysql:") {
@@ -317,7 +317,7 @@ async fn old_rows(world: &World, age: Duration) {
     sql.close().await.unwrap();
 }
 
-/// Runs statements in one transaction, again where it meets a deadlock with those of the nodes.
+/// Runs statements in one transaction; retried after a deadlock with the nodes.
 async fn together(sql: &mut AnyConnection, begin: &[&str], statements: Vec<String>) {
     let begin = begin.iter().map(|it| (*it).to_owned());
     let all: Vec<String> = begin.chain(statements).collect();
@@ -345,7 +345,7 @@ async fn restart(world: &mut World, away: Duration, cut: Option<(&AofSizes, &Pla
     world.server.restart();
 }
 
-/// How long the append-only file was in the last seconds.
+/// The size of the append-only file during the last seconds.
 pub struct AofSizes {
     dir: PathBuf,
     sizes: Arc<Mutex<VecDeque<(Instant, u64)>>>,

@@ -1,8 +1,8 @@
-//! The fault matrix: an engine under one fault or two, a new one for each seed, and all eight invariants of the
-//! ledger afterwards, by a checker of its own.
+//! The fault matrix: an engine with one or two faults, different for each seed, and all eight invariants of the
+//! ledger afterwards, verified by an independent checker.
 //!
-//! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` begins there, `ONLY=trimmed` tells
-//! only stories of such faults, `AT_ONCE=2` so many at a time, `DATABASE=mariadb` or `DATABASE=postgres` to run on that.
+//! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` starts there, `ONLY=trimmed` runs
+//! only scenarios of such faults, `AT_ONCE=2` limits the parallel ones, `DATABASE=mariadb` or `postgres` selects it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,9 +37,9 @@ use seckill_model::faults::Point;
 use stage::ScenarioReport;
 
 const SEEDS: u64 = 200;
-/// Stories at once: most of their time is spent waiting.
+/// Scenarios in parallel: they spend most of their time waiting.
 const AT_ONCE: u64 = 4;
-/// A story that takes longer hangs.
+/// A scenario that takes longer hangs.
 const STORY: Duration = Duration::from_mins(3);
 
 fn number(name: &str) -> Option<u64> {
@@ -55,7 +55,7 @@ async fn play(plan: &Plan) -> Result<ScenarioReport, String> {
     }
 }
 
-/// Whatever goes wrong comes with the command that repeats it. A runtime of its own: a story waits as it likes.
+/// Every failure names the command that repeats it. Each scenario has its own runtime.
 fn run(seed: u64) -> Ran {
     let plan = Plan::of(seed);
     let started = Instant::now();
@@ -70,7 +70,7 @@ fn run(seed: u64) -> Ran {
     let result = result.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
     if let Err(why) = &result {
         println!(
-            "\nseed {seed} failed: {why}\n{plan:?}\nagain: SEED={seed} cargo test --test matrix the_books -- --nocapture\n"
+            "\nseed {seed} failed: {why}\n{plan:?}\nagain: SEED={seed} cargo test --test matrix the_ledger -- --nocapture\n"
         );
     }
     Ran { plan, result, took: started.elapsed() }

@@ -1,4 +1,4 @@
-//! What one seed decides: the fault, when it comes, and how large everything is.
+//! What a seed determines: the fault, its time, and all sizes.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use seckill_engine::settings::Settings;
 use seckill_model::faults::Point;
 
-/// Who asks for which of the sales, by its number within the plan.
+/// A request: a user and the index of a sale in the plan.
 pub type Ask = (usize, u64);
 
-/// A fault that befalls a node that lives on.
+/// A fault that the node survives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     KillRedis {
@@ -35,13 +35,13 @@ pub enum Fault {
     TrimmedAll(usize),
     /// One key is deleted, replaced or set back.
     Key(Key, Harm),
-    /// Redis comes back from a copy of its files that is so old.
+    /// Redis restarts from a copy of its files of this age.
     OldRedis(Duration),
-    /// The rows of SQL are set back to what they were that long ago.
+    /// The rows of SQL are set back by this time.
     OldRows(Duration),
 }
 
-/// A key that is harmed; of several sales the first one's.
+/// The damaged key; of the first sale if there are several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Key {
     Sale,
@@ -75,13 +75,13 @@ impl Key {
     ];
 }
 
-/// What becomes of a key.
+/// The damage to a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Harm {
     Deleted,
     /// It holds a value of another type.
     Replaced,
-    /// It is what it was that long ago.
+    /// It is set back by this time.
     SetBack(Duration),
 }
 
@@ -113,23 +113,23 @@ impl Fault {
     }
 }
 
-/// What happens to a node in a process of its own.
+/// What happens to a node in a separate process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
-    /// It dies as it passes a point for the nth time.
+    /// It dies when it reaches a fault point for the nth time.
     DiesAt(Point, u64),
-    /// It is killed after so many answers, and Redis with it.
+    /// It is killed together with Redis after this many replies.
     WithRedis { after: usize, truncated: bool },
-    /// It is suspended after so many answers, until it counts as dead; then it goes on.
+    /// It is suspended after this many replies until it counts as dead; then it resumes.
     Suspended { after: usize },
 }
 
 /// The fault of a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Story {
-    /// A node that lives through it, each fault after so many admissions.
+    /// The node survives; each fault occurs after this many admissions.
     Live(Vec<(usize, Fault)>),
-    /// A node that does not.
+    /// The node dies.
     Dies(Fate),
 }
 
@@ -141,7 +141,7 @@ pub struct Plan {
     pub stock: Vec<u64>,
     pub limit: u8,
     pub buyers: u64,
-    /// Share that asks twice.
+    /// Share of buyers that request twice.
     pub repeat: f64,
     pub lanes: usize,
     pub nodes: usize,
@@ -150,9 +150,9 @@ pub struct Plan {
     pub admission_batch: usize,
     /// Unpaid orders are closed meanwhile.
     pub closing: bool,
-    /// The node that takes over goes by the name of the dead one.
+    /// Whether the node that takes over uses the name of the dead one.
     pub same_name: bool,
-    /// Seconds by which the clock of the node that dies is stepped half-way.
+    /// Clock step of the dying node at half of its requests, in seconds.
     pub step: i64,
     pub story: Story,
 }
@@ -166,7 +166,7 @@ impl Plan {
         let stock: Vec<u64> =
             (0..sales).map(|_| random.random_range(buyers / 3..=buyers * 5 / 4)).collect();
         let partitions = random.random_range(1..=3);
-        // So many are let in whatever else happens.
+        // This many are admitted in any case.
         let sure = stock.iter().map(|it| (*it).min(buyers)).sum::<u64>() as usize;
         let story = if random.random_bool(0.5) {
             Story::Dies(fate(random, sure / 3))
@@ -203,9 +203,9 @@ impl Plan {
         match &self.story {
             Story::Live(faults) => {
                 let old_rows = |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_));
-                // A piece that went back and was sold again has two live orders in a database that forgot the closing.
+                // A returned and resold piece has two live orders in a database that lost the closing.
                 self.closing &= !faults.iter().any(old_rows);
-                // A server that syncs always does not lose the end of its file.
+                // A server with fsync=always does not lose the end of its file.
                 self.always &=
                     !faults.iter().any(|(_, it)| matches!(it, Fault::TruncateAof { .. }));
             }
@@ -213,10 +213,10 @@ impl Plan {
                 if let Fate::WithRedis { truncated: true, .. } = fate {
                     self.always = false;
                 }
-                // Its point is passed by nobody else.
+                // No other process reaches its fault point.
                 self.closing |=
                     matches!(fate, Fate::DiesAt(Point::AfterClosing | Point::AfterGiveBack, _));
-                // Nobody else could tell a dead node of another name from one that is slow to come back.
+                // A dead node with another name could not be distinguished from one that restarts slowly.
                 self.same_name |=
                     matches!(fate, Fate::WithRedis { .. } | Fate::DiesAt(Point::MidHeal, _));
             }
@@ -235,7 +235,7 @@ impl Plan {
         settings.node_dead_ms = 2_000;
     }
 
-    /// Part `part` of `of` of all requests, spread over the lanes; each lane asks one after the other.
+    /// Part `part` of `of` of all requests, spread over the lanes; each lane sends them in sequence.
     pub fn lanes(&self, part: usize, of: usize) -> Vec<Vec<Ask>> {
         let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x5eed);
         let mut asks: Vec<Ask> = Vec::new();

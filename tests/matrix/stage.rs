@@ -1,4 +1,4 @@
-//! What every story needs: servers, sales, the end that puts all at rest, and the verdict.
+//! Shared by all scenarios: servers, sales, settling, and the final checks.
 
 use std::{
     collections::HashSet,
@@ -25,7 +25,7 @@ use super::{
     world::{Database, World},
 };
 
-/// Longest wait for anything, on a machine that many share.
+/// Longest wait for a condition, on a shared machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The result of one scenario.
@@ -39,7 +39,7 @@ pub struct ScenarioReport {
     pub admitted: usize,
 }
 
-/// `DATABASE=mariadb` or `postgres` puts the orders there.
+/// `DATABASE=mariadb` or `postgres` selects the database.
 fn database() -> Database {
     match std::env::var("DATABASE").as_deref() {
         Ok("mariadb") => Database::MariaDb,
@@ -75,7 +75,7 @@ pub fn entrance(world: &World) -> Admission {
     world.node().operator().admission.clone().unwrap()
 }
 
-/// Waits for what must come true, or says that it did not.
+/// Waits for a condition; an error if it is not met in time.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(), String> {
     let end = Instant::now() + PATIENCE;
     while !holds().await {
@@ -87,8 +87,8 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(
     Ok(())
 }
 
-/// Waits until the nodes have made this Redis whole, and no entry is undelivered or pending. What nobody works on
-/// is replayed, as an operator would.
+/// Waits until the nodes have reconciled this Redis, and no entry is undelivered or pending. Orphaned entries
+/// are replayed, as by an operator.
 pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
     until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
     until("no key is damaged, and no cut is under way", async || is_reconciled(world).await)
@@ -104,7 +104,7 @@ pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
         }
         last = format!("{states:?}");
         if states.iter().any(|it| it.1 > 0) && Instant::now() > replay {
-            // It waits for a database that is away, as long as that takes.
+            // It waits for an unreachable database without a limit.
             let replaying = world.try_replay(Scope::All(Filter::default()));
             let replayed = tokio::time::timeout(PATIENCE, replaying).await;
             last = format!("{last}, replayed: {replayed:?}");
@@ -115,14 +115,14 @@ pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
     all.await.map_err(|error| format!("{error}: {last}"))
 }
 
-/// Without a bound of its own, which would make each signal an error; a story has one.
+/// No timeout here, which would turn each signal into an error; the scenario has one.
 pub fn connection(world: &World) -> redis::Connection {
     let redis = world.server.connection();
     redis.set_read_timeout(None).unwrap();
     redis
 }
 
-/// A node looks at all keys once a second, and waits for the lease of a cut whose process has died.
+/// A node checks all keys once a second and waits for the lease of a reduction whose process has died.
 async fn is_reconciled(world: &World) -> bool {
     let mut redis = connection(world);
     for of in world.keys.partitions() {
@@ -161,7 +161,7 @@ async fn is_reconciled(world: &World) -> bool {
     })
 }
 
-/// A node that nobody asks notices within a second that its Redis has lost something.
+/// An idle node notices a loss in Redis within a second.
 fn is_healed_by(world: &World, node: &str) -> bool {
     let mut redis = connection(world);
     let result: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
@@ -173,7 +173,7 @@ fn is_healed_by(world: &World, node: &str) -> bool {
     })
 }
 
-/// Closes what is unpaid, and pays some of it, while buyers come. Its tokens rise, and a fallen one is refused.
+/// Closes unpaid orders and pays some of them while buyers order. Its tokens increase; a lower one is refused.
 pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinHandle<()> {
     let (store, redis, keys, log) =
         (world.store.clone(), world.redis.clone(), world.keys.clone(), log.clone());
@@ -192,14 +192,14 @@ pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinH
                 payment::close_overdue(&store, &mut conn, &keys, old, now, &fence, &stop).await?;
                 Ok::<_, EngineError>(())
             };
-            // Servers are away now and then; the next round tries again.
+            // Servers are unreachable at times; the next round retries.
             let _ = work.await;
             tokio::time::sleep(Duration::from_millis(80)).await;
         }
     })
 }
 
-/// Gives back what a closing that was cut short left.
+/// Completes the give-backs of an interrupted closing.
 pub async fn give_back(world: &World) -> Result<(), String> {
     let mut conn = world.redis.connection();
     payment::give_back_open(&world.store, &mut conn, &world.keys)
@@ -208,13 +208,13 @@ pub async fn give_back(world: &World) -> Result<(), String> {
         .map_err(|error| format!("giving back: {error}"))
 }
 
-/// Lets the operator put right what the audit finds; says what that was.
+/// Repairs the findings of the audit as the operator; returns them.
 pub async fn repair(world: &World) -> Result<Vec<String>, String> {
     let mut conn = world.redis.connection();
     let result = |error: EngineError| format!("repair: {error}");
     let plan = repair::plan(&world.store, &mut conn, &world.keys).await.map_err(result)?;
     let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
-    // A connection that lay idle over a restart of Redis breaks with its first command: the operator asks again.
+    // A connection that was idle during a restart of Redis fails at its first command: the operator retries.
     while !plan.is_empty() {
         match world.execute(Command::Repair(plan.clone())).await {
             Err(error) if error.is_away() => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -227,7 +227,7 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
     Ok(findings)
 }
 
-/// The audit and the checker say the same of the books; returns what they find.
+/// Asserts that the audit and the checker agree; returns their findings.
 pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     let mut conn = world.redis.connection();
     let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;

@@ -1,4 +1,4 @@
-//! The bench from the command line: both sides write every order, and a deployment is left alone.
+//! `seckill bench`: both sides write every order, and a deployment is left unchanged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,9 +12,9 @@ const SMALL: [&str; 7] = ["bench", "persist", "--orders", "300", "--tutorial", "
 
 fn keys(server: &TestRedis) -> Vec<String> {
     let mut keys: Vec<String> = server.query(&["KEYS", "*"]);
-    // Ids are never given twice, so their counter stays.
+    // IDs are never issued twice, so their counter is kept.
     keys.retain(|key| !key.starts_with("icr:"));
-    // Redis tells them in no order.
+    // Redis returns them unordered.
     keys.sort();
     keys
 }
@@ -72,10 +72,10 @@ fn a_bench_on_given_servers_leaves_archived_sales_and_no_key() {
     let on_given = |args: &[String]| home.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
     both_sides_wrote_all(on_given(&args));
     assert_eq!(keys(&redis), [""; 0]);
-    // What it has left does not stand in its own way.
+    // Data of an earlier run does not interfere.
     both_sides_wrote_all(on_given(&args));
 
-    // One that was killed, or is under way.
+    // A killed or a running bench.
     redis.query::<()>(&["SET", "seckill-bench:{p0}:lock:bench", "bench"]);
     refused(on_given(&args), 2, "seckill-bench:*");
     redis.query::<()>(&["DEL", "seckill-bench:{p0}:lock:bench"]);
@@ -84,7 +84,7 @@ fn a_bench_on_given_servers_leaves_archived_sales_and_no_key() {
     on_given(&[&args[..4], &sale].concat()).expect_code(0);
     let before = keys(&redis);
     refused(on_given(&args), 2, "not archived");
-    // Its Redis alone would do, but not while a node works there.
+    // Its Redis could be used alone, but not while a node is running.
     let mut lone = args.clone();
     lone.drain(2..4);
     both_sides_wrote_all(on_given(&lone));

@@ -1,4 +1,4 @@
-//! Dead letters as a person meets them, with the real program.
+//! The commands for dead letters, with the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,7 +39,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     for fields in [["userId", "x"], ["nonsense", "\u{1b}[2J"]] {
         cmd("XADD").arg("seckill:{p0}:orders").arg("*").arg(&fields).exec(&mut redis).unwrap();
     }
-    // A buyer who waits, and whose entry was given up.
+    // A waiting buyer whose entry became a dead letter.
     let promise = |redis: &mut redis::Connection| {
         let buyers = format!("seckill:{{p0}}:buyers:{id}");
         cmd("HSET").arg(buyers).arg(7).arg(ORDER).exec(redis).unwrap();
@@ -53,7 +53,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     wait_until_blocking(PATIENCE, "all are given up", || {
         json(&home, &["dead", "list"])["total"] == 3
     });
-    // One of them is of a buyer who was admitted, and waits.
+    // One of them belongs to an admitted, waiting buyer.
     home.run(&["audit"]).expect_code(1);
     let outcome = home.run(&["audit", "--repair"]).expect_code(1).stdout;
     for part in ["'seckill dead replay --all'", "'seckill dead discard --all --compensate'"] {
@@ -84,7 +84,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     refused(home.run(&["dead", "show", "1-1"]), 1, "dead letter 1-1 does not exist");
     refused(home.run(&["dead", "show", "x"]), 2, "not a stream entry ID");
 
-    // Nothing is done without consent, or by halves of a sentence.
+    // Nothing is done without confirmation or with incomplete arguments.
     refused(home.run(&["dead", "discard", "--all"]), 2, "--yes");
     refused(home.run(&["dead", "discard"]), 2, "--all");
     refused(home.run(&["dead", "discard", "--filter", " ", "--yes"]), 2, "empty filter");

@@ -1,4 +1,4 @@
-//! Sales, vouchers and orders as a person types them, with the real program.
+//! The commands for sales, vouchers and orders, with the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
-/// One sentence on stderr, nothing on stdout, no panic.
+/// Asserts one message on stderr, nothing on stdout, and no panic.
 #[track_caller]
 fn refused(ran: Ran, code: i32, words: &str) {
     let ran = ran.expect_code(code);
@@ -111,7 +111,7 @@ fn archived_sales_come_from_sql_in_pages() {
     drop(worker);
 }
 
-/// All pages of a listing, and how many there were.
+/// All pages of a list, and their number.
 fn pages(home: &Seckill, args: &[&str]) -> (Vec<Value>, usize) {
     let (mut all, mut read, mut before) = (Vec::new(), 0, None::<String>);
     loop {
@@ -180,7 +180,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     assert!(words.contains("paid 20") && words.contains("place 2 of the buyer"), "{words}");
     let shown = json(&home, &["orders", "show", number]);
     assert_eq!((&shown["result"], &shown["order"]), (&"persisted".into(), second), "{shown}");
-    // What no buyer was given is decoded still.
+    // An ID that was never issued is decoded as well.
     let ran = home.run(&["orders", "show", "627150921728720897", "--json"]).expect_code(1);
     let (unknown, decoded) = (ran.json(), &ran.json()["decoded"]);
     assert_eq!(unknown["result"], "unknown");

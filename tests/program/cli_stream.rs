@@ -1,4 +1,4 @@
-//! The order stream and its group as a person sees and moves them, with the real program.
+//! The commands for the order stream and its group, with the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use seckill_redis::Layout;
 use serde_json::Value;
 
-/// A data dir, and a Redis that stays while no node runs.
+/// A data directory with a Redis that keeps running without a node.
 struct Shop {
     home: Seckill,
     redis: TestRedis,
@@ -27,7 +27,7 @@ impl Shop {
     }
 }
 
-/// One sentence on stderr, nothing on stdout, no panic.
+/// Asserts one message on stderr, nothing on stdout, and no panic.
 #[track_caller]
 fn refused(ran: Ran, code: i32, words: &str) {
     let ran = ran.expect_code(code);
@@ -56,7 +56,7 @@ fn shown(home: &Shop) -> Value {
 }
 
 fn works(home: &Shop) -> Background {
-    // It claims nothing by itself, however long the commands beside it take.
+    // It never claims entries, however long the other commands take.
     let config = home.home.file("config.toml");
     std::fs::write(&config, "[engine]\nclaim_idle_ms = 600000\n").unwrap();
     let worker = home.spawn(&["work", "--config", config.to_str().unwrap()]);
@@ -205,14 +205,14 @@ fn entries_are_given_and_a_consumer_removed() {
     ends(worker);
 }
 
-/// Without a node, an audit repairs keys of another type as a live node does, and the status shows what it finds.
+/// Without a node, `audit --repair` repairs keys of another type as a node does, and `status` shows them.
 #[test]
 fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_node() {
     let home = sold_out();
     let args = ["sale", "create", "--title", "u", "--stock", "9"];
     let id = json(&home, &args)["voucher_id"].to_string();
     let mut redis = redis::Client::open(home.redis.url()).unwrap().get_connection().unwrap();
-    // Admitted, and nowhere else than among the buyers.
+    // Admitted, and recorded among the buyers only.
     crate::support::promise(&mut redis, &id, "7", "627150921728720897");
     for (name, kind, blind) in
         [("nodes", "zset", false), ("dead", "stream", true), ("orders", "stream", true)]
@@ -247,7 +247,7 @@ fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_no
         assert!(!repaired.stdout.contains("asks for confirmation"), "{repaired}");
         let types = [key.clone(), format!("{key}:replaced")]
             .map(|key| redis::cmd("TYPE").arg(key).query::<String>(&mut redis).unwrap());
-        // What is empty is not there.
+        // Empty keys do not exist.
         assert!(types[0] == kind || types[0] == "none" && name != "orders", "{types:?}");
         assert_eq!(types[1], "list");
         assert_eq!(json(&home, &["audit"])["balanced"], true);

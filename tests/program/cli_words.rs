@@ -1,4 +1,4 @@
-//! What a terminal gets of text from anywhere, and of numbers, with the real program.
+//! Untrusted text and numbers in the output of the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -53,7 +53,7 @@ fn json_steers_no_terminal_and_keeps_its_values() {
     wait_until_blocking(PATIENCE, "it is given up", || json(&["dead", "list"])["total"] == 1);
     let listed = json(&["dead", "list"]);
     let letter = listed["letters"][0]["letter"].as_str().unwrap();
-    // Bytes of an entry are shown with a sign in the place of each.
+    // Invalid bytes of an entry are shown as replacement characters.
     assert!(holds(&json(&["dead", "show", letter]), "火锅····"));
     for args in [&["sale", "list"][..], &["sale", "show", "1"], &["voucher", "list"], &["status"]] {
         let result = json(args);
@@ -61,7 +61,7 @@ fn json_steers_no_terminal_and_keeps_its_values() {
     }
 }
 
-/// Whether a text stands anywhere in a document.
+/// Whether a document contains a text.
 fn holds(value: &Value, text: &str) -> bool {
     match value {
         Value::String(found) => found.contains(text),

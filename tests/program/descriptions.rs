@@ -1,4 +1,4 @@
-//! What a package is made with: completion scripts and man pages, of every command and without settings.
+//! Completion scripts and man pages for packages: for every command and without settings.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! The terminal is given back as it was, whatever ends or stops the console; and one that the console can't
-//! be drawn on is not touched.
+//! The terminal is restored however the console ends or stops; and one that the console cannot
+//! draw on is not touched.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,7 @@ fn every_signal_gives_the_terminal_back() {
     }
 }
 
-/// A shell that is given the terminal by `stop`, waits for Enter and takes the console to the front again.
+/// A shell that gets the terminal after a stop, waits for Enter and resumes the console in the foreground.
 fn comes_back_from_the_shell(stop: impl FnOnce(&Pty)) {
     let home = Seckill::new();
     let script = "set -m; \"$@\"; echo SHELL; read _; fg >/dev/null";
@@ -76,10 +76,10 @@ fn a_console_that_was_stopped_by_a_signal_comes_back() {
     });
 }
 
-/// Where [`a_console_beside_which_something_panics`] is told what to do, and when.
+/// Environment variable with the instructions for [`a_console_beside_which_something_panics`].
 const PANICS: &str = "CONSOLE_TEST_PANICS";
 
-/// No test by itself: the others run it in a terminal.
+/// Entry point: the other tests run it in a terminal.
 #[test]
 #[ignore = "is run by the tests of panics"]
 fn a_console_beside_which_something_panics() {
@@ -223,7 +223,7 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
     assert_eq!(terminal.exit_status(LONG).exit_code(), 2);
 }
 
-/// What stands between pictures would be seen half drawn; what a picture costs is bounded.
+/// Output outside of frames would be visible half-drawn; the cost of a frame is bounded.
 #[test]
 fn each_picture_is_one_update_and_small() {
     for (term, colours) in [("tmux-256color", "38;5;"), ("screen", "\x1b[36"), ("xterm", "\x1b[36")]
@@ -245,7 +245,7 @@ fn each_picture_is_one_update_and_small() {
             let (drawn, after) = picture.split_once(END).unwrap();
             sizes.push(drawn.len());
             assert!(!drawn.contains(END), "{term}: told once");
-            // The last one is followed by what gives the terminal back.
+            // The last frame is followed by the sequences that restore the terminal.
             let last = sizes.len() == pictures.split(BEGIN).count();
             assert!(last || after.is_empty(), "{term}: {after:?} between two pictures");
         }

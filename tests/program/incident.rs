@@ -1,4 +1,4 @@
-//! The log and the bundle of an incident as a person asks for them, with the real program.
+//! The activity log and the incident report, with the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ fn create(home: &Seckill, title: &str, more: &[&str]) -> String {
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
-/// An entry of a buyer in the hands of a node that nobody has heard of.
+/// An entry pending at an unknown node.
 fn stick(server: &mut redis::Connection, voucher: &str, user: &str, order: &str) {
     let of = Layout::default().home();
     let _ = cmd("XGROUP")
@@ -63,7 +63,7 @@ fn a_bundle_is_complete_and_changes_nothing() {
     home.run(&["rush", "--voucher", &id, "--users", "5", "--json"]).expect_code(0);
     home.run(&["sale", "pause", &id, "--reason", "a | pipe"]).expect_code(0);
     drop(worker);
-    // A console that only watches keeps the server for the commands below.
+    // A read-only console keeps the server running for the commands below.
     let console = home.pty(&["--read-only"], 80, 24, &[]);
     console.wait_for_text("Overview");
     stick(&mut home.redis().unwrap(), &id, "1234567", "627150921728720897");
@@ -135,7 +135,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
     let words = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
     assert!(words.contains("why: w [31mhy") && !words.contains('\u{1b}'), "{words}");
-    // A pipe gets the whole of it.
+    // A pipe gets the complete output.
     let title = "t".repeat(60);
     create(&home, &title, &[]);
     let words = home.run(&["activity"]).expect_code(0).stdout;

@@ -1,4 +1,4 @@
-//! The program as its user runs it: as a process, and in a real pseudo-terminal.
+//! The real program, as a process and in a pseudo-terminal.
 
 #[path = "../support/mod.rs"]
 mod support;

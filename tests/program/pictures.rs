@@ -1,4 +1,4 @@
-//! The pictures and the recording of the README, made by the real program in a real pseudo-terminal.
+//! The pictures and the recording of the README, produced by the real program in a pseudo-terminal.
 //! `assets/pictures.sh` runs this; no picture is made by hand.
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_mins(2);
 const COLS: u16 = 120;
 const ROWS: u16 = 36;
 const LOOK: [(&str, &str); 2] = [("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")];
-/// Exports what is on the screen as a picture, also over a question.
+/// Exports the screen as an image, also with an open dialog.
 const PICTURE: &str = "\x18";
 
 fn assets() -> PathBuf {
@@ -36,12 +36,12 @@ fn album(home: &Seckill) -> String {
     dir.to_str().unwrap().to_owned()
 }
 
-/// Has the program export its screen, and keeps that as `assets/NAME.svg`.
+/// Exports the screen and stores it as `assets/NAME.svg`.
 fn keep(terminal: &Pty, album: &str, name: &str) {
     let before = fs::read_dir(album).unwrap().count();
     terminal.send(PICTURE);
     terminal.wait_for(LONG, "the picture", |_| fs::read_dir(album).unwrap().count() > before);
-    // Wide of the question, a name may be cut: the newest file is the one.
+    // The displayed name may be truncated: the newest file is the export.
     let newest = fs::read_dir(album).unwrap().map(|entry| entry.unwrap().path());
     let newest = newest.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap()).unwrap();
     terminal.wait_for(LONG, "all of it", |_| {
@@ -119,7 +119,7 @@ fn dead_letters() {
     keep(&terminal, &album, "dead");
 }
 
-/// The demo from its beginning to the proof, in pictures and as a recording.
+/// The demo from start to audit, as pictures and as a recording.
 #[test]
 #[ignore = "makes assets/demo.svg, assets/pending.svg and assets/demo.cast"]
 fn demo() {
@@ -136,20 +136,20 @@ fn demo() {
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("RECOVERED AND VERIFIED"));
     let cast = assets().join("demo.cast");
-    // Where the pictures were put is nobody's business.
+    // The export path is private.
     fs::write(&cast, recording(&terminal).replace(&album, "album")).unwrap();
     println!("{}", cast.display());
     terminal.send("q");
 }
 
-/// All that the program wrote, in asciinema's format, version 2.
+/// The complete output in the format of asciinema, version 2.
 fn recording(terminal: &Pty) -> String {
     let head = json!({
         "version": 2, "width": COLS, "height": ROWS, "idle_time_limit": 2.0,
         "title": "seckill demo", "env": { "TERM": "xterm-256color" },
     });
     let mut text = format!("{head}\n");
-    // A character may lie in two pieces.
+    // A character may be split between two chunks.
     let mut rest = Vec::new();
     for (at, piece) in terminal.recorded() {
         rest.extend_from_slice(&piece);

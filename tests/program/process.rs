@@ -20,7 +20,7 @@ fn create(home: &Seckill, stock: &str) -> String {
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
-/// Exactly one sentence on stderr, nothing on stdout, no panic.
+/// Asserts exactly one message on stderr, nothing on stdout, and no panic.
 fn refused(ran: Ran, code: i32, words: &str) {
     let ran = ran.expect_code(code);
     assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
@@ -28,7 +28,7 @@ fn refused(ran: Ran, code: i32, words: &str) {
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
 }
 
-/// A worker finishes what a killed process left; then the books balance and everything is in SQL.
+/// A worker finishes what a killed process left; then the audit passes and every order is in SQL.
 fn recovers(home: &Seckill) -> u64 {
     let worker = home.spawn(&["work"]);
     wait_until_blocking(LONG, "every entry has settled", || {
@@ -124,7 +124,7 @@ async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
 fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
     let home = Seckill::new();
     let id = create(&home, "60000");
-    // Another process has started the server, and another one shows the alarm.
+    // One process started the server, another one shows the alarm.
     let worker = home.spawn(&["work"]);
     wait_until_blocking(LONG, "the worker's server answers", || home.redis().is_ok());
     let rush = home.spawn(&["rush", "--voucher", &id, "--users", "60000", "--rate", "2000"]);
@@ -136,7 +136,7 @@ fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
     });
     let servers = home.processes();
     assert!(!servers.is_empty());
-    // A file that is made meanwhile keeps its directory; then the rest is removed again.
+    // A file created meanwhile keeps its directory; the rest is removed.
     wait_until_blocking(LONG, "it is removed", || {
         let _ = std::fs::remove_dir_all(home.data_dir());
         !home.data_dir().exists()
@@ -157,8 +157,8 @@ fn what_was_written_is_read_where_the_disk_is_full() {
     let home = Seckill::new();
     let id = create(&home, "10");
     home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
-    // A limit on the size of its files stands for the full disk: the index that SQLite shares (32 KiB) does not fit,
-    // what the Redis server appends does.
+    // A file size limit simulates the full disk: the shared-memory index of SQLite (32 KiB) does not fit,
+    // the file of the Redis server does.
     let run = |args: &[&str]| {
         let limited =
             ["-c", "trap '' XFSZ; ulimit -f 62; exec \"$@\"", "sh", crate::support::BINARY];
@@ -177,13 +177,13 @@ fn what_was_written_is_read_where_the_disk_is_full() {
     home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
 }
 
-/// Everything below `dir` that others may read, write or enter.
+/// Everything below `dir` that other users can read, write or enter.
 fn open_to_others(dir: &std::path::Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt as _;
     let mut wide = Vec::new();
     let mut left = vec![dir.to_owned()];
     while let Some(path) = left.pop() {
-        // A file may go while this looks.
+        // A file may be removed during the walk.
         let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
         if found.mode() & 0o077 != 0 {
             wide.push(format!("{} {:o}", path.display(), found.mode()));
@@ -212,7 +212,7 @@ fn nobody_else_may_read_the_data_whatever_the_umask() {
     let result = home.run(&["doctor"]).stdout;
     assert!(!result.contains("open to other users"), "{result}");
 
-    // A database that was put elsewhere is the user's own affair, but doctor speaks of it.
+    // A database outside the data directory is left alone, but doctor reports it.
     let elsewhere = home.file("other.db");
     let url = format!("sqlite:{}", elsewhere.display());
     home.run(&["--database", &url, "sale", "list"]);
@@ -226,7 +226,7 @@ fn nobody_else_may_read_the_data_whatever_the_umask() {
     worker.wait(LONG).expect_code(0);
 }
 
-/// SQLite ends a transaction by itself where a write fails, so the connection's own idea of it is wrong from then on.
+/// SQLite rolls back when a write fails, so the transaction state of the connection is wrong from then on.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_that_takes_no_more_costs_no_order() {
@@ -234,7 +234,7 @@ fn a_disk_that_takes_no_more_costs_no_order() {
 
     let home = Seckill::new();
     let id = create(&home, "4000");
-    // A limit on the size of its files stands for the full disk; the signal would end the process.
+    // A file size limit simulates the full disk; its signal would kill the process.
     let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", crate::support::BINARY];
     let rush = ["rush", "--voucher", &id, "--users", "4000", "--rate", "1500", "--json"];
     let mut args: Vec<_> = ignoring.iter().map(|it| (*it).into()).collect();

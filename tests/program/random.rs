@@ -1,4 +1,4 @@
-//! A hundred thousand keys, clicks, pastes and sizes at random, on a live engine: nothing panics, and the books balance.
+//! A hundred thousand random keys, clicks, pastes and resizes on a live engine: no panic, and the audit passes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,15 +14,15 @@ use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 
 const LONG: Duration = Duration::from_mins(1);
-/// Of each terminal; there are two at a time.
+/// Events per terminal; two terminals run at a time.
 const EVENTS: usize = 50_000;
-/// Between two looks at what became of it.
+/// Events between two checks.
 const AT_ONCE: usize = 50;
 const SPECIAL: [&str; 16] = [
     "\r", "\r", "\r", "\x1b", "\t", "\x1b[Z", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~",
     "\x1b[6~", "\x1b[H", "\x1b[F", "\x7f", "\x15",
 ];
-/// Acts, and what leads to them, more often than the rest; nothing that ends or stops the console.
+/// Keys of commands more often than the rest; no key that ends or stops the console.
 const LETTERS: &str = "1234567890NSRPEADCXWLFHTyyyy fgGhjklcpub/:?+-=<>[]*05599锅🍲xzorwmtv!";
 
 fn event(random: &mut impl Rng, all: &mut Vec<u8>) {
@@ -71,7 +71,7 @@ fn play(seed: u64) {
         terminal
     };
     let mut terminal = open();
-    // There is always something going on.
+    // There is always activity.
     assert!(terminal.send_to_the_end(b"R\r\ry", LONG));
     wait_until_blocking(LONG, "a rush is under way", || {
         home.run(&["sale", "show", "1", "--json"]).json()["admitted"].as_u64() > Some(0)

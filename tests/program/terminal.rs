@@ -36,7 +36,7 @@ fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
     terminal.send(key::ENTER);
     terminal.wait_for_text("Create this sale?");
     terminal.send("y");
-    // Its number too: the title alone stands in the form and in what is said while it is created.
+    // Also its ID: the title alone appears in the form and in the progress message.
     terminal.wait_for(LONG, "the sale is listed", |screen| screen.contains("#1 火锅 five"));
     terminal.resize(20, 5);
     terminal
@@ -93,7 +93,7 @@ fn the_demo_is_repaired_from_the_screen() {
     assert!(home.processes().is_empty());
 }
 
-/// A new sale is armed in the presenter's layout, and sold out before the same eyes.
+/// A new sale is scheduled in presenter mode and sold out there.
 fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
     let home = Seckill::new();
     let terminal = home.pty(&["--present"], cols, rows, &[]);
@@ -135,7 +135,7 @@ fn a_launch_from_the_form_to_the_passed_audit_at_80x24() {
     a_launch_from_the_form_to_the_balance(80, 24);
 }
 
-/// Poison comes in; the screen leads to it, and it is removed for a reason that is kept.
+/// A malformed entry arrives; the screen leads to it, and it is discarded with a recorded reason.
 fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     let home = Seckill::new();
     let terminal = home.pty(&[], cols, rows, envs);
@@ -171,7 +171,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     assert!(home.processes().is_empty());
 }
 
-/// A sale is ended for a reason, which the log on the screen tells afterwards.
+/// A sale is ended with a reason, which the log on the screen shows.
 #[test]
 fn a_sale_is_ended_with_a_reason() {
     let home = Seckill::new();

@@ -1,4 +1,4 @@
-//! Titles of every kind in a real terminal: columns stay in their places, and a terminal without UTF-8 gets none.
+//! Titles of every kind in a real terminal: columns stay aligned, and a terminal without UTF-8 gets ASCII.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use sqlx::Connection as _;
 
 const LONG: Duration = Duration::from_mins(2);
 
-/// Put together of many, of no width, of uncertain width.
+/// Combining, zero-width and ambiguous-width characters.
 const TITLES: [&str; 8] = [
     "hot pot",
     "火锅五折 🍲",
@@ -33,7 +33,7 @@ fn with_titles() -> Seckill {
     home
 }
 
-/// Waits for the table of sales with a row of each.
+/// Waits for the table of sales with a row for each title.
 fn opens_the_sales(terminal: &Pty) {
     terminal.wait_for_text("Overview");
     terminal.send("2");
@@ -66,7 +66,7 @@ fn columns_stay_aligned_whatever_a_title_is_made_of() {
     for (cols, rows) in [(120, 36), (80, 24)] {
         let mut terminal = home.pty(&[], cols, rows, &[]);
         opens_the_sales(&terminal);
-        // As it was drawn cell by cell over another view, and as one picture.
+        // Drawn as a difference to another view, and as a full frame.
         for _ in 0..2 {
             let ends = ends(&terminal, "4,711");
             assert!(ends.len() >= TITLES.len(), "{}", terminal.screen());

@@ -1,5 +1,5 @@
-//! A real cluster for one test: three primaries with a replica each, any of which may be killed, frozen
-//! and started again, and whose slots may be moved.
+//! A real cluster for one test: three primaries with one replica each, which may be killed, frozen
+//! and restarted, and whose slots may be migrated.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,10 +9,10 @@ use super::{PATIENCE, redis_server::TestRedis, wait_until_blocking};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
-/// After that long without a word a server counts as gone. A failover takes about twice as long.
+/// A server counts as failed after this time. A failover takes about twice as long.
 const NODE_TIMEOUT: &str = "1500";
 
-/// How to start a cluster that differs from [`TestCluster::start`]'s.
+/// Options of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     password: Option<String>,
@@ -20,26 +20,26 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Asks for this password; the URL carries it.
+    /// Requires this password; the URL contains it.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// More arguments for each server.
+    /// Additional arguments for each server.
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(ToString::to_string));
         self
     }
 
-    /// Starts it and waits until every server serves and every replica follows.
+    /// Starts it and waits until every server is ready and every replica is in sync.
     pub fn start(&self) -> TestCluster {
         TestCluster::new(self)
     }
 }
 
-/// Six servers; the first three begin as primaries, and each of the others as the replica of the one
-/// three before it.
+/// Six servers; the first three start as primaries, each of the others as the replica of the one
+/// three positions before it.
 #[derive(Debug)]
 pub struct TestCluster {
     setup: Setup,
@@ -47,7 +47,7 @@ pub struct TestCluster {
     frozen: HashSet<usize>,
 }
 
-/// One line of CLUSTER NODES that tells of the server that was asked.
+/// A line of CLUSTER NODES.
 struct Myself {
     is_primary: bool,
     epoch: u64,
@@ -72,7 +72,7 @@ impl TestCluster {
             }
             server
                 .args(&["--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT])
-                // Replicas stay where they were put, and follow at once.
+                // Replicas keep their primary and sync at once.
                 .args(&["--cluster-allow-replica-migration", "no"])
                 .args(&["--cluster-replica-validity-factor", "0"])
                 .args(&["--repl-diskless-sync-delay", "0"])
@@ -111,12 +111,12 @@ impl TestCluster {
         self.wait_until_whole();
     }
 
-    /// For `--redis`: every server that it began with, whatever became of it.
+    /// The URL for `--redis` with all six servers.
     pub fn url(&self) -> String {
         self.url_by(&(0..self.nodes.len()).collect::<Vec<_>>())
     }
 
-    /// The same, by some of its servers.
+    /// The URL with some of its servers.
     pub fn url_by(&self, nodes: &[usize]) -> String {
         let login = self.setup.password.as_ref().map_or(String::new(), |p| format!(":{p}@"));
         let hosts: Vec<_> =
@@ -145,7 +145,7 @@ impl TestCluster {
             let serves = me.ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot));
             (me.is_primary && serves).then_some((me.epoch, i))
         });
-        // One that came back may not have heard yet that it was replaced.
+        // A restarted one may not know yet that it was replaced.
         claims.max().map(|(_, i)| i)
     }
 
@@ -154,7 +154,7 @@ impl TestCluster {
         self.nodes[self.owner(key).expect("the key is served")].query(command)
     }
 
-    /// A write on the primary that serves the key, until its replica holds it.
+    /// Writes on the primary of the key and waits for its replica.
     pub fn write_everywhere(&self, key: &str, write: &[&str]) {
         wait_until_blocking(PATIENCE, "the replica holds it", || {
             let owner = self.owner(key).map(|owner| &self.nodes[owner]);
@@ -162,7 +162,7 @@ impl TestCluster {
         });
     }
 
-    /// SIGKILL for the primary that serves a key; which one it was.
+    /// Sends SIGKILL to the primary of a key; returns its index.
     pub fn kill_owner(&mut self, key: &str) -> usize {
         let owner = self.owner(key).expect("the key is served");
         self.kill(owner);
@@ -175,7 +175,7 @@ impl TestCluster {
         self.frozen.remove(&index);
     }
 
-    /// SIGSTOP: connections stay open, and nobody answers.
+    /// SIGSTOP: connections stay open without replies.
     pub fn freeze(&mut self, index: usize) {
         self.nodes[index].freeze();
         self.frozen.insert(index);
@@ -187,13 +187,13 @@ impl TestCluster {
         self.frozen.remove(&index);
     }
 
-    /// Starts a server again on what it left.
+    /// Restarts a server with its data.
     pub fn restart(&mut self, index: usize) {
         self.nodes[index].restart();
         self.frozen.remove(&index);
     }
 
-    /// Waits until another server than `old` serves a key, and all that live agree; which one it is.
+    /// Waits until all live servers agree on a new primary of a key other than `old`; returns its index.
     pub fn wait_for_failover(&self, key: &str, old: usize) -> usize {
         let mut new = None;
         wait_until_blocking(PATIENCE, "another primary serves the key", || {
@@ -203,14 +203,14 @@ impl TestCluster {
         new.expect("it was waited for")
     }
 
-    /// Waits until every live server says that all slots are served, and every live replica follows.
+    /// Waits until every live server reports all slots as served, and every live replica is in sync.
     pub fn wait_until_whole(&self) {
         wait_until_blocking(PATIENCE, "the cluster is whole", || {
             self.live().all(|(_, node)| is_well(node).unwrap_or(false))
         });
     }
 
-    /// Moves the slot of a key, and all that is in it, to another primary.
+    /// Migrates the slot of a key with its keys to another primary.
     pub fn move_slot(&self, key: &str, to: usize) {
         let (slot, from) = (self.slot(key).to_string(), self.owner(key).expect("it is served"));
         self.begin_to_move(key, to);
@@ -236,7 +236,7 @@ impl TestCluster {
         wait_until_blocking(PATIENCE, "all know of the move", || self.agrees_on(key, to));
     }
 
-    /// The first half of a move: what is not there yet is asked of the other server.
+    /// Starts a migration: missing keys are redirected to the importing server.
     pub fn begin_to_move(&self, key: &str, to: usize) {
         let (slot, from) = (self.slot(key).to_string(), self.owner(key).expect("it is served"));
         let id = |i: usize| self.nodes[i].query::<String>(&["CLUSTER", "MYID"]);
@@ -249,7 +249,7 @@ impl TestCluster {
         self.nodes.iter().enumerate().filter(move |(i, node)| node.is_running() && answers(i))
     }
 
-    /// Every live server sees the slot of a key served by `owner`, and the cluster well.
+    /// Whether every live server sees the slot of a key at `owner` and the cluster as healthy.
     fn agrees_on(&self, key: &str, owner: usize) -> bool {
         let (slot, port) = (self.slot(key), self.nodes[owner].port());
         self.live().all(|(_, node)| {
@@ -288,7 +288,7 @@ fn myself(node: &TestRedis) -> RedisResult<Myself> {
     let line = nodes.lines().find(|line| line.contains("myself")).expect("it knows itself");
     let words: Vec<&str> = line.split(' ').collect();
     let number = |text: &str| text.parse().expect("a slot");
-    // A slot on the move stands in brackets, beside the range that it still belongs to.
+    // A migrating slot is in brackets, beside the range that still contains it.
     let ranges = words[8..].iter().filter(|word| !word.starts_with('[')).map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         (number(first), number(last))

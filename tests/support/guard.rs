@@ -1,7 +1,7 @@
-//! A server under the eyes of a shell that ends it: with its test, also with one that was killed.
+//! A server supervised by a shell that stops it with its test, even if the test is killed.
 //!
-//! The shell is the server's parent and reads from a pipe whose other end only this process has. However
-//! this process ends, the pipe closes; then the shell ends the server and takes its directory away.
+//! The shell is the parent of the server and reads from a pipe whose other end only this process has. However
+//! this process ends, the pipe closes; then the shell stops the server and removes its directory.
 
 use std::{
     fs::{self, File},
@@ -17,9 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{PATIENCE, came_true, stands_still, wait_until_blocking};
 
-/// `$1` is how the server ends, `$2` its directory, `$3` what `data` in there is copied from if it is
-/// missing, the rest its command. A process group of its own keeps Ctrl-C from ending the shell before
-/// its work is done.
+/// `$1` is the stop signal of the server, `$2` its directory, `$3` the source of `data` in it if that is
+/// missing, the rest its command. A separate process group prevents Ctrl-C from ending the shell before
+/// the clean-up.
 const SHELL: &str = r#"
 end=$1 dir=$2 from=$3; shift 3
 exec 3<&0
@@ -35,7 +35,7 @@ wait $server
 [ "$word" = keep ] || rm -rf -- "$dir"
 "#;
 
-/// A user and a group by number.
+/// User ID and group ID.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) uid: u32,
@@ -51,13 +51,13 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Takes `dir` away at the end of this process, and does nothing else.
+    /// Removes `dir` at the end of this process.
     pub(super) fn of_files(dir: &Path, owner: Option<Owner>) -> Self {
         Self::start(&Command::new("true"), dir, None, "KILL", owner).unwrap()
     }
 
-    /// Starts `command` in `dir`, on a copy of `data` at first; what it says goes to `log`, and it is ended
-    /// by the signal `end`.
+    /// Starts `command` in `dir`, initially with a copy of `data`; its output goes to `log`, and it is stopped
+    /// with the signal `end`.
     pub(super) fn start(
         command: &Command,
         dir: &Path,
@@ -89,7 +89,7 @@ impl Guard {
         self.pid
     }
 
-    /// Whether it ended by itself; its parent collects it only at the end.
+    /// Whether it has exited by itself; its parent reaps it at the end.
     pub(super) fn has_ended(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
         match stat {
@@ -104,7 +104,7 @@ impl Guard {
         }
     }
 
-    /// SIGSTOP for it and what it started, until all of it stands still.
+    /// SIGSTOP for it and its children; returns once all of them are stopped.
     pub(super) fn freeze(&self) {
         wait_until_blocking(PATIENCE, "it stands still", || {
             self.signal(Signal::STOP);
@@ -112,7 +112,7 @@ impl Guard {
         });
     }
 
-    /// SIGKILL for it and what it started, and waits until they are gone; the directory stays.
+    /// SIGKILL for it and its children; returns once they are gone; the directory is kept.
     pub(super) fn kill(mut self) {
         let family = self.family();
         for pid in &family {
@@ -154,7 +154,7 @@ impl Drop for Guard {
     }
 }
 
-/// Whom a server runs as that refuses root; `None` is oneself.
+/// The user for servers that refuse to run as root; `None` for the current user.
 pub(super) fn other_than_root(names: &[&str]) -> Option<Owner> {
     static USERS: OnceLock<String> = OnceLock::new();
     if !rustix::process::geteuid().is_root() {
@@ -168,14 +168,14 @@ pub(super) fn other_than_root(names: &[&str]) -> Option<Owner> {
     })
 }
 
-/// The first of `programs` on PATH or in one of `places`.
+/// The first of `programs` found on PATH or in `places`.
 pub(super) fn program(programs: &[&str], places: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).chain(places.iter().cloned()).collect();
     programs.iter().find_map(|name| dirs.iter().map(|dir| dir.join(name)).find(|it| it.is_file()))
 }
 
-/// A new directory that is the guard's to take away.
+/// A new directory that the guard removes.
 pub(super) fn new_dir(owner: Option<Owner>) -> PathBuf {
     let dir = tempfile::Builder::new().prefix("seckill-").tempdir().unwrap().keep();
     give(&dir, owner);
@@ -188,10 +188,10 @@ pub(super) fn give(dir: &Path, owner: Option<Owner>) {
     }
 }
 
-/// A port that is free now, as is the one 10,000 above it, which a cluster's servers use among themselves.
+/// A free port whose cluster bus port, 10,000 above, is free as well.
 ///
-/// Below those that the system gives to connections: there, one that looks for a killed server could
-/// take its port, and even find itself.
+/// Below the ephemeral range: there, a client that reconnects to a killed server could
+/// take its port, and even connect to itself.
 pub(super) fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));

@@ -1,4 +1,4 @@
-//! A real MariaDB server for tests, which may be killed, frozen and started again.
+//! A real MariaDB server for tests, which may be killed, frozen and restarted.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use super::{
     guard::{self, Guard, program},
 };
 
-/// A server in a directory of its own, on a socket and a port of the loopback. `root` needs no password.
+/// A server in its own directory, on a socket and a loopback port. `root` needs no password.
 #[derive(Debug)]
 pub struct MariaDb {
     args: Vec<String>,
@@ -31,21 +31,21 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// The one that the tests of this program share; each of them takes a database of its own.
+    /// The server shared by the tests of this binary; each test uses its own database.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<MariaDb> = OnceLock::new();
         SHARED.get_or_init(|| Self::with(&[]))
     }
 
-    /// One for a test that does something to it.
+    /// A separate server for a test that disturbs it.
     pub fn start() -> Self {
         Self::with(&[])
     }
 
-    /// With more arguments; where they repeat one, the last one counts.
+    /// With additional arguments; the last one of each name counts.
     pub fn with(args: &[&str]) -> Self {
         let mut last = String::new();
-        // A free port may be taken by somebody else before the server has it; then another one.
+        // A free port may be taken before the server binds it; then another one is tried.
         for _ in 0..5 {
             let dir = guard::new_dir(None);
             let args = args.iter().map(ToString::to_string).collect();
@@ -58,20 +58,20 @@ impl MariaDb {
         panic!("{last}");
     }
 
-    /// A new empty database, by its URL for the socket.
+    /// Creates an empty database and returns its socket URL.
     pub async fn database(&self) -> String {
         let name = Self::new_name();
         self.run("", &format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
     }
 
-    /// A name that no database of this process has.
+    /// A database name that is unique in this process.
     pub fn new_name() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The URL of a database that need not be there.
+    /// The URL of a database, which need not exist.
     pub fn url_of(&self, name: &str) -> String {
         format!("mysql://root@localhost/{name}?socket={}", self.socket().display())
     }
@@ -100,14 +100,14 @@ impl MariaDb {
         &self.dir
     }
 
-    /// SIGKILL: no goodbye, nothing flushed.
+    /// SIGKILL: no shutdown, nothing flushed.
     pub fn kill(&mut self) {
         if let Some(guard) = self.guard.take() {
             guard.kill();
         }
     }
 
-    /// SIGSTOP: connections stay open, and nobody answers.
+    /// SIGSTOP: connections stay open without replies.
     pub fn freeze(&self) {
         self.guard.as_ref().expect("the server runs").freeze();
     }
@@ -117,12 +117,12 @@ impl MariaDb {
         self.guard.as_ref().expect("the server runs").signal(Signal::CONT);
     }
 
-    /// Starts it again on what it left, after a SIGKILL if it still runs.
+    /// Restarts it with its data, after a SIGKILL if it still runs.
     pub fn restart(&mut self) {
         self.restart_with(&[]);
     }
 
-    /// The same with more arguments than before.
+    /// Restarts it with additional arguments.
     pub fn restart_with(&mut self, args: &[&str]) {
         self.kill();
         self.args.extend(args.iter().map(ToString::to_string));
@@ -142,7 +142,7 @@ impl MariaDb {
             .arg(format!("--socket={}", self.socket().display()))
             .arg(format!("--port={}", self.port))
             .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=300"])
-            // What a commit wrote outlives a killed server, though not a killed machine.
+            // A commit survives a killed server, but not a power loss.
             .args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M"])
             .args(&self.args);
         let data = template().join("data");
@@ -162,7 +162,7 @@ impl MariaDb {
     }
 }
 
-/// Whether a server greets whoever connects; an error has another byte there.
+/// Whether a server sends its greeting; an error has a different byte there.
 fn greets(socket: &Path) -> bool {
     let Ok(mut stream) = UnixStream::connect(socket) else { return false };
     let mut head = [0; 5];
@@ -171,13 +171,13 @@ fn greets(socket: &Path) -> bool {
         && head[4] == 10
 }
 
-/// The server's command on the data of `dir`, as far as a new database and an old one share it.
+/// The common part of the server command for creating and running a database in `dir`.
 fn server(dir: &Path) -> Command {
     let path = program(&["mariadbd", "mysqld"], &["/usr/sbin".into(), "/usr/libexec".into()])
         .expect("no MariaDB server (mariadbd) was found; './assets/setup.sh --tests' installs one");
     let mut command = Command::new(path);
     command.arg("--no-defaults").arg(format!("--datadir={}", dir.join("data").display()));
-    // A server that starts removes what looks like its own temporary files, also those of another.
+    // A starting server removes temporary files, also those of another server.
     command.arg(format!("--tmpdir={}", dir.display())).args([
         "--innodb-log-file-size=32M",
         "--innodb-data-file-path=ibdata1:4M:autoextend",
@@ -185,15 +185,15 @@ fn server(dir: &Path) -> Command {
         "--user=root",
     ]);
     if !rustix::process::geteuid().is_root() {
-        // The last one counts; it is only heard from root.
+        // The last one counts; it applies to root only.
         command.arg(format!("--user={}", std::env::var("USER").unwrap_or_default()));
     }
     command
 }
 
-/// The files of a new server, made once a program: it takes most of a second.
+/// The files of a new server, created once per binary: it takes most of a second.
 ///
-/// They are made as `mariadb-install-db` makes them, which needs more packages than the server.
+/// Created like `mariadb-install-db`, which needs more packages than the server.
 fn template() -> &'static Path {
     static MADE: OnceLock<(PathBuf, Guard)> = OnceLock::new();
     let (dir, _) = MADE.get_or_init(|| {
@@ -209,7 +209,7 @@ fn template() -> &'static Path {
             .spawn()
             .unwrap();
         let mut input = making.stdin.take().expect("piped");
-        // Its reader takes one statement a line. Without a name for it, root has no password.
+        // Bootstrap mode reads one statement per line. Without an entry, root has no password.
         input
             .write_all(b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
             .unwrap();
@@ -225,7 +225,7 @@ fn template() -> &'static Path {
     dir
 }
 
-/// Where the server's SQL files are.
+/// The directory of the server's SQL files.
 fn share() -> PathBuf {
     let prefixes = ["/usr/share", "/usr/local/share", "/opt/homebrew/share"];
     let places = prefixes.iter().flat_map(|prefix| {

@@ -1,7 +1,7 @@
-//! What the tests across module borders share: real servers, the real binary, a real pseudo-terminal.
+//! Shared by the integration tests: real servers, the real binary, a real pseudo-terminal.
 //!
-//! Everything here ends with the test, also with one that panics. What is missing on this machine
-//! fails the test in one sentence; nothing is ever skipped.
+//! Everything is stopped with the test, also if it panics. A missing program
+//! fails the test with one message; nothing is skipped.
 #![allow(dead_code, unused_imports, reason = "each program of tests uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
@@ -47,21 +47,21 @@ pub use sentinel::TestSentinels;
 pub use server::{PASSWORD, Server};
 pub use tls::{AUTHORITY, encrypted};
 
-/// How long a test waits for what should happen at once: long enough for a loaded machine, and
-/// only ever spent by a test that fails.
+/// How long a test waits for an immediate effect: long enough for a loaded machine, and
+/// used up only by a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Arguments for this test program that run one ignored test of `module`, which is a `module_path!()`: the work of a
-/// process that another test starts.
+/// Arguments that make this test binary run one ignored test of `module` (a `module_path!()`), the entry point of a
+/// child process.
 pub fn only(module: &str, test: &str) -> [String; 4] {
     let path = module.split_once("::").map_or(String::new(), |(_, path)| format!("{path}::"));
     ["--ignored".into(), "--exact".into(), format!("{path}{test}"), "--nocapture".into()]
 }
 
-/// Between two looks at a condition.
+/// Poll interval of conditions.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Admits a buyer by hand, as the admission script does but for the entry: the keys of the sale agree afterwards.
+/// Admits a buyer like the admission script, but without an entry: the keys of the sale are consistent afterwards.
 pub fn promise(redis: &mut redis::Connection, voucher: &str, user: &str, order: &str) {
     let key = |what: &str| format!("seckill:{{p0}}:{what}:{voucher}");
     let mut admit = redis::pipe();
@@ -73,7 +73,7 @@ pub fn promise(redis: &mut redis::Connection, voucher: &str, user: &str, order: 
     admit.exec(redis).unwrap();
 }
 
-/// Waits until `holds`, or fails the test with `what` was waited for.
+/// Waits until `holds`; panics with `what` otherwise.
 pub async fn wait_until(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
@@ -84,12 +84,12 @@ pub async fn wait_until(limit: Duration, what: &str, mut holds: impl AsyncFnMut(
     assert!(done.is_ok(), "waited {limit:?} in vain: {what}");
 }
 
-/// The same on a thread without a runtime.
+/// The same without an async runtime.
 pub fn wait_until_blocking(limit: Duration, what: &str, holds: impl FnMut() -> bool) {
     assert!(came_true(limit, holds), "waited {limit:?} in vain: {what}");
 }
 
-/// Whether `holds` came true in time.
+/// Whether `holds` became true in time.
 fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -103,21 +103,21 @@ fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// SIGSTOP, and waits until it stands still: on a busy machine its threads go on for a moment, and may answer.
+/// SIGSTOP, and waits until it is stopped: on a busy machine its threads run on for a moment and may reply.
 #[track_caller]
 pub fn freeze(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     wait_until_blocking(PATIENCE, "it stands still", || stands_still(pid));
 }
 
-/// Whether each of its threads is stopped, or has ended. Where there is no /proc nobody can tell.
+/// Whether each of its threads is stopped or has ended; true without /proc.
 fn stands_still(pid: Pid) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else {
         return true;
     };
     let running = |thread: fs::DirEntry| {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name before it may hold anything.
+        // The process name before it may contain any character.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
     };
     !threads.flatten().any(running)

@@ -1,4 +1,4 @@
-//! A real PostgreSQL server for tests, which may be killed, frozen and started again.
+//! A real PostgreSQL server for tests, which may be killed, frozen and restarted.
 
 use std::{
     io::{Read as _, Write as _},
@@ -20,12 +20,12 @@ use super::{
     guard::{self, Guard, Owner, other_than_root, program},
 };
 
-/// The role that may do everything and needs no password.
+/// The superuser, who needs no password.
 const ROOT: &str = "root";
-/// Roles of this name are asked for their passwords.
+/// Roles in this group require a password.
 pub const GUARDED: &str = "guarded";
 
-/// A server in a directory of its own, on a socket and a port of the loopback.
+/// A server in its own directory, on a socket and a loopback port.
 #[derive(Debug)]
 pub struct Postgres {
     args: Vec<String>,
@@ -35,21 +35,21 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The one that the tests of this program share; each of them takes a database of its own.
+    /// The server shared by the tests of this binary; each test uses its own database.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| Self::with(&[]))
     }
 
-    /// One for a test that does something to it.
+    /// A separate server for a test that disturbs it.
     pub fn start() -> Self {
         Self::with(&[])
     }
 
-    /// With more settings (`name=value`); where they repeat one, the last one counts.
+    /// With additional settings (`name=value`); the last one of each name counts.
     pub fn with(args: &[&str]) -> Self {
         let mut last = String::new();
-        // A free port may be taken by somebody else before the server has it; then another one.
+        // A free port may be taken before the server binds it; then another one is tried.
         for _ in 0..5 {
             let dir = guard::new_dir(owner());
             let args = args.iter().map(ToString::to_string).collect();
@@ -62,20 +62,20 @@ impl Postgres {
         panic!("{last}");
     }
 
-    /// A new empty database, by its URL for the socket.
+    /// Creates an empty database and returns its socket URL.
     pub async fn database(&self) -> String {
         let name = Self::new_name();
         self.run("postgres", &format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
     }
 
-    /// A name that no database of this process has.
+    /// A database name that is unique in this process.
     pub fn new_name() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The URL of a database that need not be there.
+    /// The URL of a database, which need not exist.
     pub fn url_of(&self, name: &str) -> String {
         format!("postgres://{ROOT}@localhost:{}/{name}?host={}", self.port, self.dir.display())
     }
@@ -104,14 +104,14 @@ impl Postgres {
         &self.dir
     }
 
-    /// SIGKILL, for the server and each of its children: no goodbye, nothing flushed.
+    /// SIGKILL for the server and each of its children: no shutdown, nothing flushed.
     pub fn kill(&mut self) {
         if let Some(guard) = self.guard.take() {
             guard.kill();
         }
     }
 
-    /// SIGSTOP: connections stay open, and nobody answers.
+    /// SIGSTOP: connections stay open without replies.
     pub fn freeze(&self) {
         self.guard.as_ref().expect("the server runs").freeze();
     }
@@ -121,12 +121,12 @@ impl Postgres {
         self.guard.as_ref().expect("the server runs").signal(Signal::CONT);
     }
 
-    /// Starts it again on what it left, after a SIGKILL if it still runs.
+    /// Restarts it with its data, after a SIGKILL if it still runs.
     pub fn restart(&mut self) {
         self.restart_with(&[]);
     }
 
-    /// The same with more settings than before.
+    /// Restarts it with additional settings.
     pub fn restart_with(&mut self, args: &[&str]) {
         self.kill();
         self.args.extend(args.iter().map(ToString::to_string));
@@ -139,7 +139,7 @@ impl Postgres {
         let mut command = Command::new(tool("postgres"));
         command.arg("-D").arg(self.dir.join("data")).arg("-k").arg(&self.dir);
         command.args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
-        // What a commit wrote outlives a killed server, though not a killed machine.
+        // A commit survives a killed server, but not a power loss.
         for setting in ["fsync=off", "full_page_writes=off", "max_connections=300"] {
             command.args(["-c", setting]);
         }
@@ -202,7 +202,7 @@ fn tool(name: &str) -> PathBuf {
     })
 }
 
-/// The files of a new server, made once a program.
+/// The files of a new server, created once per binary.
 fn template() -> &'static Path {
     static MADE: OnceLock<(PathBuf, Guard)> = OnceLock::new();
     let (dir, _) = MADE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The real binary without a terminal: bounded in time, with its output kept.
+//! The real binary without a terminal: with a timeout, and its output is captured.
 
 use std::{
     ffi::OsStr,
@@ -16,13 +16,13 @@ use super::{PATIENCE, Seckill, came_true, wait_until};
 /// The program under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_seckill");
 
-/// Runs the binary to its end in a home of its own, without a data dir being named.
+/// Runs the binary to its end with a separate home directory and without `--data-dir`.
 pub fn run(args: &[&str]) -> Ran {
     let sandbox = Seckill::new();
     Background::spawn(BINARY, args, &sandbox, &[]).wait(PATIENCE)
 }
 
-/// A program that has ended, and what it said.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,
@@ -31,20 +31,20 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The exit code; fails the test when a signal ended the program.
+    /// The exit code; panics if a signal ended the program.
     pub fn code(&self) -> i32 {
         let ended = || format!("ended by signal {:?}\n{self}", self.status.signal());
         self.status.code().unwrap_or_else(|| panic!("{}", ended()))
     }
 
-    /// Fails the test unless the exit code is this one.
+    /// Asserts the exit code.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert!(self.status.code() == Some(code), "expected exit code {code}\n{self}");
         self
     }
 
-    /// Standard output as the one JSON document that `--json` promises.
+    /// Standard output as one JSON document.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout)
@@ -58,11 +58,11 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// A program that runs beside the test, with no input; killed when it is dropped.
+/// A background program without input; killed on drop.
 #[derive(Debug)]
 pub struct Background {
     child: Child,
-    // Files, not pipes: a server that outlives the program would hold a pipe open for ever.
+    // Files, not pipes: a server that outlives the program would keep a pipe open.
     output: TempDir,
 }
 
@@ -97,7 +97,7 @@ impl Background {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// SIGSTOP: it stands still when this is over.
+    /// SIGSTOP; returns once all threads are stopped.
     pub fn freeze(&self) {
         super::freeze(Pid::from_child(&self.child));
     }
@@ -106,22 +106,22 @@ impl Background {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// What it has written to standard output by now.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.said("out")
     }
 
-    /// Waits until a line of its standard output is this one.
+    /// Waits for this line on its standard output.
     pub async fn wait_for_line(&mut self, line: &str) {
         wait_until(PATIENCE, line, async || self.stdout().lines().any(|said| said == line)).await;
     }
 
-    /// What it has written to standard error by now.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.said("err")
     }
 
-    /// Waits for its end; when that does not come in time the test fails with what was said.
+    /// Waits for its end; panics with its output if it does not end in time.
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Ran {
         let mut status = None;

@@ -1,4 +1,4 @@
-//! A wire between a store and its database server, which is cut where a test likes.
+//! A proxy between a store and its database server that cuts connections on demand.
 
 use std::{
     collections::VecDeque,
@@ -11,14 +11,14 @@ use tokio::{
     sync::watch,
 };
 
-/// Which way a message does not go.
+/// The direction in which a message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It never reaches the server.
+    /// The request is lost.
     Before,
-    /// The server did what it says, and nobody hears of it.
+    /// The server executes the request, and the reply is lost.
     After,
-    /// The same, in the middle of the answer.
+    /// The reply is truncated.
     Within,
 }
 
@@ -26,10 +26,10 @@ impl Cut {
     pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::Within];
 }
 
-/// Of which message.
+/// The message to cut.
 #[derive(Clone, Copy, Debug)]
 enum Point {
-    /// The one of this number, from when the one before was cut.
+    /// The message with this number since the previous cut.
     Message(u32),
     /// The next COMMIT.
     Commit,
@@ -39,7 +39,7 @@ enum Point {
 struct Plan {
     next: VecDeque<(Point, Cut)>,
     passed: u32,
-    /// Of each cut, whether it was a COMMIT's.
+    /// Whether each cut was at a COMMIT.
     taken: Vec<bool>,
 }
 
@@ -49,7 +49,7 @@ impl Plan {
         if is_ping(message) {
             return None;
         }
-        // MySQL writes the bare word, PostgreSQL ends it; READ COMMITTED ends otherwise.
+        // MySQL sends the bare word, PostgreSQL terminates it; READ COMMITTED ends differently.
         let commits = message.ends_with(b"COMMIT") || message.ends_with(b"COMMIT\0");
         self.passed += 1;
         let here = match point {
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Listens on a port of the loopback for as long as its runtime lives.
+/// Listens on a loopback port for the lifetime of its runtime.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -74,7 +74,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Before the server that listens on `to`; cuts nothing.
+    /// Forwards to the server at `to`; cuts nothing.
     pub async fn before(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -90,17 +90,17 @@ impl Proxy {
         Self { port, plan, severed }
     }
 
-    /// The URL of a server, by way of here.
+    /// The URL of a server through this proxy.
     pub fn url(&self, url: &str, port: u16) -> String {
         url.replace(&format!(":{port}/"), &format!(":{}/", self.port))
     }
 
-    /// Cuts at the message of this number, from now on; what was planned before is forgotten.
+    /// Cuts at the message with this number from now on; replaces earlier plans.
     pub fn cut_at(&self, number: u32, cut: Cut) {
         self.plan([(number, cut)]);
     }
 
-    /// One cut after the other, each so many messages after the one before.
+    /// Cuts repeatedly, each this many messages after the previous cut.
     pub fn plan(&self, cuts: impl IntoIterator<Item = (u32, Cut)>) {
         let next = cuts.into_iter().map(|(number, cut)| (Point::Message(number), cut)).collect();
         *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
@@ -112,28 +112,28 @@ impl Proxy {
         *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
     }
 
-    /// Cuts nothing any more; says of each cut whether it was a COMMIT's.
+    /// Stops cutting; returns for each cut whether it was at a COMMIT.
     pub fn heal(&self) -> Vec<bool> {
         std::mem::take(&mut *self.plan.lock().unwrap()).taken
     }
 
-    /// Ends every connection that is open now.
+    /// Closes all open connections.
     pub fn sever(&self) {
         self.severed.send_replace(());
     }
 
-    /// How many cuts are still to come.
+    /// Number of remaining cuts.
     pub fn to_come(&self) -> usize {
         self.plan.lock().unwrap().next.len()
     }
 }
 
-/// The pool asks a connection that comes back whether it lives, at a moment of its own; so it is not counted.
+/// The pool pings returned connections at unpredictable times, so pings are not counted.
 fn is_ping(message: &[u8]) -> bool {
     message == [1, 0, 0, 0, 14] || message == b"S\0\0\0\x04"
 }
 
-/// One connection, until either side ends or the plan says so.
+/// Forwards one connection until either side closes it or it is cut.
 async fn wire(
     mut client: TcpStream,
     to: u16,
@@ -159,7 +159,7 @@ async fn wire(
                 let passed = match cut {
                     None => n,
                     Some(Cut::Within) => n / 2,
-                    // It has answered, so it is done.
+                    // Replied, so it was executed.
                     Some(_) => 0,
                 };
                 if client.write_all(&answered[..passed]).await.is_err() || cut.is_some() {

@@ -1,4 +1,4 @@
-//! The real binary in a real pseudo-terminal, whose screen a test reads and whose keys it presses.
+//! The real binary in a real pseudo-terminal: a test reads its screen and sends keys.
 
 use std::{
     ffi::OsStr,
@@ -20,7 +20,7 @@ use vt100::{MouseProtocolMode, Screen};
 
 use super::{PATIENCE, Seckill, came_true, process::BINARY};
 
-/// What a terminal sends for the keys that are no characters.
+/// Escape sequences of keys that are not characters.
 pub mod key {
     pub const ENTER: &str = "\r";
     pub const ESC: &str = "\x1b";
@@ -42,7 +42,7 @@ pub mod key {
     pub const CTRL_Z: &str = "\x1a";
 }
 
-/// In which state a program left its terminal.
+/// The state in which a program left its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     pub alternate_screen: bool,
@@ -50,12 +50,12 @@ pub struct Terminal {
     pub bracketed_paste: bool,
     pub mouse: bool,
     pub application_keys: bool,
-    /// Lines are edited and keys are echoed by the terminal, as a shell finds it.
+    /// The terminal edits lines and echoes keys, as at its start.
     pub cooked: bool,
 }
 
 impl Terminal {
-    /// As every program has to leave it.
+    /// The state that every program has to restore.
     pub const RESTORED: Self = Self {
         alternate_screen: false,
         cursor_hidden: false,
@@ -78,12 +78,12 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Starts the binary in a home of its own.
+    /// Starts the binary with a separate home directory.
     pub fn spawn(args: &[&str], cols: u16, rows: u16, envs: &[(&str, &str)]) -> Self {
         Self::spawn_program(BINARY, args, cols, rows, envs)
     }
 
-    /// Starts any program in a home of its own.
+    /// Starts any program with a separate home directory.
     pub fn spawn_program(
         program: &str,
         args: &[&str],
@@ -121,7 +121,7 @@ impl Pty {
             command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).unwrap();
-        // The program holds the other end alone now, so its end is the end of the output.
+        // Only the program holds the other end now, so its exit ends the output.
         drop(pair.slave);
 
         let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
@@ -142,10 +142,10 @@ impl Pty {
         keyboard.flush().unwrap();
     }
 
-    /// Types what a program may not live to read, and waits until it did; says whether it lives.
+    /// Types text that the program may exit before reading, and waits until it is read; returns whether it still runs.
     #[track_caller]
     pub fn send_to_the_end(&self, keys: &[u8], limit: Duration) -> bool {
-        // No more at once than a terminal holds for a program that does not read.
+        // At most what a terminal buffers for a program that does not read.
         for piece in keys.chunks(2_000) {
             let typed = self.keyboard.lock().unwrap().write_all(piece);
             let ended = || self.shown.lock().ended;
@@ -163,14 +163,14 @@ impl Pty {
         true
     }
 
-    /// What the program has not read yet; `None` without a terminal.
+    /// Number of unread input bytes; `None` without a terminal.
     fn unread(&self) -> Option<u64> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let tty = rustix::fs::open(self.master.tty_name()?, flags, Mode::empty()).ok()?;
         rustix::io::ioctl_fionread(tty).ok()
     }
 
-    /// Waits until the screen's text fulfils `holds`, and returns it.
+    /// Waits until the text of the screen satisfies `holds`, and returns it.
     #[track_caller]
     pub fn wait_for(
         &self,
@@ -195,7 +195,7 @@ impl Pty {
         }
     }
 
-    /// Answers the question on the screen with yes. One that has only just come takes none: then again.
+    /// Confirms the dialog on the screen. A dialog ignores keys just after it opened, so this retries.
     #[track_caller]
     pub fn say_yes(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
@@ -228,17 +228,17 @@ impl Pty {
         self.with_screen(Screen::contents)
     }
 
-    /// Looks at more than the text: colours, the cursor, attributes.
+    /// Inspects the screen: colours, cursor, attributes.
     pub fn with_screen<T>(&self, look: impl FnOnce(&Screen) -> T) -> T {
         look(self.shown.lock().parser.screen())
     }
 
-    /// Every byte that the program wrote, for sequences that leave no mark on a screen.
+    /// Every byte written by the program, for sequences that are not visible on the screen.
     pub fn output(&self) -> Vec<u8> {
         self.shown.lock().output.clone()
     }
 
-    /// The output in pieces, with the time since the start at which each came.
+    /// The output in chunks with the time since the start.
     pub fn recorded(&self) -> Vec<(Duration, Vec<u8>)> {
         let state = self.shown.lock();
         let mut begin = 0;
@@ -250,14 +250,14 @@ impl Pty {
         state.pieces.iter().map(piece).collect()
     }
 
-    /// Makes the window another size; the program is told by SIGWINCH.
+    /// Resizes the window; the program gets SIGWINCH.
     pub fn resize(&self, cols: u16, rows: u16) {
         let mut shown = self.shown.lock();
         let screen = shown.parser.screen();
         let edge = |row| screen.cell(row, cols.saturating_sub(1)).is_some_and(vt100::Cell::is_wide);
         if (0..screen.size().0).any(edge) {
-            // The emulator keeps the half of a sign that the new edge cuts, and breaks on it later. The program
-            // draws all anew after this anyway.
+            // The emulator keeps half of a wide character cut by the new edge and fails on it later. The program
+            // redraws everything anyway.
             shown.parser.process(b"\x1b[2J");
         }
         shown.parser.screen_mut().set_size(rows, cols);
@@ -274,7 +274,7 @@ impl Pty {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the program's end, and until all of its output is on the screen.
+    /// Waits until the program has exited and all of its output is on the screen.
     #[track_caller]
     pub fn exit_status(&mut self, limit: Duration) -> ExitStatus {
         let mut status = None;
@@ -285,15 +285,15 @@ impl Pty {
         let Some(status) = status else {
             panic!("still running after {limit:?}. The last screen:\n{}", framed(&self.screen()))
         };
-        // A child of the program that kept the terminal open would keep us for ever.
+        // A child of the program that keeps the terminal open would block forever.
         came_true(Duration::from_secs(5), || self.shown.lock().ended);
         status
     }
 
-    /// The state of the terminal now; a test asks after [`Pty::exit_status`].
+    /// The current state of the terminal; used after [`Pty::exit_status`].
     pub fn terminal(&self) -> Terminal {
         let tty = self.master.tty_name().expect("the terminal has a name");
-        // NOCTTY, lest it becomes the terminal of the test itself.
+        // NOCTTY, so that it does not become the controlling terminal of the test.
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let tty = rustix::fs::open(tty, flags, Mode::empty()).unwrap();
         let modes = tcgetattr(tty).unwrap().local_modes;
@@ -310,7 +310,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        // Not `Child::kill`: that sends SIGHUP, which a program may take its time over.
+        // Not `Child::kill`: that sends SIGHUP, which a program may handle slowly.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
             if let Some(pid) = pid.and_then(Pid::from_raw) {
@@ -335,7 +335,7 @@ fn framed(text: &str) -> String {
     text.lines().fold(String::new(), |all, line| all + "│" + line + "\n")
 }
 
-/// What the program has shown, shared with the thread that reads it.
+/// The screen, shared with the reading thread.
 struct Shown {
     state: Mutex<State>,
     changed: Condvar,
@@ -345,7 +345,7 @@ struct Shown {
 struct State {
     parser: vt100::Parser<Answers>,
     output: Vec<u8>,
-    /// When each piece of the output came, and where it ends.
+    /// Time and end offset of each chunk of output.
     pieces: Vec<(Duration, usize)>,
     ended: bool,
 }
@@ -357,14 +357,14 @@ impl Shown {
         Self { state: Mutex::new(state), changed: Condvar::new(), started: Instant::now() }
     }
 
-    /// A test that panicked while it looked has changed nothing.
+    /// Ignores poisoning: readers change nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_all(&self, mut from: impl Read, keyboard: &Mutex<Box<dyn Write + Send>>) {
         let mut buffer = [0; 8192];
-        // Linux reports the end of the other side as an error, not as an end of file.
+        // Linux reports a closed terminal as an error, not as end of file.
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             let answers = {
                 let mut state = self.lock();
@@ -385,7 +385,7 @@ impl Shown {
     }
 }
 
-/// What a terminal answers to a program that asks; without it the program would wait.
+/// Replies of a terminal to queries; without them the program would wait.
 #[derive(Default)]
 struct Answers(Vec<u8>);
 
@@ -400,14 +400,14 @@ impl vt100::Callbacks for Answers {
     ) {
         let first = params.first().and_then(|it| it.first()).copied().unwrap_or(0);
         match (i1, c, first) {
-            // Where is the cursor?
+            // Cursor position.
             (None, 'n', 6) => {
                 let (row, col) = screen.cursor_position();
                 self.0.extend(format!("\x1b[{};{}R", row + 1, col + 1).bytes());
             }
-            // Are you well?
+            // Device status.
             (None, 'n', 5) => self.0.extend(b"\x1b[0n"),
-            // What are you? A VT220 with colours.
+            // Device attributes: a VT220 with colours.
             (None, 'c', 0) => self.0.extend(b"\x1b[?62;22c"),
             _ => {}
         }
@@ -415,7 +415,7 @@ impl vt100::Callbacks for Answers {
 
     fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
         match params {
-            // Which colours? A dark terminal.
+            // Colours: a dark terminal.
             [b"10", b"?"] => self.0.extend(b"\x1b]10;rgb:eeee/eeee/eeee\x1b\\"),
             [b"11", b"?"] => self.0.extend(b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
             _ => {}

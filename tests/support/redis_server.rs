@@ -1,4 +1,4 @@
-//! A real Redis or Valkey server for one test, which may be killed, frozen and started again.
+//! A real Redis or Valkey server for one test, which may be killed, frozen and restarted.
 
 use std::{
     fs::File,
@@ -15,36 +15,36 @@ use tempfile::TempDir;
 
 use super::{PATIENCE, came_true, guard::free_port};
 
-/// How to start a server that differs from [`TestRedis::start`]'s.
+/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     tcp: bool,
     password: Option<String>,
     args: Vec<String>,
-    /// A sentinel keeps what it learns in its file, and is no server.
+    /// A sentinel stores its state in its configuration file.
     sentinel: Option<String>,
 }
 
 impl Setup {
-    /// Listens on a free port of the loopback as well as on the socket; the URL names the port.
+    /// Listens on a free loopback port in addition to the socket; the URL contains the port.
     pub fn tcp(mut self) -> Self {
         self.tcp = true;
         self
     }
 
-    /// Asks for this password; the URL carries it.
+    /// Requires this password; the URL contains it.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// A sentinel, with this in its configuration file beside its port.
+    /// A sentinel with this configuration in addition to its port.
     pub(super) fn sentinel(mut self, file: String) -> Self {
         self.sentinel = Some(file);
         self.tcp()
     }
 
-    /// More arguments; where they repeat one, the last one counts.
+    /// Additional arguments; the last one of each name counts.
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(ToString::to_string));
         self
@@ -56,7 +56,7 @@ impl Setup {
     }
 }
 
-/// A server in a directory of its own, on a unix socket, with an append-only file; gone when it
+/// A server in its own directory, on a unix socket, with an append-only file; removed when it
 /// is dropped.
 #[derive(Debug)]
 pub struct TestRedis {
@@ -77,7 +77,7 @@ impl TestRedis {
     }
 
     fn new(setup: &Setup) -> Self {
-        // A free port may be taken by somebody else before the server has it; then another one.
+        // A free port may be taken before the server binds it; then another one is tried.
         let most = if setup.tcp { 5 } else { 1 };
         let mut last = String::new();
         for _ in 0..most {
@@ -92,7 +92,7 @@ impl TestRedis {
         panic!("{last}");
     }
 
-    /// For redis-rs and for `--redis`: the socket, or the port where there is one.
+    /// The URL for redis-rs and `--redis`: the port if there is one, else the socket.
     pub fn url(&self) -> String {
         let password = self.setup.password.as_deref();
         if self.setup.tcp {
@@ -104,7 +104,7 @@ impl TestRedis {
         }
     }
 
-    /// On the loopback; 0 where it has only a socket.
+    /// The loopback port; 0 if it has only a socket.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -130,19 +130,19 @@ impl TestRedis {
         self.try_connection().unwrap()
     }
 
-    /// One command on a connection of its own: `server.query(&["XLEN", "orders"])`.
+    /// Runs one command on a new connection: `server.query(&["XLEN", "orders"])`.
     pub fn query<T: FromRedisValue>(&self, command: &[&str]) -> T {
         self.try_query(command).unwrap()
     }
 
-    /// The same, of a server that may refuse it or be gone.
+    /// Like `query`, but returns the error.
     pub fn try_query<T: FromRedisValue>(&self, command: &[&str]) -> RedisResult<T> {
         let (name, args) = command.split_first().expect("a command");
         redis::cmd(name).arg(args).query(&mut self.try_connection()?)
     }
 
-    /// A write, and how many replicas hold it within a second: one connection for both, since WAIT is about
-    /// what its own connection wrote, and says "all" at once on one that wrote nothing.
+    /// Writes, and returns how many replicas acknowledge within a second: one connection for both, since WAIT
+    /// covers the writes of its own connection and returns at once on one without writes.
     pub fn try_replicated(&self, write: &[&str], replicas: usize) -> RedisResult<usize> {
         let mut connection = self.try_connection()?;
         let (name, args) = write.split_first().expect("a command");
@@ -150,7 +150,7 @@ impl TestRedis {
         redis::cmd("WAIT").arg(replicas).arg(1_000).query(&mut connection)
     }
 
-    /// SIGKILL: no goodbye, nothing flushed.
+    /// SIGKILL: no shutdown, nothing flushed.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -158,7 +158,7 @@ impl TestRedis {
         }
     }
 
-    /// SIGSTOP: connections stay open, and nobody answers.
+    /// SIGSTOP: connections stay open without replies.
     pub fn freeze(&self) {
         super::freeze(self.rustix_pid());
     }
@@ -168,7 +168,7 @@ impl TestRedis {
         kill_process(self.rustix_pid(), Signal::CONT).unwrap();
     }
 
-    /// Starts it again on what it left, after a SIGKILL if it still runs.
+    /// Restarts it with its data, after a SIGKILL if it still runs.
     pub fn restart(&mut self) {
         self.kill();
         if let Err(why) = self.spawn() {
@@ -184,7 +184,7 @@ impl TestRedis {
         let client = Client::open(self.url())?;
         let connection = loop {
             match client.get_connection_with_timeout(Duration::from_secs(5)) {
-                // A child's end reaches this thread as a signal, which no wait with a bound survives.
+                // The exit of a child interrupts this thread with a signal, which ends a wait with a timeout.
                 Err(error) if error.to_string().starts_with("Interrupted") => {}
                 result => break result?,
             }
@@ -248,11 +248,11 @@ impl Drop for TestRedis {
     }
 }
 
-/// The first server on PATH that really is one, under the name that makes it serve.
+/// The first real server program on PATH, with the name that makes it a server.
 fn server_command() -> Command {
     static FOUND: OnceLock<Option<(PathBuf, &str)>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
-        // Debian's redis-tools has the server as redis-check-rdb: one binary acts by its name.
+        // Debian's redis-tools contains the server as redis-check-rdb: the binary selects its mode by name.
         let names = [
             ("valkey-server", "valkey-server"),
             ("redis-server", "redis-server"),

@@ -1,4 +1,4 @@
-//! A data dir for the binary, and an environment in which it can't touch the person's own.
+//! A data directory for the binary, and an environment that isolates it from the user's own.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,7 +18,7 @@ use super::{
     pty::Pty,
 };
 
-/// A data dir with a home around it; every Redis that was started in there ends with it.
+/// A data directory inside a home directory; every Redis started in it is stopped with it.
 #[derive(Debug)]
 pub struct Seckill {
     root: TempDir,
@@ -41,17 +41,17 @@ impl Seckill {
         Self { root }
     }
 
-    /// What `--data-dir` names; the binary creates it.
+    /// The value of `--data-dir`; the binary creates it.
     pub fn data_dir(&self) -> PathBuf {
         self.root.path().join("data")
     }
 
-    /// Where the managed server listens.
+    /// The socket of the managed server.
     pub fn socket(&self) -> PathBuf {
         self.data_dir().join("redis.sock")
     }
 
-    /// A new place for files of this test.
+    /// A path for files of this test.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
@@ -63,17 +63,17 @@ impl Seckill {
         all
     }
 
-    /// Runs the binary on this data dir to its end.
+    /// Runs the binary with this data directory to its end.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.spawn(args).wait(PATIENCE)
     }
 
-    /// Starts the binary on this data dir and lets it run.
+    /// Starts the binary with this data directory in the background.
     pub fn spawn(&self, args: &[&str]) -> Background {
         Background::spawn(super::process::BINARY, &self.args(args), self, &[])
     }
 
-    /// Starts the binary on this data dir in a terminal.
+    /// Starts the binary with this data directory in a terminal.
     pub fn pty(&self, args: &[&str], cols: u16, rows: u16, envs: &[(&str, &str)]) -> Pty {
         Pty::open(super::process::BINARY.as_ref(), &self.args(args), cols, rows, self, envs)
     }
@@ -84,7 +84,7 @@ impl Seckill {
         let client = Client::open(url)?;
         let connection = loop {
             match client.get_connection_with_timeout(Duration::from_secs(2)) {
-                // A blocking connect may be broken off by a signal to this process.
+                // A signal may interrupt a blocking connect.
                 Err(error) if is_interrupted(&error) => {}
                 other => break other?,
             }
@@ -93,8 +93,8 @@ impl Seckill {
         Ok(connection)
     }
 
-    /// Processes that work inside this sandbox, as a managed server does: its `--dir` is there.
-    /// Always empty where there is no /proc.
+    /// Processes with a `--dir` in this sandbox, such as a managed server.
+    /// Always empty without /proc.
     pub fn processes(&self) -> Vec<u32> {
         let Ok(root) = self.root.path().canonicalize() else { return Vec::new() };
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -107,8 +107,8 @@ impl Seckill {
             .collect()
     }
 
-    /// What the binary's environment adds to, or with `None` takes from, the test's own: a home of
-    /// its own, and nothing that would point it at a server, a language or colours.
+    /// Variables that are set for the binary, or removed with `None`: a separate home directory,
+    /// and nothing that selects a server, a language or colours.
     pub(super) fn environment(&self) -> Vec<(OsString, Option<OsString>)> {
         let is_display_control = |name: &OsStr| {
             let name = name.to_string_lossy();
@@ -134,7 +134,7 @@ impl Seckill {
         let inside = |name: &str| Some(self.root.path().join(name).into_os_string());
         changes.push(("HOME".into(), inside("home")));
         changes.push(("XDG_RUNTIME_DIR".into(), inside("run")));
-        // A throw-away data dir lands here too, and so its server is among `processes`.
+        // Temporary data directories are created here too, so their servers are among `processes`.
         changes.push(("TMPDIR".into(), inside("tmp")));
         changes.push(("LANG".into(), Some("C.UTF-8".into())));
         changes.push(("TZ".into(), Some("UTC".into())));
@@ -147,12 +147,12 @@ impl Drop for Seckill {
         if self.socket().exists()
             && let Ok(mut server) = self.redis()
         {
-            // The answer to a SHUTDOWN that worked is a closed connection.
+            // A successful SHUTDOWN closes the connection.
             let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut server);
             came_true(Duration::from_secs(5), || self.redis().is_err());
         }
-        // One that is frozen, has lost its socket, or belongs to a throw-away data dir. They were
-        // started below this test, and nobody else works in its temporary directory.
+        // Servers that are frozen, lost their socket, or belong to a temporary data directory. They were
+        // started by this test, and no other process uses its temporary directory.
         for pid in self.processes() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::KILL);

@@ -4,10 +4,10 @@ use redis::{FromRedisValue, RedisResult};
 
 use super::{PATIENCE, redis_server::TestRedis, wait_until_blocking};
 
-/// What the sentinels call it.
+/// Its name in the sentinels.
 pub const SERVICE: &str = "flash";
 
-/// How to start sentinels that differ from [`TestSentinels::start`]'s.
+/// Options of sentinels.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     password: Option<String>,
@@ -15,13 +15,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The servers ask for this password; the URL carries it.
+    /// The servers require this password; the URL contains it.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// The sentinels ask for this one; the URL carries it.
+    /// The sentinels require this password; the URL contains it.
     pub fn sentinel_password(mut self, password: &str) -> Self {
         self.sentinel_password = Some(password.to_owned());
         self
@@ -37,7 +37,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct TestSentinels {
     setup: Setup,
-    // First, so that nobody fails over while the servers end.
+    // First, so that no failover starts while the servers stop.
     sentinels: Vec<TestRedis>,
     nodes: Vec<TestRedis>,
 }
@@ -83,7 +83,7 @@ impl TestSentinels {
         let sentinel = sentinel.sentinel(file);
         let sentinels: Vec<TestRedis> = (0..3).map(|_| sentinel.start()).collect();
         for sentinel in &sentinels {
-            // They look about every ten seconds otherwise, and speak to each other every two.
+            // By default they poll every ten seconds and exchange messages every two.
             let quick = ["info-period", "500", "publish-period", "250", "ask-period", "250"];
             sentinel.query::<()>(&[&["SENTINEL", "DEBUG"][..], &quick].concat());
         }
@@ -110,7 +110,7 @@ impl TestSentinels {
         format!("redis+sentinel://{login}{}/{SERVICE}{own}", hosts.join(","))
     }
 
-    /// The primary, as the sentinels name it.
+    /// The index of the primary according to the sentinels.
     pub fn primary(&self) -> usize {
         let sentinel = self.sentinels.iter().find(|it| it.is_running()).expect("a sentinel runs");
         let (_, port): (String, u16) =
@@ -127,25 +127,25 @@ impl TestSentinels {
         self.nodes[self.primary()].query(command)
     }
 
-    /// A write on the primary, until both replicas hold it: whichever is promoted has it.
+    /// Writes on the primary and waits for both replicas, so that either may be promoted.
     pub fn write_everywhere(&self, write: &[&str]) {
         wait_until_blocking(PATIENCE, "both replicas hold it", || {
             self.nodes[self.primary()].try_replicated(write, 2).is_ok_and(|held| held == 2)
         });
     }
 
-    /// SIGKILL for the primary; which one it was.
+    /// Sends SIGKILL to the primary; returns its index.
     pub fn kill_primary(&mut self) -> usize {
         let primary = self.primary();
         self.nodes[primary].kill();
         primary
     }
 
-    /// Starts a server again on what it left, and waits until it follows the primary.
+    /// Restarts a server with its data, and waits until it is in sync.
     pub fn restart(&mut self, index: usize) {
         self.nodes[index].restart();
         wait_until_blocking(PATIENCE, "it follows the primary", || {
-            // Who is told to follow hangs up on everybody.
+            // A server that becomes a replica closes its connections.
             let role: RedisResult<String> = self.nodes[index].try_query(&["INFO", "replication"]);
             role.is_ok_and(|it| it.contains("role:slave") && it.contains("master_link_status:up"))
         });
@@ -156,17 +156,17 @@ impl TestSentinels {
         self.sentinels[index].kill();
     }
 
-    /// Lets the sentinels promote a replica although the primary lives.
+    /// Makes the sentinels promote a replica although the primary is alive.
     pub fn demand_failover(&self) {
         let sentinel = self.sentinels.iter().find(|it| it.is_running()).expect("a sentinel runs");
-        // A sentinel that has not looked at the replicas for a while knows of none that is good.
+        // A sentinel with outdated information about the replicas refuses to promote one.
         wait_until_blocking(PATIENCE, "a sentinel knows a good replica", || {
             sentinel.try_query::<()>(&["SENTINEL", "FAILOVER", SERVICE]).is_ok()
         });
     }
 
-    /// Waits until another server than `old` is the primary, for itself and for every live sentinel; which
-    /// one it is.
+    /// Waits until a server other than `old` is the primary for itself and every live sentinel; returns
+    /// its index.
     pub fn wait_for_failover(&self, old: usize) -> usize {
         let mut new = old;
         wait_until_blocking(PATIENCE, "another primary was made", || {

@@ -1,29 +1,29 @@
-//! Either database server behind one face, for what has to hold on both.
+//! A common trait of both database servers, for tests that apply to both.
 
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, PgConnection};
 
 use super::{GUARDED, MariaDb, Postgres};
 
-/// The password of the one role that has one.
+/// The password of the protected role.
 pub const PASSWORD: &str = "hunter2";
 
 pub trait Server {
     type Conn;
-    /// With more arguments or settings, as that server takes them.
+    /// Starts with additional arguments or settings in the server's notation.
     fn with(args: &[&str]) -> Self;
     fn url(&self, name: &str) -> String;
     fn tcp_url(&self, name: &str) -> String;
     fn port(&self) -> u16;
-    /// A new empty database, by its name.
+    /// Creates an empty database and returns its name.
     async fn create(&self) -> String;
-    /// Takes all tables away.
+    /// Drops all tables.
     async fn clear(&self, name: &str);
-    /// A role that may do everything and has a [`PASSWORD`]; gives the URL that names both. Once a server.
+    /// Creates a superuser with a [`PASSWORD`] and returns its URL. Once per server.
     async fn guarded(&self, name: &str) -> String;
-    /// A URL with the [`PASSWORD`], for logins that cost no more than without one.
+    /// A URL with the [`PASSWORD`].
     async fn quick_url(&self, name: &str) -> String;
     async fn connect(&self, name: &str) -> Self::Conn;
-    /// The one text that a question asks for.
+    /// The single text value of a query.
     async fn read(conn: &mut Self::Conn, sql: String) -> String;
     async fn run(&self, name: &str, sql: &str);
     fn kill(&mut self);
@@ -72,7 +72,7 @@ macro_rules! server {
                 if $is_mariadb {
                     self.guarded(name).await
                 } else {
-                    // It trusts this one, whatever it says.
+                    // The server trusts this user with any password.
                     self.tcp_url_of(name).replace("root@", &format!("root:{PASSWORD}@"))
                 }
             }
@@ -114,7 +114,7 @@ server!(
     false
 );
 
-/// Each case on either server.
+/// Runs each case on both servers.
 #[macro_export]
 macro_rules! on_both_servers {
     ($($case:ident),* $(,)?) => {

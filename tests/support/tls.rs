@@ -1,4 +1,4 @@
-//! An encrypted port before a server that speaks plainly: Debian's Redis is built without TLS.
+//! A TLS proxy for a plain server: Debian's Redis is built without TLS.
 
 use std::{
     io::{self, Read, Write},
@@ -14,7 +14,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 
-/// An authority of the tests' own, good for a century.
+/// A test CA, valid for a century.
 pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
 MIIBmDCCAT+gAwIBAgIUX+Xaf9+kmmeb1iNLhGFPPPUXj9cwCgYIKoZIzj0EAwIw
 ITEfMB0GA1UEAwwWc2Vja2lsbCB0ZXN0IGF1dGhvcml0eTAgFw0yNjExMjIxMzE0
@@ -46,11 +46,11 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVBZ6G79S6p5ZkmDj
 lMfHyMCYd5CPy4ehHKdR/nUXWyDaHFuDDrWpTUZKRy0HyXg1Ghh3wDEP
 -----END PRIVATE KEY-----
 ";
-/// Between two looks at either side.
+/// Poll interval of both sides.
 const TURN: Duration = Duration::from_millis(2);
 
-/// Listens on a port of the loopback for as long as the process lives, with a certificate for localhost that
-/// [`AUTHORITY`] has signed, and passes on to the socket.
+/// Listens on a loopback port for the lifetime of the process, with a certificate for localhost
+/// signed by [`AUTHORITY`], and forwards to the socket.
 pub fn encrypted(socket: &Path) -> u16 {
     let config =
         ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -74,7 +74,7 @@ pub fn encrypted(socket: &Path) -> u16 {
     port
 }
 
-/// Ends with either side.
+/// Ends when either side closes.
 fn pass(outside: TcpStream, config: Arc<ServerConfig>, socket: PathBuf) -> Option<()> {
     let mut inside = UnixStream::connect(socket).ok()?;
     outside.set_read_timeout(Some(TURN)).ok()?;

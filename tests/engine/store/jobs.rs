@@ -47,7 +47,7 @@ pub(crate) async fn runs_are_kept_with_their_ends(store: SharedStore) {
         (NOW.plus(10), NOW.plus(11), Cause::Due)
     );
 
-    // A node that was away comes back under its old token.
+    // A node returns with its old token.
     store.begin_run(&run("close", 20, 3)).await.unwrap().unwrap();
     assert_eq!(store.begin_run(&run("close", 30, 2)).await.unwrap(), None);
     assert_eq!(store.lose_runs("close", 3, NOW).await.unwrap(), 0);
@@ -96,7 +96,7 @@ pub(crate) async fn a_fence_lets_no_older_token_pass(store: SharedStore) {
     }
     let late = store.fenced_write(&fence("a", 6), NOW).await;
     assert!(matches!(late, Err(StoreError::Fenced(name)) if name == "a"));
-    // Many at once under a new name: each of them counts.
+    // Many at once with a new name: each one counts.
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let store = store.clone();

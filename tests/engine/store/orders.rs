@@ -61,7 +61,7 @@ pub(crate) async fn what_would_be_answered_is_known_before(store: SharedStore) {
         entry(2, 100, voucher),
         entry(1, 300, voucher),
         entry(3, 300, voucher),
-        // Each as if it came alone.
+        // Each as if submitted alone.
         entry(4, 300, voucher),
         entry(5, 500, VoucherId(4_444)),
     ];
@@ -97,7 +97,7 @@ pub(crate) async fn twins_within_one_batch(store: SharedStore) {
             Written::New,
         ]
     );
-    // The first of two with one id stumbles over its buyer, so the second one takes the id.
+    // The first of two orders with one ID is a duplicate of its buyer, so the second one takes the ID.
     let late = [entry(5, 100, voucher), entry(5, 500, voucher)];
     assert_eq!(store.write_orders(&late, NOW).await.unwrap(), [Written::IdTaken, Written::New]);
     assert_eq!(store.ledger(voucher).await.unwrap(), books(10, 3));
@@ -111,14 +111,14 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     let too_many = [entry(2, 2, voucher), entry(3, 3, voucher)];
     let error = store.write_orders(&too_many, NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::OutOfStock(it) if it == voucher), "{error}");
-    // The same through the path of batches that are not all new.
+    // The same for batches that are not all new.
     let mixed = [entry(1, 1, voucher), entry(2, 2, voucher), entry(3, 3, voucher)];
     let error = store.write_orders(&mixed, NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::OutOfStock(it) if it == voucher), "{error}");
 
     assert_eq!(store.ledger(voucher).await.unwrap(), before);
     assert_eq!(store.existing(&[id(2), id(3)]).await.unwrap(), []);
-    // The last piece is still there for the one who comes next.
+    // The last piece is still available for the next buyer.
     assert_eq!(store.write_orders(&mixed[..2], NOW).await.unwrap(), [Written::Again, Written::New]);
     assert_eq!(store.ledger(voucher).await.unwrap(), books(2, 2));
 }
@@ -148,7 +148,7 @@ pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore
     assert_eq!(store.write_orders(&batch[1..3], NOW).await.unwrap(), [Written::NoSale; 2]);
     assert_eq!(store.ledger(voucher).await.unwrap(), books(9, 2));
     assert_eq!(store.existing(&[id(2), id(3), id(5)]).await.unwrap(), []);
-    // No row can hold this one, so it is told of the whole batch.
+    // No row can store this one, so the whole batch fails.
     let beyond = store.write_orders(&[entry(6, 6, VoucherId(u64::MAX))], NOW).await;
     assert!(matches!(beyond, Err(StoreError::NoSale(_))), "{beyond:?}");
 }
@@ -161,7 +161,7 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     assert!(matches!(error, StoreError::OutOfStock(it) if it == b), "{error}");
     assert_eq!(store.ledger(a).await.unwrap(), books(5, 2));
     assert_eq!(store.ledger(b).await.unwrap(), books(1, 1));
-    // A sale that was stopped still takes in what was admitted before.
+    // A stopped sale still accepts orders admitted before.
     store.set_state(a, seckill_model::SaleState::Ended, None).await.unwrap();
     assert_eq!(store.write_orders(&[entry(6, 6, a)], NOW).await.unwrap(), [Written::New]);
     assert_eq!(store.sale(a).await.unwrap().version, 2, "orders are no change of the sale");
@@ -216,7 +216,7 @@ pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
     assert_eq!((result.live, result.doubled), (2, 0));
 }
 
-/// Every filter, on every page size, tells what a look at all orders tells.
+/// Every filter returns, for every page size, the matching part of all orders.
 pub(crate) async fn pages_of_orders_follow_their_filter(store: SharedStore) {
     let vouchers = [sale_of(&store, 99).await.voucher_id, sale_of(&store, 99).await.voucher_id];
     let batch: Vec<_> = (0..40).map(|n| entry(n, n % 7, vouchers[(n / 7) as usize % 2])).collect();
@@ -307,7 +307,7 @@ pub(crate) async fn twenty_thousand_orders(store: SharedStore) {
     assert!(matches!(error, StoreError::OutOfStock(_)), "{error}");
 }
 
-/// What a store must answer, entry by entry, told without SQL.
+/// The expected results entry by entry, computed without SQL.
 #[derive(Clone, Default)]
 struct Model {
     rows: BTreeMap<OrderId, (UserId, VoucherId)>,
@@ -318,8 +318,8 @@ struct Model {
 impl Model {
     fn write(&mut self, batch: &[OrderEntry]) -> Result<Vec<Written>, VoucherId> {
         let mut next = self.clone();
-        // All of a batch's rows go in before any of its stock goes out; so answers depend on
-        // every row of the batch, in whatever order.
+        // All rows of a batch are inserted before its stock is deducted, so results depend on
+        // every row of the batch in any order.
         let mut sold: BTreeMap<VoucherId, u64> = BTreeMap::new();
         let mut new = BTreeSet::new();
         for (at, it) in batch.iter().enumerate() {

@@ -41,7 +41,7 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     let nobody = store.order_counts(VoucherId(u64::MAX)).await.unwrap();
     assert_eq!(nobody, OrderCounts::default());
     assert_eq!(store.repeat_buyers(voucher, 9).await.unwrap(), []);
-    // Users 2 and 3 come again, and one of them twice.
+    // Users 2 and 3 order again, one of them twice.
     for (number, user) in [(12, 2), (13, 3), (14, 2)] {
         store.write_orders(&[entry(number, user, voucher)], NOW).await.unwrap();
         store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
@@ -57,7 +57,7 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
     let (voucher, orders) = sold(&store, ORDERS).await;
     let paying = async {
         let mut paid = 0;
-        // From the other end, and not in the order of ids.
+        // From the other end, and not in ID order.
         for page in orders.rchunks(30) {
             let mut page = page.to_vec();
             page.reverse();
@@ -121,7 +121,7 @@ pub(crate) async fn what_was_closed_is_told_until_redis_knows(store: SharedStore
     let mut result = store.closed_among(&orders).await.unwrap();
     result.sort_unstable();
     assert_eq!(result, orders[..2]);
-    // Redis forgot its last moments.
+    // Redis lost its latest writes.
     let since = async |at| store.given_since(voucher, NOW.plus(at), None, 99).await.unwrap().len();
     assert_eq!((since(3).await, since(4).await), (5, 3));
     assert_eq!(store.given_since(other, NOW, None, 99).await.unwrap().len(), 1);
@@ -189,7 +189,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
         open.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(),
         [(id(10), 1), (id(11), 2)]
     );
-    // The place is free, the id is not; and a copy of the entry that comes late is no order any more.
+    // The slot is free, the ID is not; a late copy of the entry is no order any more.
     let late = [entry(10, 10, voucher), entry(20, 10, voucher)];
     let stand = [Written::Again, Written::New];
     assert_eq!(store.write_orders(&late, NOW).await.unwrap(), stand);
@@ -208,7 +208,7 @@ fn off(title: &str, status: VoucherStatus) -> VoucherDetails {
 pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     let tea = store.create_voucher(&VoucherDetails::titled("tea"), NOW).await.unwrap();
     let (sale, sold) = sold(&store, 3).await;
-    // One user, any number; the same order again is the same order.
+    // One user, any number of orders; a repeated ID is the same order.
     for number in [10, 11, 10] {
         store.buy(id(number), UserId(1), tea, NOW.plus(number as i64)).await.unwrap();
     }
@@ -234,7 +234,7 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
         let said = refused(id(20), 1, voucher).await;
         assert!(said.contains(why), "{said}");
     }
-    // An id has one order: of another buyer, of another voucher, of a sale.
+    // An ID belongs to one order: not to another buyer, voucher or sale.
     for (order, user) in [(id(10), 2), (sold[0], 1)] {
         assert!(refused(order, user, tea).await.contains("belongs to another order"));
     }

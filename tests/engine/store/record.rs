@@ -49,7 +49,7 @@ pub(crate) async fn a_line_is_written_once(store: SharedStore) {
     let other = Act { once: Some("Redis away|7".into()), ..event(2, "redis") };
     store.record(&other).await.unwrap();
     assert_eq!(store.acts(99).await.unwrap(), [other, twice]);
-    // Lines without it are each of their own.
+    // Lines without a group stand alone.
     for _ in 0..2 {
         store.record(&act(3, "same")).await.unwrap();
     }
@@ -57,7 +57,7 @@ pub(crate) async fn a_line_is_written_once(store: SharedStore) {
 }
 
 pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
-    // Written in another order than it happened, two of them in the same millisecond.
+    // Written in a different order than they happened, two of them in the same millisecond.
     for line in [act(30, "c"), event(10, "a"), act(20, "b1"), act(20, "b2"), event(40, "d")] {
         store.record(&line).await.unwrap();
     }

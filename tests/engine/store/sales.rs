@@ -83,7 +83,7 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
         let error = store.restock(voucher, by, None).await.unwrap_err();
         assert!(matches!(error, StoreError::Rule(_)), "{by}: {error}");
     }
-    // Somebody decided on a version that is gone.
+    // A decision based on an outdated version.
     let error = store.restock(voucher, -1, Some(1)).await.unwrap_err();
     assert!(matches!(error, StoreError::Changed(it) if it == voucher), "{error}");
     assert_eq!(store.sale(voucher).await.unwrap(), cut);

@@ -1,4 +1,4 @@
-//! What only a SQLite file can be asked: two programs on it, other schemas, other files.
+//! Properties of SQLite files: two programs on one file, other schemas, other files.
 
 use std::{collections::HashSet, path::Path};
 
@@ -28,7 +28,7 @@ async fn two_programs_never_oversell_and_never_double() {
     let (dir, one) = sqlite().await;
     let two = sqlite_at(&dir).await;
     let voucher = sale_of(&one, STOCK).await.voucher_id;
-    // Eight tasks offer the same 1,000 buyers under ids of their own, in different orders.
+    // Eight tasks submit the same 1,000 buyers with different IDs, in different orders.
     let tasks: Vec<_> = (0..8_u64)
         .map(|task| {
             let store: SharedStore = if task % 2 == 0 { one.clone() } else { two.clone() };
@@ -185,7 +185,7 @@ async fn a_foreign_database_is_refused_and_left_unchanged() {
     assert!(result.to_string().contains("not a SQLite database"), "{result}");
 }
 
-/// Tests may run as root, whom permissions do not bind: so these are places where nobody can
+/// Tests may run as root, to whom permissions do not apply: these are paths where no user can
 /// keep a database.
 #[tokio::test]
 async fn impossible_paths_are_refused_with_an_error() {
