@@ -1017,6 +1017,11 @@ group-trimmed = { $gone ->
 
 ## job
 
+job-about-archive-sales = remove sales that ended long ago from Redis; SQL keeps them
+job-about-check-ledger = audit every order by its ID
+job-about-close-overdue = close unpaid orders past their deadline and return their pieces
+job-about-drop-id-keys = delete the order ID counters of past days
+job-about-trim-stream = trim entries that every group has acknowledged, old dead letters and history
 job-archived = archived { $sales }
 job-balanced = audit passed
 job-cancelled = cancelled
@@ -1039,7 +1044,6 @@ job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; the lock expire
 job-panicked = panicked: { $message }
 job-running = running
 job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
-job-task-cancelled = its task was cancelled
 job-too-long = cancelled: it exceeded its time limit of { $most }
 job-trimmed = trimmed { $entries ->
     [one] 1 entry
@@ -1681,14 +1685,6 @@ reply-sale-paused = sale #{ $voucher } is paused
 reply-voucher-bought = order { $order } written
 reply-voucher-created = voucher #{ $voucher } created
 
-## rush
-
-rush-concurrency = { $asked } concurrent requests are not possible; give 1 to { $most }
-rush-pay = the share of paying buyers is { $share }; give 0 to 1
-rush-rate = a rate of { $rate } requests per second is not possible; give 0.01 or more
-rush-repeat = the share of repeated requests is { $share }; give 0 to 1
-rush-users = { $users } buyers are not possible; give 1 to { $most }
-
 ## sale
 
 sale-buyers-with-several-orders = buyers with several orders
@@ -1701,11 +1697,8 @@ sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
 
-schedule-hold = job '{ $job }' holds its lock for at least { $least } and at most { $most }; the first must be shorter
 schedule-never = the schedule '{ $text }' is never due; give one with a next run
-schedule-no-pool = a pool of 0 runs no jobs; give 1 or more
 schedule-range = an interval of { $interval } is not possible; give 100 ms to 366 days
-schedule-twice = two jobs have the name '{ $job }'; give each its own
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
 ## settings

@@ -948,6 +948,11 @@ group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已清理�
 
 ## job
 
+job-about-archive-sales = 把早已结束的秒杀移出 Redis，SQL 中保留
+job-about-check-ledger = 按订单号逐笔对账
+job-about-close-overdue = 关闭超时未支付的订单，退还库存
+job-about-drop-id-keys = 清除往日的订单号计数器
+job-about-trim-stream = 清理各消费组都已确认的消息、旧死信和历史
 job-archived = 归档 { $sales }
 job-balanced = 对账一致
 job-cancelled = 已取消
@@ -964,7 +969,6 @@ job-orphan = { $node } 持有“{ $lock }”但已失联，最迟 { $seconds } �
 job-panicked = 程序异常：{ $message }
 job-running = 运行中
 job-runs = { $node } 正在运行，请等待其结束，'seckill jobs history' 可查看
-job-task-cancelled = 任务被取消
 job-too-long = 超过最长时限 { $most }，已取消
 job-trimmed = 清理消息 { $entries } 条，任务记录 { $runs } 条
 job-trimmed-consumers = ，失联消费者 { $consumers }
@@ -1489,14 +1493,6 @@ reply-sale-paused = #{ $voucher } 已暂停
 reply-voucher-bought = 订单 { $order } 已落库
 reply-voucher-created = 已新建券 #{ $voucher }
 
-## rush
-
-rush-concurrency = 并发 { $asked } 不可行，请填 1 到 { $most }
-rush-pay = 支付比例 { $share } 不可行，请填 0 到 1
-rush-rate = 每秒 { $rate } 次不可行，请填 0.01 以上
-rush-repeat = 重复请求比例 { $share } 不可行，请填 0 到 1
-rush-users = 抢购人数 { $users } 不可行，请填 1 到 { $most }
-
 ## sale
 
 sale-buyers-with-several-orders = 持有多单的买家
@@ -1509,11 +1505,8 @@ sale-stock-over-time = 库存曲线
 
 ## schedule
 
-schedule-hold = 任务“{ $job }”至少持有锁 { $least }，至多 { $most }，前者须更短
 schedule-never = 调度“{ $text }”永远不会触发，请另填一个
-schedule-no-pool = 任务池为 0 时不运行任务，请填 1 以上
 schedule-range = 间隔 { $interval } 不可行，请填 100 ms 到 366 天
-schedule-twice = 两个任务同名“{ $job }”，请分别命名
 schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
 
 ## settings

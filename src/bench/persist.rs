@@ -21,7 +21,7 @@ use seckill_engine::{
     sale_versions::SaleVersions,
     settings::Settings,
     telemetry::Meters,
-    vouchers,
+    vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
 use seckill_redis::{Connection, Layout, Redis, nodes::Nodes, stream, stream_stats};
@@ -264,7 +264,8 @@ impl Bench<'_> {
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
         let mut conn = redis.connection();
-        let voucher = vouchers::create(store, &mut conn, &keys, &sale).await?.voucher_id;
+        let mut vouchers = Vouchers { store, conn: &mut conn, keys: &keys };
+        let voucher = vouchers.create(&sale).await?.voucher_id;
         self.made.push(voucher);
         stream::ensure_group(&mut conn, &keys.home()).await?;
         self.admit(voucher, orders, end).await?;

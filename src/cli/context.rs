@@ -6,7 +6,7 @@ use seckill_console::{act_word, told_result};
 use seckill_engine::{
     EngineError, audit_record,
     command_handler::{Operator, login_name},
-    deployment,
+    deployment::{self, Deployment},
     heartbeat::take_name,
     load_generator::LoadTests,
     locks::{Locks, Timing},
@@ -235,15 +235,19 @@ impl Context {
             }
             taken?;
         }
-        Ok(Node::start(NodeConfig {
+        let (deployment, instance) = (self.deployment(), self.instance.clone());
+        let read_only = self.config.read_only;
+        Ok(Node::start(NodeConfig { deployment, name, instance, read_only }))
+    }
+
+    /// What the engine needs of this context.
+    pub(super) fn deployment(&self) -> Deployment {
+        Deployment {
             redis: self.redis.clone(),
             store: Arc::clone(&self.store),
             keys: self.keys.clone(),
             settings: self.config.engine.clone(),
-            name,
-            instance: self.instance.clone(),
-            read_only: self.config.read_only,
-        }))
+        }
     }
 
     /// Operator access without an engine in this process.
@@ -254,10 +258,7 @@ impl Context {
         let stop = CancellationToken::new();
         self.keeping.push((stop.clone(), tokio::spawn(keeper.run(stop))));
         Ok(Operator {
-            redis: self.redis.clone(),
-            store: Arc::clone(&self.store),
-            keys: self.keys.clone(),
-            settings: self.config.engine.clone(),
+            deployment: self.deployment(),
             node,
             locks,
             read_only: self.config.read_only,

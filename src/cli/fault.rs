@@ -63,8 +63,10 @@ impl From<EngineError> for Fault {
             EngineError::Sale(_)
             | EngineError::Plan(_)
             | EngineError::Partitions(_)
-            | EngineError::Rush(_)
-            | EngineError::Run(_)
+            | EngineError::LoadTest { .. }
+            | EngineError::JobSuperseded(_)
+            | EngineError::JobOrphan { .. }
+            | EngineError::JobRuns(_)
             | EngineError::IsPaused(_)
             | EngineError::HasStarted(_)
             | EngineError::Recovery(_)

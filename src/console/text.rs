@@ -33,7 +33,7 @@ use seckill_model::{
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
-    engine::{about, act_name},
+    engine::act_name,
     faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
     tables::{columns, details},

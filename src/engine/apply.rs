@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
+    deployment::Deployment,
     error::PartDone,
     operator::Operator,
     order_writer::{Writer, by_partition},
@@ -41,7 +42,8 @@ pub(super) async fn apply(
     pace: Pace,
     stop: &CancellationToken,
 ) -> Result<ReplayReport, EngineError> {
-    let Operator { redis, store, keys, settings, node, .. } = operator;
+    let Operator { deployment, node, .. } = operator;
+    let Deployment { redis, store, keys, settings } = deployment;
     operator.check_plan(plan).await?;
     let mut applying = Applying {
         consumer: replay_of(node),

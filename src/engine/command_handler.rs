@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use seckill_model::{Message, Millis, Sale, SaleState, VoucherId};
-use seckill_redis::Connection;
 use seckill_store::Act;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +13,7 @@ use super::{
     EngineError, apply, audit_figures, audit_record,
     command::{Command, Reply, Scope},
     dead_letters::Letters,
+    deployment::Deployment,
     group,
     jobs::{Job, Runner, builtin, job_lock},
     load_generator::LoadGenerator,
@@ -25,7 +25,8 @@ use super::{
     plan::{self, Plan},
     purchase, repair,
     settings::Settings,
-    trace, vouchers,
+    trace,
+    vouchers::Vouchers,
 };
 
 impl Operator {
@@ -35,30 +36,16 @@ impl Operator {
         command: Command,
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
-        if let Command::Plan(scope) = &command {
-            return self.plan(scope, stop).await.map(Reply::Planned);
-        }
-        if let Command::CountLetters(scope) = &command {
-            return Ok(Reply::LettersCounted(self.letters().count(scope, stop).await?));
-        }
-        if let Command::Preview(preview) = &command {
-            return Box::pin(group::preview::of(self, preview, stop)).await.map(Reply::Previewed);
-        }
-        if let Command::Trace(id) = command {
-            let mut conn = self.redis.connection();
-            let looking = trace::follow(&self.store, &mut conn, &self.keys, id);
-            return Ok(Reply::Traced(Box::new(Box::pin(looking).await?)));
-        }
-        if self.read_only {
+        if self.read_only && (command.is_recorded() || command == Command::Cancel) {
             return Err(EngineError::ReadOnly);
         }
-        if command == Command::Cancel {
-            return Ok(Reply::Cancelled(self.under_way.cancel()));
+        if !command.is_recorded() {
+            return Box::pin(self.run(command, stop)).await;
         }
         audit_record::check_reason(self.reason.as_deref())?;
         // Before any read or write: stopping a load test does not wait for a server.
         let stopped = match command {
-            Command::StopLoadTest(voucher) => Some((voucher, self.load_tests.stop(voucher))),
+            Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
             _ => None,
         };
         let (act, subject) = audit_record::describe(&command);
@@ -80,7 +67,7 @@ impl Operator {
         };
         // Futures of commands are large, and each caller would hold one in its own task.
         let result = match stopped {
-            Some((voucher, tests)) => Ok(Reply::LoadTestStopped { voucher, tests }),
+            Some(stopped) => stopped,
             None => Box::pin(self.alone(&line, command, stop)).await,
         };
         line.result = Message::of(&match &result {
@@ -90,7 +77,7 @@ impl Operator {
         line.after = self.figures(about).await.1;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");
         self.outbox.put(line);
-        self.outbox.write(&self.store).await;
+        self.outbox.write(&self.deployment.store).await;
         result
     }
 
@@ -99,7 +86,7 @@ impl Operator {
     /// # Errors
     /// Redis is unreachable.
     pub async fn judge(&self) -> Result<Judge, EngineError> {
-        let Self { redis, store, keys, settings, .. } = self;
+        let Deployment { redis, store, keys, settings } = &self.deployment;
         let replay_alive = operator_lock::is_taken(&mut redis.connection(), keys).await?;
         Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
     }
@@ -118,8 +105,8 @@ impl Operator {
     /// The figures before or after the command, and the time by the clock of Redis; `None` if no server answered in
     /// time.
     async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
-        Box::pin(audit_figures::take(&self.store, &mut self.redis.connection(), &self.keys, about))
-            .await
+        let Deployment { redis, store, keys, .. } = &self.deployment;
+        Box::pin(audit_figures::take(store, &mut redis.connection(), keys, about)).await
     }
 
     /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
@@ -132,14 +119,13 @@ impl Operator {
         if !command.is_recovery() {
             return self.run(command, stop).await;
         }
-        let mut conn = self.redis.connection();
-        let guard =
-            operator_lock::take(&self.locks, &mut conn, &self.keys, &line.operator, &line.act)
-                .await?;
+        let Deployment { redis, keys, .. } = &self.deployment;
+        let (locks, mut conn) = (&self.locks, redis.connection());
+        let guard = operator_lock::take(locks, &mut conn, keys, &line.operator, &line.act).await?;
         // Otherwise a command that dies with its process would leave no trace.
         let (act, result) = (format!("{} begun", line.act), Message::of(&CommandOutcome::Started));
         self.outbox.put(Act { act, result, before: None, ..line.clone() });
-        self.outbox.write(&self.store).await;
+        self.outbox.write(&self.deployment.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
         let result = Box::pin(guard.run(self.run(command, &stop))).await;
@@ -151,60 +137,76 @@ impl Operator {
     }
 
     async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
-        let mut conn = self.redis.connection();
-        let (store, keys) = (&self.store, &self.keys);
-        match command {
+        let Deployment { redis, store, keys, settings } = &self.deployment;
+        let mut conn = redis.connection();
+        let mut vouchers = Vouchers { store, conn: &mut conn, keys };
+        Ok(match command {
+            Command::Plan(scope) => Reply::Planned(self.plan(&scope, stop).await?),
+            Command::CountLetters(scope) => {
+                Reply::LettersCounted(self.letters().count(&scope, stop).await?)
+            }
+            Command::Preview(preview) => {
+                Reply::Previewed(Box::pin(group::preview::of(self, &preview, stop)).await?)
+            }
+            Command::Trace(order) => {
+                let tracing = Box::pin(trace::follow(store, &mut conn, keys, order));
+                Reply::Traced(Box::new(tracing.await?))
+            }
+            Command::Cancel => Reply::Cancelled(self.under_way.cancel()),
             Command::CreateVoucher(voucher) => {
-                let voucher = voucher.checked()?;
-                vouchers::reserve_numbers(store, &mut conn, keys).await?;
-                let voucher = store.create_voucher(&voucher, Millis::now()).await?;
-                Ok(Reply::VoucherCreated(voucher))
+                Reply::VoucherCreated(vouchers.create_voucher(&voucher.checked()?).await?)
             }
             Command::BuyVoucher(voucher, user) => {
-                let order = purchase::buy(store, &mut conn, keys, voucher, user).await?;
-                Ok(Reply::VoucherBought(order))
+                Reply::VoucherBought(purchase::buy(store, &mut conn, keys, voucher, user).await?)
             }
             Command::CreateSale(sale) => {
-                let sale = vouchers::create(store, &mut conn, keys, &sale).await?;
-                Ok(Reply::SaleCreated(sale.voucher_id))
+                Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)
             }
-            Command::StartSale(voucher) => {
-                vouchers::start(store, &mut conn, keys, voucher).await.map(|sale| changed(&sale))
+            Command::StartSale(voucher) => changed(&vouchers.start(voucher).await?),
+            Command::PauseSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Paused).await?)
             }
-            Command::PauseSale(voucher) => self.set(&mut conn, voucher, SaleState::Paused).await,
-            Command::ResumeSale(voucher) => self.set(&mut conn, voucher, SaleState::Running).await,
-            Command::EndSale(voucher) => self.set(&mut conn, voucher, SaleState::Ended).await,
+            Command::ResumeSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Running).await?)
+            }
+            Command::EndSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Ended).await?)
+            }
             Command::Restock { voucher, by } => {
-                let sale = vouchers::restock(store, &mut conn, keys, voucher, by).await?;
-                Ok(Reply::Restocked { voucher, initial: sale.initial })
+                let sale = vouchers.restock(voucher, by).await?;
+                Reply::Restocked { voucher, initial: sale.initial }
             }
             Command::LoadTest(plan) => {
                 plan.check()?;
                 store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let (store, keys) = (store.clone(), keys.clone());
-                let listed = self.load_tests.begin(plan.voucher);
+                let listed = self.load_tests.begin(plan.voucher, stop);
                 let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
                 let generator = LoadGenerator { admission, store, conn, keys, meters, halt };
-                Ok(Reply::LoadTestDone(generator.run(&plan, stop).await?))
+                Reply::LoadTestDone(generator.run(&plan, stop).await?)
+            }
+            Command::StopLoadTest(voucher) => {
+                Reply::LoadTestStopped { voucher, tests: self.load_tests.stop(voucher) }
             }
             Command::Pay(order) => {
-                Ok(Reply::Paid { order, payment: payment::pay(store, &mut conn, order).await? })
+                Reply::Paid { order, payment: payment::pay(store, &mut conn, order).await? }
             }
             Command::ReleaseLock { name, owner } => {
                 let lock = LockName::new(name.as_str())?;
                 revoke(&mut conn, keys, &lock, &owner).await?;
-                Ok(Reply::LockReleased { name, owner })
+                Reply::LockReleased { name, owner }
             }
             Command::RunJob(name) => {
                 let job = self.job(&name)?;
-                let end = self.runner().run_now(&job, stop).await?;
-                Ok(Reply::JobRun { job: name, end })
+                let (deployment, node) = (self.deployment.clone(), self.node.clone());
+                let runner = Runner { deployment, node, locks: self.locks.clone() };
+                Reply::JobRun { job: name, end: runner.run_now(&job, stop).await? }
             }
             Command::SwitchJob { job, paused } => {
                 self.job(&job)?;
                 store.pause_job(&job, paused, conn.now().await?).await?;
-                Ok(Reply::JobSwitched { job, paused })
+                Reply::JobSwitched { job, paused }
             }
             Command::Repair(plan) => {
                 let (outbox, node) = (&self.outbox, &self.node);
@@ -214,73 +216,41 @@ impl Operator {
                 let mut done = repair::apply_all(store, &mut conn, keys, &plan, stop).await?;
                 done.enqueued += orders;
                 done.mended = mended + streams;
-                Ok(Reply::Repaired(done))
+                Reply::Repaired(done)
             }
-            // Handled above.
-            Command::Plan(_)
-            | Command::CountLetters(_)
-            | Command::Preview(_)
-            | Command::Trace(_)
-            | Command::StopLoadTest(_)
-            | Command::Cancel => Err(EngineError::Stopping),
             Command::Apply(plan, pace) => {
-                Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))
+                Reply::Replayed(apply::apply(self, &plan, pace, stop).await?)
             }
             Command::ReplayLetters { scope, force } => {
-                let mut letters = self.letters();
-                Ok(Reply::LettersReplayed(letters.replay(&scope, force, stop).await?))
+                Reply::LettersReplayed(self.letters().replay(&scope, force, stop).await?)
             }
             Command::DiscardLetters { scope, compensate } => {
-                let mut letters = self.letters();
-                Ok(Reply::LettersDiscarded(letters.discard(&scope, compensate, stop).await?))
+                Reply::LettersDiscarded(self.letters().discard(&scope, compensate, stop).await?)
             }
             Command::Rewind(plan) => {
-                Ok(Reply::Rewound(group::rewind::apply(&mut conn, keys, &plan, stop).await?))
+                Reply::Rewound(group::rewind::apply(&mut conn, keys, &plan, stop).await?)
             }
             Command::Claim(plan) => {
-                let dead_ms = self.settings.node_dead_ms;
-                let report = group::claim::apply(&mut conn, keys, &plan, dead_ms, stop).await?;
-                Ok(Reply::Claimed(report))
+                let dead_ms = settings.node_dead_ms;
+                Reply::Claimed(group::claim::apply(&mut conn, keys, &plan, dead_ms, stop).await?)
             }
             Command::RemoveConsumer(shown) => {
-                let dead_ms = self.settings.node_dead_ms;
+                let dead_ms = settings.node_dead_ms;
                 let removed = group::remove::remove(&mut conn, keys, &shown, dead_ms);
-                Ok(Reply::ConsumerRemoved(removed.await?))
+                Reply::ConsumerRemoved(removed.await?)
             }
-        }
+        })
     }
 
     fn job(&self, name: &str) -> Result<Job, EngineError> {
-        let job = builtin::jobs(&self.settings).into_iter().find(|job| job.name == name);
+        let job = builtin::jobs(&self.deployment.settings).into_iter().find(|job| job.name == name);
         job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
     }
 
     /// The dead letters, over a separate connection, with progress reports.
     pub(super) fn letters(&self) -> Letters {
-        let (store, keys) = (self.store.clone(), self.keys.clone());
-        Letters::new(&self.redis, store, keys, &self.settings).shown_on(&self.meters)
-    }
-
-    fn runner(&self) -> Runner {
-        Runner {
-            redis: self.redis.clone(),
-            store: self.store.clone(),
-            keys: self.keys.clone(),
-            settings: self.settings.clone(),
-            node: self.node.clone(),
-            locks: self.locks.clone(),
-        }
-    }
-
-    async fn set(
-        &self,
-        conn: &mut Connection,
-        voucher: VoucherId,
-        state: SaleState,
-    ) -> Result<Reply, EngineError> {
-        vouchers::set_state(&self.store, conn, &self.keys, voucher, state)
-            .await
-            .map(|sale| changed(&sale))
+        let Deployment { redis, store, keys, settings } = &self.deployment;
+        Letters::new(redis, store.clone(), keys.clone(), settings).shown_on(&self.meters)
     }
 }
 

@@ -1,13 +1,26 @@
-//! Binds each Redis to one database.
+//! A deployment: one Redis, one database, and the settings of the engine on them.
 //!
 //! A node that is connected to a mismatched pair would judge the orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
-use seckill_redis::{Connection, Layout, repair};
+use seckill_redis::{Connection, Layout, Redis, repair};
 use seckill_store::SharedStore;
 
-use super::EngineError;
+use super::{EngineError, settings::Settings};
+
+/// What every task of a node needs. Cheap to clone; each task opens its own connection.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    /// Redis.
+    pub redis: Redis,
+    /// SQL.
+    pub store: SharedStore,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Settings of the engine.
+    pub settings: Settings,
+}
 
 /// Key of the name among the settings.
 const SETTING: &str = "deployment";

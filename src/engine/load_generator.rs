@@ -17,7 +17,7 @@ use super::{
     EngineError,
     admission::{Admission, AdmissionReply, Ticket},
     command::{LoadReport, LoadTest},
-    error::{MAX_CONCURRENCY, MAX_USERS, RushFault},
+    error::{MAX_CONCURRENCY, MAX_USERS},
 };
 use crate::telemetry::{
     Meters,
@@ -44,26 +44,24 @@ impl LoadTest {
         payers
     }
 
-    /// Rejects an invalid plan.
+    /// Rejects an invalid load test.
     ///
     /// # Errors
     /// The setting that is out of range.
     pub fn check(&self) -> Result<(), EngineError> {
-        let rate = self.rate.unwrap_or(1.0);
-        let fault = if !(1..=MAX_USERS).contains(&self.users) {
-            RushFault::Users(self.users)
-        } else if !(0.0..=1.0).contains(&self.repeat) {
-            RushFault::Repeat(self.repeat)
-        } else if !(0.0..=1.0).contains(&self.pay) {
-            RushFault::Pay(self.pay)
-        } else if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
-            RushFault::Concurrency(self.concurrency)
-        } else if !(0.01..=1e9).contains(&rate) {
-            RushFault::Rate(rate)
-        } else {
-            return Ok(());
-        };
-        Err(fault.into())
+        let ranges = [
+            ("users", self.users as f64, 1.0, MAX_USERS as f64),
+            ("repeat", self.repeat, 0.0, 1.0),
+            ("pay", self.pay, 0.0, 1.0),
+            ("concurrency", self.concurrency as f64, 1.0, MAX_CONCURRENCY as f64),
+            ("rate", self.rate.unwrap_or(1.0), 0.01, 1e9),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(EngineError::LoadTest { name: name.to_owned(), value, least, most });
+            }
+        }
+        Ok(())
     }
 
     /// Number of buyers that repeat their request.
@@ -93,9 +91,9 @@ type Halt = (VoucherId, CancellationToken);
 pub struct LoadTests(Arc<Mutex<Vec<Halt>>>);
 
 impl LoadTests {
-    /// Registers a load test until the returned guard is dropped, which cancels it.
-    pub(super) fn begin(&self, voucher: VoucherId) -> DropGuard {
-        let halt = CancellationToken::new();
+    /// Registers a load test, which ends with `stop`, until the returned guard is dropped.
+    pub(super) fn begin(&self, voucher: VoucherId, stop: &CancellationToken) -> DropGuard {
+        let halt = stop.child_token();
         let mut running = self.lock();
         running.retain(|(_, halt)| !halt.is_cancelled());
         running.push((voucher, halt.clone()));
@@ -127,7 +125,7 @@ pub struct LoadGenerator {
     pub keys: Layout,
     /// Where progress is shown.
     pub meters: Arc<Meters>,
-    /// Cancelled to stop sending requests; admitted orders still settle.
+    /// Cancelled to stop sending requests; admitted orders still settle. A child of the token of the run.
     pub halt: CancellationToken,
 }
 
@@ -147,7 +145,7 @@ impl LoadGenerator {
             LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
         let meters = Arc::clone(&self.meters);
         let shown = meters.load_test_begins(line);
-        let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown, stop).await;
+        let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown).await;
         report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
         if plan.settle {
@@ -156,7 +154,7 @@ impl LoadGenerator {
             let of = self.keys.partition_of(plan.voucher);
             self.settle(&of, admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
-            self.pay(&payers, &mut report, stop).await;
+            self.pay(&payers, &mut report).await;
         }
         Ok(report)
     }
@@ -166,23 +164,21 @@ impl LoadGenerator {
         plan: &LoadTest,
         arrivals: &[u32],
         shown: &LoadTestProgress<'_>,
-        stop: &CancellationToken,
     ) -> (LoadReport, Vec<OrderId>) {
         let mut tally = Tally::default();
         let start = Instant::now();
         let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
         for (sent, user) in arrivals.iter().enumerate() {
-            if stop.is_cancelled() || self.halt.is_cancelled() {
+            if self.halt.is_cancelled() {
                 break;
             }
             if let Some(rate) = plan.rate {
                 let due = start + Duration::from_secs_f64(sent as f64 / rate);
                 // The timer ticks in milliseconds; requests due within one are sent together.
                 if due > Instant::now() + TIMER {
-                    tokio::select! {
-                        () = stop.cancelled() => break,
-                        () = self.halt.cancelled() => break,
-                        () = tokio::time::sleep_until(due.into()) => {}
+                    let until_due = tokio::time::sleep_until(due.into());
+                    if self.halt.run_until_cancelled(until_due).await.is_none() {
+                        break;
                     }
                 }
             }
@@ -232,9 +228,9 @@ impl LoadGenerator {
     }
 
     /// Pays orders in transactions of limited size.
-    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport, stop: &CancellationToken) {
+    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport) {
         for page in payers.chunks(PAY_PAGE) {
-            if stop.is_cancelled() || self.halt.is_cancelled() {
+            if self.halt.is_cancelled() {
                 break;
             }
             match self.pay_page(page).await {

@@ -12,8 +12,7 @@ use std::{
     time::Duration,
 };
 
-use seckill_redis::{Layout, Redis, scripts};
-use seckill_store::SharedStore;
+use seckill_redis::scripts;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -24,9 +23,10 @@ use super::{
     command_handler::{Operator, lock_names},
     consumer::{Consumer, Hold},
     delivery::Delivery,
+    deployment::Deployment,
     event_log,
     heartbeat::Beat,
-    jobs::{Runner, Scheduler, builtin},
+    jobs::{Runner, builtin, schedule},
     load_generator::LoadTests,
     locks::{Locks, Timing},
     operator_lock::UnderWay,
@@ -34,7 +34,6 @@ use super::{
     outbox::Outbox,
     promise_journal::InHand,
     sale_versions::SaleVersions,
-    settings::Settings,
     snapshot_task::SnapshotTask,
 };
 use crate::telemetry::{Meters, Snapshot, collector::Collector};
@@ -50,14 +49,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// Configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Redis.
-    pub redis: Redis,
-    /// SQL.
-    pub store: SharedStore,
-    /// Names of keys.
-    pub keys: Layout,
-    /// Settings of the engine.
-    pub settings: Settings,
+    /// Servers and settings.
+    pub deployment: Deployment,
     /// Its name, which survives a restart and is unique among live nodes.
     pub name: String,
     /// Identifies the process of that name; differs after each start.
@@ -99,43 +92,33 @@ pub struct Node {
 impl Node {
     /// Starts the tasks and returns immediately; unreachable servers are awaited in the background.
     pub fn start(config: NodeConfig) -> Self {
-        let NodeConfig { redis, store, keys, settings, name, instance, read_only } = config;
+        let NodeConfig { deployment, name, instance, read_only } = config;
+        let Deployment { redis, store, keys, settings } = &deployment;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
         let mut parked = Vec::new();
         let handed_over = Arc::new(AtomicU64::new(0));
         let (snapshot_sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (locks, watchdog) = Locks::new(&redis, keys.clone(), &name, Timing::default());
+        let (locks, watchdog) = Locks::new(redis, keys.clone(), &name, Timing::default());
         let outbox = Outbox::default();
         let versions = SaleVersions::default();
         let in_hand = InHand::default();
         let mut admission = None;
         if !read_only {
             tasks.spawn(watchdog.run(stop.clone()));
-            let runner = Runner {
-                redis: redis.clone(),
-                store: store.clone(),
-                keys: keys.clone(),
-                settings: settings.clone(),
-                node: name.clone(),
-                locks: locks.clone(),
-            };
-            // The names of the built-in jobs differ, and their settings were checked.
-            match Scheduler::new(builtin::jobs(&settings), runner, settings.jobs.pool) {
-                Ok(scheduler) => {
-                    let (mut first, stop) = (snapshots.clone(), stop.clone());
-                    tasks.spawn(async move {
-                        // The first snapshot has priority over jobs.
-                        let available = first.wait_for(|snapshot| snapshot.seq > 0);
-                        let _ = tokio::time::timeout(JOBS_AFTER, available).await;
-                        scheduler.run(stop).await;
-                    });
-                }
-                Err(error) => tracing::error!(%error, "no job is scheduled on this node"),
-            }
+            let (deployment, node) = (deployment.clone(), name.clone());
+            let runner = Runner { deployment, node, locks: locks.clone() };
+            let jobs = schedule(builtin::jobs(settings), runner, settings.jobs.pool, stop.clone());
+            let mut first = snapshots.clone();
+            tasks.spawn(async move {
+                // The first snapshot has priority over jobs.
+                let available = first.wait_for(|snapshot| snapshot.seq > 0);
+                let _ = tokio::time::timeout(JOBS_AFTER, available).await;
+                jobs.await;
+            });
             let (entrance, gates) =
-                Admission::new(&name, &redis, &store, &keys, &settings, &meters, &versions);
+                Admission::new(&name, redis, store, keys, settings, &meters, &versions);
             let delivery = Delivery {
                 store: store.clone(),
                 conn: redis.connection(),
@@ -153,8 +136,8 @@ impl Node {
                 let consumer = Consumer::new(
                     &name,
                     partition.clone(),
-                    &redis,
-                    Writer::new(&redis, store.clone(), keys.clone())
+                    redis,
+                    Writer::new(redis, store.clone(), keys.clone())
                         .sharing(in_hand.clone())
                         .with_events(outbox.clone(), name.clone()),
                     settings.clone(),
@@ -187,14 +170,11 @@ impl Node {
             read_only,
             settings.node_dead_ms,
         )
-        .with_locks(lock_names(&settings));
+        .with_locks(lock_names(settings));
         let (focus, looking_at) = watch::channel(Focus::default());
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {
-            redis,
-            store,
-            keys,
-            settings,
+            deployment,
             node: name,
             locks,
             read_only,
@@ -209,10 +189,10 @@ impl Node {
         if !read_only {
             tasks.spawn(event_log::follow(
                 operator.node.clone(),
-                operator.settings.node_dead_ms,
+                operator.deployment.settings.node_dead_ms,
                 snapshots.clone(),
                 operator.outbox.clone(),
-                operator.store.clone(),
+                operator.deployment.store.clone(),
                 stop.clone(),
             ));
         }
@@ -285,9 +265,9 @@ impl Node {
     }
 
     async fn leave(&self) -> Result<(), EngineError> {
-        let Operator { redis, keys, node, .. } = &self.operator;
-        let mut conn = redis.connection();
-        for of in keys.partitions() {
+        let Operator { deployment, node, .. } = &self.operator;
+        let mut conn = deployment.redis.connection();
+        for of in deployment.keys.partitions() {
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.healed());
             leave.arg(node).arg(&self.instance);

@@ -2,26 +2,24 @@
 
 use std::sync::Arc;
 
-use seckill_redis::{Layout, Redis};
-use seckill_store::SharedStore;
-
 use super::{
-    EngineError, admission::Admission, deployment, error::PlanFault, load_generator::LoadTests,
-    locks::Locks, operator_lock::UnderWay, outbox::Outbox, plan::Plan, settings::Settings,
+    EngineError,
+    admission::Admission,
+    deployment::{self, Deployment},
+    error::PlanFault,
+    load_generator::LoadTests,
+    locks::Locks,
+    operator_lock::UnderWay,
+    outbox::Outbox,
+    plan::Plan,
 };
 use crate::telemetry::Meters;
 
 /// Connections, limits and the identity of an operator. Cheap to clone; each command opens its own connection.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// Redis.
-    pub redis: Redis,
-    /// SQL.
-    pub store: SharedStore,
-    /// Names of keys.
-    pub keys: Layout,
-    /// Limits of verdicts.
-    pub settings: Settings,
+    /// Servers and settings.
+    pub deployment: Deployment,
     /// Name of this node, under which entries are claimed.
     pub node: String,
     /// Locks of this node; a job that is run by hand takes its own.
@@ -48,7 +46,7 @@ impl Operator {
     /// # Errors
     /// [`PlanFault::Foreign`]; the database is unreachable.
     pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
-        let here = deployment::name(&self.store, false).await?;
+        let here = deployment::name(&self.deployment.store, false).await?;
         if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
     }
 }

@@ -23,6 +23,7 @@ use super::{
     EngineError,
     command::Focus,
     command_handler::Operator,
+    deployment::Deployment,
     jobs::{board, builtin},
     ledger, mend,
     sale_versions::SaleVersions,
@@ -161,7 +162,7 @@ impl SnapshotTask {
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.collect().await;
             self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
-            snapshot.claim_idle_ms = Some(self.operator.settings.claim_idle_ms);
+            snapshot.claim_idle_ms = Some(self.operator.deployment.settings.claim_idle_ms);
             snapshot.pending = self.look_at_pending(pending, &snapshot).await;
             snapshot.census = self.look_at_census(pending.is_some(), acted, snapshot.taken).await;
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
@@ -357,7 +358,7 @@ impl SnapshotTask {
         };
         let another = self.asked.1.replace(view) != Some(view);
         if snapshot.sql.up && (another || acted || at.elapsed() >= ORDERS_EVERY) {
-            let looking = orders_page(&self.operator.store, view);
+            let looking = orders_page(&self.operator.deployment.store, view);
             match tokio::time::timeout(ORDERS_WITHIN, looking).await {
                 Ok(Ok((lines, more))) => {
                     let (taken, lines) = (Some(snapshot.taken), Arc::new(lines));
@@ -377,7 +378,7 @@ impl SnapshotTask {
     /// At most once a second to limit the load on SQL: jobs change rarely.
     async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
         if snapshot.sql.up && self.jobs.0.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
-            let Operator { store, settings, .. } = &self.operator;
+            let Deployment { store, settings, .. } = &self.operator.deployment;
             let jobs = builtin::jobs(settings);
             let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
             // The collector reports an unreachable database; the lines are kept.
@@ -398,7 +399,7 @@ impl SnapshotTask {
         let (at, _) = &self.activity;
         if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
             let filter = ActivityFilter::default();
-            let looking = self.operator.store.activity(&filter, None, ACTIVITY);
+            let looking = self.operator.deployment.store.activity(&filter, None, ACTIVITY);
             if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
                 self.activity.1 = Arc::new(lines);
             }
@@ -462,7 +463,7 @@ impl SnapshotTask {
         if snapshot.sql.up && (another || acted && !slow || Instant::now() >= *next) {
             let line = snapshot.sales.iter().find(|line| line.voucher_id == voucher);
             let limit = line.map_or(1, |line| line.limit);
-            let store = &self.operator.store;
+            let store = &self.operator.deployment.store;
             let (counts, mut pause) =
                 in_time("the orders of a sale", store.order_counts(voucher)).await;
             // If a buyer may hold one order, only buyers whose order was closed return.
@@ -502,7 +503,7 @@ impl SnapshotTask {
         let due = wanted && (acted || at.elapsed() >= JOBS_EVERY);
         if snapshot.sql.up && (another || due) {
             let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
-            let store = &self.operator.store;
+            let store = &self.operator.deployment.store;
             let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
             match tokio::time::timeout(JOBS_EVERY, looking).await {
                 Ok(Ok(mut lines)) => {
@@ -593,8 +594,8 @@ fn broken_off(error: &EngineError) -> Audited {
 }
 
 async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
-    let Operator { store, keys, .. } = operator;
-    let (mut conn, mut partitions) = (operator.redis.connection(), Vec::new());
+    let Deployment { redis, store, keys, .. } = &operator.deployment;
+    let (mut conn, mut partitions) = (redis.connection(), Vec::new());
     for of in keys.partitions() {
         let found = mend::faults(&mut conn, keys, &of).await?.into_iter();
         let partition = of.number();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use seckill_model::{
-    Millis, NewSale, Sale, SaleState, VoucherId,
+    Millis, NewSale, Sale, SaleState, VoucherDetails, VoucherId,
     faults::{self, Point},
     sale::check_restock,
 };
@@ -22,238 +22,216 @@ use super::{
 const CUT_LEASE: Duration = Duration::from_secs(5);
 /// Maximum time for the SQL part of a stock reduction: well within the lease.
 const CUT_WITHIN: Duration = Duration::from_secs(3);
-/// Creates a sale: in SQL, then in Redis.
-///
-/// # Errors
-/// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
-pub async fn create(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &NewSale,
-) -> Result<Sale, EngineError> {
-    reserve_numbers(store, conn, keys).await?;
-    let sale = store.create_sale(sale, Millis::now()).await?;
-    faults::pass(Point::AfterSaleCommit);
-    announce(store, conn, keys, &sale, "new").await?;
-    Ok(sale)
+
+/// Changes vouchers and sales, over the connection of one task.
+#[derive(Debug)]
+pub struct Vouchers<'a> {
+    /// SQL.
+    pub store: &'a SharedStore,
+    /// The connection to Redis.
+    pub conn: &'a mut Connection,
+    /// Names of keys.
+    pub keys: &'a Layout,
 }
 
-/// Skips numbers that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked: two
-/// sales of one number differ by their time of creation.
-pub(super) async fn reserve_numbers(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-) -> Result<(), EngineError> {
-    let mut highest = 0;
-    for of in keys.partitions() {
-        let seen = conn.query::<Option<u64>>(cmd("HGET").arg(of.watermark()).arg("voucher")).await;
-        highest = highest.max(seen.ok().flatten().unwrap_or(0));
+impl Vouchers<'_> {
+    /// Creates an ordinary voucher.
+    pub async fn create_voucher(
+        &mut self,
+        voucher: &VoucherDetails,
+    ) -> Result<VoucherId, EngineError> {
+        self.reserve_numbers().await?;
+        Ok(self.store.create_voucher(voucher, Millis::now()).await?)
     }
-    let last = VoucherId(highest.saturating_sub(1));
-    if highest > 0 && store.vouchers(Some(last), 1).await?.is_empty() {
-        store.reserve_numbers(VoucherId(highest)).await?;
+
+    /// Creates a sale: in SQL, then in Redis.
+    ///
+    /// # Errors
+    /// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
+    pub async fn create(&mut self, sale: &NewSale) -> Result<Sale, EngineError> {
+        self.reserve_numbers().await?;
+        let sale = self.store.create_sale(sale, Millis::now()).await?;
+        faults::pass(Point::AfterSaleCommit);
+        self.announce(&sale, "new").await?;
+        Ok(sale)
     }
-    Ok(())
-}
 
-/// Opens a planned sale now, by the clock of Redis.
-pub async fn start(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-) -> Result<Sale, EngineError> {
-    let sale = store.sale(voucher).await?;
-    if sale.state == SaleState::Paused {
-        return Err(EngineError::IsPaused(voucher));
-    }
-    let now = conn.now().await?;
-    let open = sale.begin.is_none_or(|begin| begin <= now);
-    if sale.state == SaleState::Running && open {
-        return Err(EngineError::HasStarted(voucher));
-    }
-    change(store, conn, keys, voucher, SaleState::Running, Some(now)).await
-}
-
-/// Sets the state that the operator chose for a sale.
-pub async fn set_state(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    state: SaleState,
-) -> Result<Sale, EngineError> {
-    change(store, conn, keys, voucher, state, None).await
-}
-
-/// Adds pieces to a sale, or removes unsold ones if `by` is negative.
-///
-/// # Errors
-/// [`EngineError::Short`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
-/// concurrently; nothing is changed then.
-pub async fn restock(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    by: i64,
-) -> Result<Sale, EngineError> {
-    let sale = match check_restock(by)? {
-        0.. => add(store, conn, keys, voucher, by).await?,
-        _ => cut(store, conn, keys, voucher, by.unsigned_abs()).await?,
-    };
-    faults::pass(Point::AfterChangeCommit);
-    announce(store, conn, keys, &sale, "").await?;
-    Ok(sale)
-}
-
-/// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
-/// updated from SQL, so that both agree.
-async fn add(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    by: i64,
-) -> Result<Sale, EngineError> {
-    let error = match store.restock(voucher, by, None).await {
-        Err(error @ StoreError::Unknown(_)) => error,
-        other => return Ok(other?),
-    };
-    let follow = async { deliver(store, conn, keys, &store.sale(voucher).await?).await };
-    if let Err(why) = follow.await {
-        tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
-    }
-    Err(error.into())
-}
-
-/// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them if
-/// SQL refuses.
-async fn cut(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    by: u64,
-) -> Result<Sale, EngineError> {
-    let seen = take_out(store, conn, keys, voucher, by).await?;
-    faults::pass(Point::AfterCut);
-    let writing = store.restock(voucher, -(by as i64), Some(seen));
-    let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
-        Ok(Ok(sale)) => return Ok(sale),
-        Ok(Err(error)) => error,
-        Err(_) => StoreError::Unknown(Reason::NoAnswer(CUT_WITHIN.as_millis() as u64)),
-    };
-    let whose = if let StoreError::Unknown(_) = error {
-        // The commit may still succeed; after the lease, SQL is authoritative.
-        tokio::time::sleep(CUT_LEASE).await;
-        // Under the lock of its row, which a commit in progress holds.
-        if let Ok(sale) = store.sale(voucher).await {
-            let _ = store.set_state(voucher, sale.state, None).await;
+    /// Skips numbers that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked: two
+    /// sales of one number differ by their time of creation.
+    async fn reserve_numbers(&mut self) -> Result<(), EngineError> {
+        let mut highest = 0;
+        for of in self.keys.partitions() {
+            let mut read = cmd("HGET");
+            read.arg(of.watermark()).arg("voucher");
+            let seen: Option<u64> = self.conn.query(&read).await.ok().flatten();
+            highest = highest.max(seen.unwrap_or(0));
         }
-        ""
-    } else {
-        "own"
-    };
-    put_back(store, conn, keys, voucher, whose).await;
-    Err(error.into())
-}
-
-/// Removes the pieces from Redis; returns the version in SQL that this was based on.
-async fn take_out(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    by: u64,
-) -> Result<u64, EngineError> {
-    let mut retried = false;
-    loop {
-        let sale = store.sale(voucher).await?;
-        if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
-            return Err(StoreError::Ended(voucher).into());
+        let last = VoucherId(highest.saturating_sub(1));
+        if highest > 0 && self.store.vouchers(Some(last), 1).await?.is_empty() {
+            self.store.reserve_numbers(VoucherId(highest)).await?;
         }
-        let mut call = scripts::CUT.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
-        let answer: Result<(String, i64), RedisError> = conn.invoke(&call).await;
-        let (word, left) = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                // It may have run: only its reply is missing.
-                put_back(store, conn, keys, voucher, "own").await;
-                return Err(error.into());
-            }
+        Ok(())
+    }
+
+    /// Opens a planned sale now, by the clock of Redis.
+    pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale, EngineError> {
+        let sale = self.store.sale(voucher).await?;
+        if sale.state == SaleState::Paused {
+            return Err(EngineError::IsPaused(voucher));
+        }
+        let now = self.conn.now().await?;
+        let open = sale.begin.is_none_or(|begin| begin <= now);
+        if sale.state == SaleState::Running && open {
+            return Err(EngineError::HasStarted(voucher));
+        }
+        self.change(voucher, SaleState::Running, Some(now)).await
+    }
+
+    /// Sets the state that the operator chose for a sale.
+    pub async fn set_state(
+        &mut self,
+        voucher: VoucherId,
+        state: SaleState,
+    ) -> Result<Sale, EngineError> {
+        self.change(voucher, state, None).await
+    }
+
+    /// Adds pieces to a sale, or removes unsold ones if `by` is negative.
+    ///
+    /// # Errors
+    /// [`EngineError::Short`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
+    /// concurrently; nothing is changed then.
+    pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+        let sale = match check_restock(by)? {
+            0.. => self.add(voucher, by).await?,
+            _ => self.cut(voucher, by.unsigned_abs()).await?,
         };
-        match word.as_str() {
-            "cut" => return Ok(sale.version),
-            "short" => return Err(EngineError::Short { voucher, by, left: left.max(0) as u64 }),
-            "not_loaded" => return Err(EngineError::NotHeld(voucher)),
-            // Redis may have missed a change, or an earlier stock reduction may have died half-way.
-            "changed" if !retried => {
-                retried = true;
-                deliver(store, conn, keys, &store.sale(voucher).await?).await?;
+        faults::pass(Point::AfterChangeCommit);
+        self.announce(&sale, "").await?;
+        Ok(sale)
+    }
+
+    /// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
+    /// updated from SQL, so that both agree.
+    async fn add(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+        let error = match self.store.restock(voucher, by, None).await {
+            Err(error @ StoreError::Unknown(_)) => error,
+            other => return Ok(other?),
+        };
+        if let Err(why) = self.resync(voucher).await {
+            tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
+        }
+        Err(error.into())
+    }
+
+    /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them if
+    /// SQL refuses.
+    async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale, EngineError> {
+        let seen = self.take_out(voucher, by).await?;
+        faults::pass(Point::AfterCut);
+        let writing = self.store.restock(voucher, -(by as i64), Some(seen));
+        let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
+            Ok(Ok(sale)) => return Ok(sale),
+            Ok(Err(error)) => error,
+            Err(_) => StoreError::Unknown(Reason::NoAnswer(CUT_WITHIN.as_millis() as u64)),
+        };
+        let whose = if let StoreError::Unknown(_) = error {
+            // The commit may still succeed; after the lease, SQL is authoritative.
+            tokio::time::sleep(CUT_LEASE).await;
+            // Under the lock of its row, which a commit in progress holds.
+            if let Ok(sale) = self.store.sale(voucher).await {
+                let _ = self.store.set_state(voucher, sale.state, None).await;
             }
-            "changed" => return Err(StoreError::Changed(voucher).into()),
-            _ => return Err(RedisError::reply("cut.lua").into()),
+            ""
+        } else {
+            "own"
+        };
+        self.put_back(voucher, whose).await;
+        Err(error.into())
+    }
+
+    /// Removes the pieces from Redis; returns the version in SQL that this was based on.
+    async fn take_out(&mut self, voucher: VoucherId, by: u64) -> Result<u64, EngineError> {
+        let (keys, mut retried) = (self.keys, false);
+        loop {
+            let sale = self.store.sale(voucher).await?;
+            if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
+                return Err(StoreError::Ended(voucher).into());
+            }
+            let mut call = scripts::CUT.prepare_invoke();
+            call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+            call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
+            let answer: Result<(String, i64), RedisError> = self.conn.invoke(&call).await;
+            let (word, left) = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    // It may have run: only its reply is missing.
+                    self.put_back(voucher, "own").await;
+                    return Err(error.into());
+                }
+            };
+            match word.as_str() {
+                "cut" => return Ok(sale.version),
+                "short" => {
+                    return Err(EngineError::Short { voucher, by, left: left.max(0) as u64 });
+                }
+                "not_loaded" => return Err(EngineError::NotHeld(voucher)),
+                // Redis may have missed a change, or an earlier stock reduction may have died half-way.
+                "changed" if !retried => {
+                    retried = true;
+                    self.resync(voucher).await?;
+                }
+                "changed" => return Err(StoreError::Changed(voucher).into()),
+                _ => return Err(RedisError::reply("cut.lua").into()),
+            }
         }
     }
-}
 
-/// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until the
-/// next node starts or the sale changes.
-async fn put_back(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    whose: &str,
-) {
-    let done = async {
-        let sale = store.sale(voucher).await?;
-        try_sync(conn, keys, &sale, whose).await
-    };
-    if let Err(error) = done.await {
-        tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
+    /// Updates the sale in Redis from SQL.
+    async fn resync(&mut self, voucher: VoucherId) -> Result<(), EngineError> {
+        let sale = self.store.sale(voucher).await?;
+        deliver(self.store, self.conn, self.keys, &sale).await
     }
-}
 
-async fn change(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    state: SaleState,
-    begin: Option<Millis>,
-) -> Result<Sale, EngineError> {
-    let sale = match store.set_state(voucher, state, begin).await {
-        // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
-        // idempotent.
-        Err(unknown @ StoreError::Unknown(_)) => {
-            let again = store.set_state(voucher, state, begin).await;
-            again.map_err(|error| if error.is_away() { unknown } else { error })?
+    /// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until
+    /// the next node starts or the sale changes.
+    async fn put_back(&mut self, voucher: VoucherId, whose: &str) {
+        let done = async {
+            let sale = self.store.sale(voucher).await?;
+            try_sync(self.conn, self.keys, &sale, whose).await
+        };
+        if let Err(error) = done.await {
+            tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
         }
-        other => other?,
-    };
-    faults::pass(Point::AfterChangeCommit);
-    announce(store, conn, keys, &sale, "").await?;
-    Ok(sale)
-}
+    }
 
-/// Delivers a change that was just committed. If that fails, the change is still in SQL.
-async fn announce(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-    how: &str,
-) -> Result<(), EngineError> {
-    match deliver_as(store, conn, keys, sale, how).await {
-        Err(EngineError::Redis(why)) => {
-            Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
+    async fn change(
+        &mut self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale, EngineError> {
+        let sale = match self.store.set_state(voucher, state, begin).await {
+            // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
+            // idempotent.
+            Err(unknown @ StoreError::Unknown(_)) => {
+                let again = self.store.set_state(voucher, state, begin).await;
+                again.map_err(|error| if error.is_away() { unknown } else { error })?
+            }
+            other => other?,
+        };
+        faults::pass(Point::AfterChangeCommit);
+        self.announce(&sale, "").await?;
+        Ok(sale)
+    }
+
+    /// Delivers a change that was just committed. If that fails, the change is still in SQL.
+    async fn announce(&mut self, sale: &Sale, how: &str) -> Result<(), EngineError> {
+        match deliver_as(self.store, self.conn, self.keys, sale, how).await {
+            Err(EngineError::Redis(why)) => {
+                Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
+            }
+            other => other,
         }
-        other => other,
     }
 }

@@ -11,7 +11,8 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     command::{Command, LoadTest},
-    sale_copy, vouchers,
+    sale_copy,
+    vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK};
 use seckill_redis::scripts;
@@ -33,8 +34,8 @@ async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
 }
 
 async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
-    let mut conn = world.redis.connection();
-    vouchers::restock(&world.store, &mut conn, &world.keys, voucher, -by).await
+    let (store, conn, keys) = (&world.store, &mut world.redis.connection(), &world.keys);
+    Vouchers { store, conn, keys }.restock(voucher, -by).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +113,8 @@ async fn half_way(
     let initial = in_redis(world, voucher).await.1;
     let (store, redis, keys) = (world.store.clone(), world.redis.clone(), world.keys.clone());
     let cutting = tokio::spawn(async move {
-        vouchers::restock(&store, &mut redis.connection(), &keys, voucher, -by).await
+        let (store, conn, keys) = (&store, &mut redis.connection(), &keys);
+        Vouchers { store, conn, keys }.restock(voucher, -by).await
     });
     world.until("Redis is cut", async || in_redis(world, voucher).await.1 < initial).await;
     (held, cutting)

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
     command::{Command, LoadReport, LoadTest, Reply},
-    ledger,
+    deployment, ledger,
     node::{Node, NodeConfig},
     repair,
     settings::Settings,
@@ -52,10 +52,12 @@ impl Deployment {
 
     fn node(&self, name: &str) -> Node {
         Node::start(NodeConfig {
-            redis: self.redis.clone(),
-            store: self.store.clone(),
-            keys: self.keys.clone(),
-            settings: self.settings.clone(),
+            deployment: deployment::Deployment {
+                redis: self.redis.clone(),
+                store: self.store.clone(),
+                keys: self.keys.clone(),
+                settings: self.settings.clone(),
+            },
             name: name.to_owned(),
             instance: name.to_owned(),
             read_only: false,

@@ -17,16 +17,16 @@ use std::{
 
 use crate::support::{Background, Seckill, TestRedis, wait_until};
 use crate::world::World;
-use async_trait::async_trait;
+use futures::FutureExt as _;
 use rustix::process::Signal;
 use seckill_engine::{
-    EngineError,
     command::{Command, Reply, Scope},
-    jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
+    deployment::Deployment,
+    jobs::{Done, Job, Missed, Run, Runner, Schedule, Work, builtin, schedule},
     locks::{Locks, Timing},
     settings::Settings,
 };
-use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
+use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter, message::Label};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
@@ -35,10 +35,10 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A dead node blocks others for this long.
 const TIMING: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
 
-fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
+fn job(name: &str, schedule: &str, work: Work) -> Job {
     Job {
         name: name.to_owned(),
-        about: "a test".to_owned(),
+        about: Label("job-done"),
         schedule: schedule.parse().unwrap(),
         missed: Missed::All,
         at_least: Duration::from_millis(200),
@@ -61,10 +61,12 @@ impl JobNode {
         let stop = CancellationToken::new();
         tokio::spawn(keeper.run(stop.clone()));
         let runner = Runner {
-            redis: redis.clone(),
-            store: store.clone(),
-            keys,
-            settings: Settings::default(),
+            deployment: Deployment {
+                redis: redis.clone(),
+                store: store.clone(),
+                keys,
+                settings: Settings::default(),
+            },
             node: node.to_owned(),
             locks,
         };
@@ -72,41 +74,31 @@ impl JobNode {
     }
 
     fn schedule(&self, jobs: Vec<Job>) -> tokio::task::JoinHandle<()> {
-        let scheduler = Scheduler::new(jobs, self.runner.clone(), 2).unwrap();
-        tokio::spawn(scheduler.run(self.stop.clone()))
+        tokio::spawn(schedule(jobs, self.runner.clone(), 2, self.stop.clone()))
     }
 }
 
 /// Counts its runs, and notes each due time in SQL.
-struct Tick(Arc<AtomicU64>);
-
-#[async_trait]
-impl Work for Tick {
-    async fn run(&self, run: Run) -> Result<Done, EngineError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let fence = Fence { name: format!("due:{}", run.due.0), token: run.fence.token };
-        run.store.fenced_write(&fence, Millis::now()).await?;
-        Ok(Done { rows: 1, detail: None })
-    }
+fn tick(ticks: &Arc<AtomicU64>) -> Work {
+    let ticks = Arc::clone(ticks);
+    Arc::new(move |run: Run| {
+        ticks.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let fence = Fence { name: format!("due:{}", run.due.0), token: run.fence.token };
+            run.deployment.store.fenced_write(&fence, Millis::now()).await?;
+            Ok(Done { rows: 1, detail: None })
+        }
+        .boxed()
+    })
 }
 
-struct Panics;
-
-#[async_trait]
-impl Work for Panics {
-    #[allow(clippy::panic, reason = "it is what is tested")]
-    async fn run(&self, _: Run) -> Result<Done, EngineError> {
-        panic!("oh dear");
-    }
+#[allow(clippy::panic, reason = "it is what is tested")]
+fn panics() -> Work {
+    Arc::new(|_| async { panic!("oh dear") }.boxed())
 }
 
-struct NeverEnds;
-
-#[async_trait]
-impl Work for NeverEnds {
-    async fn run(&self, _: Run) -> Result<Done, EngineError> {
-        std::future::pending().await
-    }
+fn never_ends() -> Work {
+    Arc::new(|_| std::future::pending().boxed())
 }
 
 async fn open_store(dir: &Path) -> SharedStore {
@@ -127,9 +119,9 @@ async fn process_with_a_job() {
     let [node, url, dir, kind] = parts[..] else { panic!("{work}") };
     let store = open_store(Path::new(dir)).await;
     let node = JobNode::new(&Redis::from_url(url).unwrap(), &store, node);
-    let work: Arc<dyn Work> = match kind {
-        "endless" => Arc::new(NeverEnds),
-        _ => Arc::new(Tick(Arc::default())),
+    let work: Work = match kind {
+        "endless" => never_ends(),
+        _ => tick(&Arc::default()),
     };
     let mut tick = job("tick", "every 1s", work);
     if kind == "endless" {
@@ -216,7 +208,7 @@ async fn each_due_time_runs_once_across_node_failures() {
 
 async fn one_run(node: &JobNode, job: &Job) -> JobRun {
     let _ = node.runner.run_now(job, &CancellationToken::new()).await.unwrap();
-    node.runner.store.runs(Some(&job.name), 1).await.unwrap().remove(0)
+    node.runner.deployment.store.runs(Some(&job.name), 1).await.unwrap().remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,12 +218,12 @@ async fn a_job_that_panics_or_hangs_does_not_affect_other_jobs() {
     let store = open_store(files.path()).await;
     let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
     let ticks = Arc::new(AtomicU64::new(0));
-    let mut endless = job("endless", "every 500ms", Arc::new(NeverEnds));
+    let mut endless = job("endless", "every 500ms", never_ends());
     endless.at_most = Duration::from_millis(600);
     let jobs = vec![
-        job("panics", "every 500ms", Arc::new(Panics)),
+        job("panics", "every 500ms", panics()),
         endless.clone(),
-        job("tick", "every 500ms", Arc::new(Tick(Arc::clone(&ticks)))),
+        job("tick", "every 500ms", tick(&ticks)),
     ];
     let scheduled = node.schedule(jobs);
     wait_until(60 * SECOND, "the good one goes on", async || ticks.load(Ordering::SeqCst) >= 3)
@@ -291,12 +283,6 @@ async fn pauses_misses_and_names() {
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
-    let node = JobNode::new(&redis, &store, "a");
-    let tick = || Arc::new(Tick(Arc::default()));
-    let twice = vec![job("x", "every 1s", tick()), job("x", "every 2s", tick())];
-    let fault = Scheduler::new(twice, node.runner.clone(), 2).unwrap_err().to_string();
-    assert!(fault.contains("'x'"), "{fault}");
-    assert!(Scheduler::new(Vec::new(), node.runner.clone(), 0).is_err());
 
     // Due times missed without a node: run all, run one, or skip.
     let now = Millis::now();
@@ -304,7 +290,7 @@ async fn pauses_misses_and_names() {
     for (name, missed, least, most) in
         [("all", Missed::All, 20, 40), ("once", Missed::Once, 1, 12), ("skip", Missed::Skip, 0, 12)]
     {
-        let mut of = job(name, "every 1s", tick());
+        let mut of = job(name, "every 1s", tick(&Arc::default()));
         of.missed = missed;
         let run = seckill_model::NewRun {
             job: name.to_owned(),
@@ -335,7 +321,7 @@ async fn pauses_misses_and_names() {
     store.pause_job("paused", true, Millis::now()).await.unwrap();
     let paused = JobNode::new(&redis, &store, "a");
     let ticks = Arc::new(AtomicU64::new(0));
-    let of = job("paused", "every 500ms", Arc::new(Tick(Arc::clone(&ticks))));
+    let of = job("paused", "every 500ms", tick(&ticks));
     let task = paused.schedule(vec![of.clone()]);
     let begun = Instant::now();
     wait_until(10 * SECOND, "three due times pass", async || {
@@ -366,7 +352,7 @@ async fn a_fixed_delay_counts_from_the_end_on_any_node() {
         ["a", "b", "c"].iter().map(|name| JobNode::new(&redis, &store, name)).collect();
     let mut tasks = Vec::new();
     for node in &nodes {
-        let mut delayed = job("delayed", "after 700ms", Arc::new(Tick(Arc::default())));
+        let mut delayed = job("delayed", "after 700ms", tick(&Arc::default()));
         delayed.at_least = Duration::from_millis(300);
         tasks.push(node.schedule(vec![delayed]));
     }
@@ -447,7 +433,7 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let lease = Some(4 * SECOND);
     let held_until = Millis::now().plus(4_000);
     let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
-    let mut rare = job("rare", "every 2s", Arc::new(Tick(Arc::default())));
+    let mut rare = job("rare", "every 2s", tick(&Arc::default()));
     rare.missed = Missed::Skip;
     let node = JobNode::new(&redis, &store, "a");
     let task = node.schedule(vec![rare]);
@@ -484,7 +470,7 @@ async fn long_outages_and_clock_steps_stop_no_job() {
             started: due,
         };
         store.begin_run(&run).await.unwrap().unwrap();
-        let mut of = job(name, "every 500ms", Arc::new(Tick(Arc::default())));
+        let mut of = job(name, "every 500ms", tick(&Arc::default()));
         of.missed = missed;
         let node = JobNode::new(&redis, &store, "a");
         let task = node.schedule(vec![of]);
@@ -510,7 +496,7 @@ async fn a_paused_job_sends_few_queries() {
     let store = open_store(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let node = JobNode::new(&redis, &store, "a");
-    let mut of = job("delayed", "after 100ms", Arc::new(Tick(Arc::default())));
+    let mut of = job("delayed", "after 100ms", tick(&Arc::default()));
     of.at_least = Duration::from_millis(1);
     let task = node.schedule(vec![of]);
     wait_for_run(&store, "delayed", JobOutcome::Done).await;
@@ -539,7 +525,7 @@ async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     wait_for_run(&store, "tick", JobOutcome::Running).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let b = JobNode::new(&redis, &store, "b");
-    let mut tick = job("tick", "every 1s", Arc::new(Tick(Arc::default())));
+    let mut tick = job("tick", "every 1s", tick(&Arc::default()));
     tick.at_most = Duration::from_mins(10);
     let error = b.runner.run_now(&tick, &b.stop).await.unwrap_err().to_string();
     assert!(error.contains("a "), "who runs it is named: {error}");

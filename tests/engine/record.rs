@@ -120,7 +120,7 @@ async fn events_are_listed_in_order() {
         .execute(Command::LoadTest(LoadTest { settle: false, ..LoadTest::new(voucher, 10) }))
         .await
         .unwrap();
-    let dead_ms = world.node().operator().settings.node_dead_ms;
+    let dead_ms = world.node().operator().deployment.settings.node_dead_ms;
     fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 10, dead_ms)
         .await
         .unwrap();

@@ -18,7 +18,8 @@ use seckill_engine::{
     payment,
     promise_journal::Admitted,
     reconcile::reconcile,
-    sale_copy, vouchers,
+    sale_copy,
+    vouchers::Vouchers,
 };
 use seckill_model::{
     EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
@@ -277,9 +278,10 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     // No node is running to restore anything.
     world.stop_node().await;
     let _: () = world.server.query(&["FLUSHALL"]);
-    let (mut conn, store, keys) = (world.redis.connection(), &world.store, &world.keys);
-    vouchers::set_state(store, &mut conn, keys, voucher, SaleState::Paused).await.unwrap();
-    vouchers::set_state(store, &mut conn, keys, voucher, SaleState::Running).await.unwrap();
+    let (conn, store, keys) = (&mut world.redis.connection(), &world.store, &world.keys);
+    let mut vouchers = Vouchers { store, conn, keys };
+    vouchers.set_state(voucher, SaleState::Paused).await.unwrap();
+    vouchers.set_state(voucher, SaleState::Running).await.unwrap();
     assert_eq!(held(&world, voucher), 10);
     assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(voucher)]), 0);
     world.balanced().await;

@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadReport, LoadTest, Reply},
-    vouchers,
+    vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
 use seckill_store::Settings;
@@ -133,14 +133,16 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
     for cut in [Cut::After, Cut::Before] {
         for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
             proxy.cut_at_commit(cut);
-            let done = vouchers::set_state(&cut_off, &mut conn, &world.keys, voucher, state).await;
+            let (store, conn, keys) = (&cut_off, &mut conn, &world.keys);
+            let done = Vouchers { store, conn, keys }.set_state(voucher, state).await;
             assert_eq!(proxy.heal(), [true]);
             assert_eq!(done.unwrap().state, state, "asked again");
             user += 1;
             assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
         }
         proxy.cut_at_commit(cut);
-        let error = vouchers::restock(&cut_off, &mut conn, &world.keys, voucher, 5).await;
+        let (store, redis, keys) = (&cut_off, &mut conn, &world.keys);
+        let error = Vouchers { store, conn: redis, keys }.restock(voucher, 5).await;
         assert_eq!(proxy.heal(), [true]);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("check before you repeat it"), "{error}");

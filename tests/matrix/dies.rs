@@ -9,7 +9,8 @@ use std::{
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    EngineError, command::Command, fault_injection, heartbeat::take_name, payment, vouchers,
+    EngineError, command::Command, fault_injection, heartbeat::take_name, payment,
+    vouchers::Vouchers,
 };
 use seckill_model::{
     Fence, OrderId, SaleState, VoucherId,
@@ -354,7 +355,7 @@ async fn everything_else(
         let stop = CancellationToken::new();
         payment::close_overdue(store, &mut conn, keys, now.plus(1), now, &fence, &stop).await?;
     }
-    vouchers::create(store, &mut conn, keys, &stage::sale(9, 1)).await?;
+    Vouchers { store, conn: &mut conn, keys }.create(&stage::sale(9, 1)).await?;
     let commands = [
         Command::Restock { voucher, by: 5 },
         Command::Restock { voucher, by: -3 },

@@ -10,7 +10,8 @@ use seckill_engine::{
     EngineError,
     admission::Admission,
     command::{Command, Scope},
-    ledger, payment, repair, vouchers,
+    ledger, payment, repair,
+    vouchers::Vouchers,
 };
 use seckill_model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_store::fault_injection::Illness;
@@ -63,9 +64,9 @@ pub fn sale(stock: u64, limit: u8) -> NewSale {
 pub async fn create(world: &World, plan: &Plan) -> Vec<VoucherId> {
     let mut made = Vec::new();
     for stock in &plan.stock {
-        let mut conn = world.redis.connection();
+        let (store, conn, keys) = (&world.store, &mut world.redis.connection(), &world.keys);
         let new = sale(*stock, plan.limit);
-        let made_now = vouchers::create(&world.store, &mut conn, &world.keys, &new).await;
+        let made_now = Vouchers { store, conn, keys }.create(&new).await;
         made.push(made_now.unwrap().voucher_id);
     }
     made

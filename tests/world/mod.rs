@@ -19,6 +19,7 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     command::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
+    deployment::Deployment,
     fault_injection, ledger,
     node::{Node, NodeConfig},
     settings::Settings,
@@ -173,10 +174,12 @@ impl World {
 
     fn node_as(&self, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
-            redis: self.redis.clone(),
-            store: self.store.clone(),
-            keys: self.keys.clone(),
-            settings: self.settings.clone(),
+            deployment: Deployment {
+                redis: self.redis.clone(),
+                store: self.store.clone(),
+                keys: self.keys.clone(),
+                settings: self.settings.clone(),
+            },
             name: name.to_owned(),
             instance: instance.to_owned(),
             read_only: self.read_only,
@@ -381,10 +384,12 @@ impl Beside {
 
     pub fn start(&self, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
-            redis: self.redis.clone(),
-            store: self.store.clone(),
-            keys: self.keys.clone(),
-            settings: self.settings.clone(),
+            deployment: Deployment {
+                redis: self.redis.clone(),
+                store: self.store.clone(),
+                keys: self.keys.clone(),
+                settings: self.settings.clone(),
+            },
             name: name.to_owned(),
             instance: instance.to_owned(),
             read_only: false,

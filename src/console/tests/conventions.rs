@@ -387,7 +387,7 @@ fn no_control_character_reaches_the_screen() {
         (lock.task, lock.owner) = (HOSTILE.to_owned(), HOSTILE.to_owned());
     }
     for job in &mut snapshot.jobs {
-        (job.name, job.about) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        job.name = HOSTILE.to_owned();
         job.schedule = HOSTILE.to_owned();
         for run in &mut job.runs {
             (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));

@@ -25,6 +25,7 @@ use seckill_engine::{
 use seckill_model::{
     Cause, EntryFault, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderFault,
     OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+    message::Label,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -378,24 +379,24 @@ fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Message>) ->
 }
 
 fn jobs() -> Vec<JobLine> {
-    let job = |name: &str, schedule: &str, about: &str| JobLine {
+    let job = |name: &str, schedule: &str, about| JobLine {
         name: name.to_owned(),
-        about: about.to_owned(),
+        about: Label(about),
         schedule: schedule.to_owned(),
         paused: false,
         next: Some(NOW.plus(754_000)),
         runs: Vec::new(),
     };
     let closed = JobResult::Closed { orders: 1_204, given_back: 1_204 };
-    let mut close = job("close-overdue", "every 30m", "close unpaid orders past their time");
+    let mut close = job("close-overdue", "every 30m", "job-about-close-overdue");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
         run(2, JobOutcome::Failed, 4_646_000, Message::of(&JobResult::Failed(sql_away()))),
     ];
-    let mut ids = job("drop-id-keys", "0 10 3 * * ?", "drop counters of order ids of past days");
+    let mut ids = job("drop-id-keys", "0 10 3 * * ?", "job-about-drop-id-keys");
     (ids.paused, ids.next) = (true, None);
-    vec![close, ids, job("trim-stream", "every 1m", "trim what every group has acknowledged")]
+    vec![close, ids, job("trim-stream", "every 1m", "job-about-trim-stream")]
 }
 
 /// More of everything than any window shows.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use seckill_engine::{
     EngineError,
     command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
-    error::{PartDone, PlanFault, RedisError, RedisReason, RushFault, SqlReason, StoreError},
+    error::{PartDone, PlanFault, RedisError, RedisReason, SqlReason, StoreError},
     event::{ClaimPart, Event, RewindPart, Subject},
     group::{ClaimReport, GroupFault, Meanwhile, Names},
-    jobs::{Cancelled, JobResult, RunFault},
+    jobs::{Cancelled, JobResult},
     locks::{LockError, LockName},
     mend::{Mended, PartitionFault, Repair},
     outcome::CommandOutcome,
@@ -94,19 +94,8 @@ fn errors() -> Vec<EngineError> {
         PartDone::Removed(vec![0]),
         PartDone::Repaired { sales: vec![SALE], planned: 2 },
     ];
-    let rushes = [
-        RushFault::Users(0),
-        RushFault::Repeat(2.0),
-        RushFault::Pay(2.0),
-        RushFault::Concurrency(0),
-        RushFault::Rate(0.0),
-    ];
-    let (node, lock) = ("node-b".to_owned(), "job:x".to_owned());
-    let runs = [
-        RunFault::Known("a-b".to_owned()),
-        RunFault::Orphan { node: node.clone(), lock, seconds: 9 },
-        RunFault::Runs(node),
-    ];
+    let (node, job_lock) = ("node-b".to_owned(), "job:x".to_owned());
+    let (name, value) = ("users".to_owned(), 0.0);
     let away = || RedisError::Away { place: place(), detail: RedisReason::TimedOut };
     let lock = LockName::new("job:x").unwrap();
     let mut all = vec![
@@ -129,6 +118,10 @@ fn errors() -> Vec<EngineError> {
         PlanFault::Io(words()).into(),
         EngineError::OtherOperator("kim".to_owned()),
         EngineError::NoJob("a-b".to_owned()),
+        EngineError::LoadTest { name, value, least: 1.0, most: 1e7 },
+        EngineError::JobSuperseded("a-b".to_owned()),
+        EngineError::JobOrphan { node: node.clone(), lock: job_lock, seconds: 9 },
+        EngineError::JobRuns(node),
         EngineError::Unbalanced(SaleFinding { sale: Some(SALE), what: Finding::Lost(2) }),
         EngineError::LongReason { characters: 1_001, bytes: 2 },
         EngineError::IsPaused(SALE),
@@ -140,8 +133,6 @@ fn errors() -> Vec<EngineError> {
         EngineError::NotLoaded { voucher: SALE, why: away() },
     ];
     all.extend(part_done.map(|done| EngineError::BrokeOff { why: readonly(), done }));
-    all.extend(rushes.map(EngineError::Rush));
-    all.extend(runs.map(EngineError::Run));
     all.extend(group_faults().into_iter().map(EngineError::Group));
     all
 }
@@ -163,7 +154,7 @@ fn job_results() -> Vec<JobResult> {
         JobResult::Cancelled(Cancelled::LockLost),
         JobResult::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
         JobResult::Cancelled(Cancelled::NodeStops),
-        JobResult::Endless(Cancelled::Task),
+        JobResult::Endless(Cancelled::NodeStops),
     ]
 }
 
@@ -308,7 +299,7 @@ fn every_error_is_localized() {
         let strange: Vec<String> = english(&text);
         let known = [
             "node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work",
-            "fuser", "audit", "repair", "RENAME",
+            "fuser", "audit", "repair", "RENAME", "users",
         ];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
         assert!(!text.is_ascii() && strange.is_empty(), "{text} {strange:?}");

@@ -43,7 +43,7 @@ fn every_confirmed_command_takes_a_reason() {
         (normal, "2jkP", "PauseSale"),
         (paused, "2jkP", "ResumeSale"),
         (normal, "2jkE", "EndSale"),
-        (normal, "2jkR\n\n", "Rush"),
+        (normal, "2jkR\n\n", "LoadTest"),
         (sold, "7P", "Pay"),
         (normal, "6jX", "ReleaseLock"),
         (normal, "8T", "RunJob"),

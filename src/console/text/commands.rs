@@ -287,9 +287,11 @@ pub(crate) fn release(lock: &Holder) -> Question {
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
-    let about = super::about(job);
-    let lines =
-        vec![job.name.clone(), text!("acts-it-will", about), text!("acts-it-runs-at-once-on-this")];
+    let lines = vec![
+        job.name.clone(),
+        text!("acts-it-will", about = job.about),
+        text!("acts-it-runs-at-once-on-this"),
+    ];
     question(Label("acts-run-the-job-now"), lines, Label("acts-run"))
 }
 

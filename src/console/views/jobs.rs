@@ -170,7 +170,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
     let room = w.saturating_sub(18);
     canvas.rule(0, theme.glyphs.rule, theme.soft());
     let x = canvas.text(1, 1, &job.name, theme.strong());
-    canvas.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
+    canvas.text(x + 2, 1, &scene.fit(&job.about, w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
         Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
         None if job.paused => text::PAUSED.to_owned(),

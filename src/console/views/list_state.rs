@@ -211,13 +211,14 @@ impl ListState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_model::message::Label;
 
     fn jobs(names: &[&str]) -> Vec<JobLine> {
         names
             .iter()
             .map(|name| JobLine {
                 name: (*name).to_owned(),
-                about: String::new(),
+                about: Label("job-done"),
                 schedule: String::new(),
                 paused: false,
                 next: None,

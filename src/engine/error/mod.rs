@@ -15,7 +15,6 @@ pub use seckill_store::{Reason as SqlReason, StoreError};
 pub use group::{GroupFault, Meanwhile, Names};
 
 use super::{
-    jobs::{JobsFault, RunFault},
     lists::{ITEMS, sales},
     locks::LockError,
     partitions::PartitionsFault,
@@ -58,27 +57,6 @@ impl From<io::Error> for PlanFault {
     fn from(error: io::Error) -> Self {
         Self::Io(error.to_string())
     }
-}
-
-/// An invalid plan of a load test.
-#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RushFault {
-    /// Number of buyers.
-    #[error("{}", text!("rush-users", users = _0, most = MAX_USERS))]
-    Users(u64),
-    /// Share of buyers that repeat their request.
-    #[error("{}", text!("rush-repeat", share = _0))]
-    Repeat(f64),
-    /// Share of buyers that pay.
-    #[error("{}", text!("rush-pay", share = _0))]
-    Pay(f64),
-    /// Requests in flight.
-    #[error("{}", text!("rush-concurrency", asked = _0, most = MAX_CONCURRENCY))]
-    Concurrency(usize),
-    /// Requests per second.
-    #[error("{}", text!("rush-rate", rate = _0))]
-    Rate(f64),
 }
 
 /// What a multi-step command had done before it failed.
@@ -173,9 +151,6 @@ pub enum EngineError {
     /// A lock was not acquired, or was lost.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Jobs that cannot be scheduled.
-    #[error(transparent)]
-    Jobs(#[from] JobsFault),
     /// A recovery plan that cannot be made or applied.
     #[error(transparent)]
     Recovery(#[from] PlanFault),
@@ -194,12 +169,34 @@ pub enum EngineError {
     /// The audit of a benchmark failed.
     #[error("{}", text!("error-audit-failed", finding = _0))]
     AuditFailed(String),
-    /// An invalid load test.
-    #[error(transparent)]
-    Rush(#[from] RushFault),
-    /// A run of a job that does not start.
-    #[error(transparent)]
-    Run(#[from] RunFault),
+    /// A setting of a load test that is out of range.
+    #[error("{}", text!("faults-range", name, value, least, most))]
+    LoadTest {
+        /// The setting.
+        name: String,
+        /// Its value.
+        value: f64,
+        /// The minimum.
+        least: f64,
+        /// The maximum.
+        most: f64,
+    },
+    /// Another run of that job took the place of the requested one.
+    #[error("{}", text!("job-known", job = _0))]
+    JobSuperseded(String),
+    /// A node without heartbeat holds the lock of the job.
+    #[error("{}", text!("job-orphan", node, lock, seconds))]
+    JobOrphan {
+        /// The node.
+        node: String,
+        /// The lock.
+        lock: String,
+        /// Seconds until its lease ends.
+        seconds: u64,
+    },
+    /// The job is running on that node.
+    #[error("{}", text!("job-runs", node = _0))]
+    JobRuns(String),
     /// A paused sale cannot be started.
     #[error("{}", text!("error-is-paused", sale = _0))]
     IsPaused(VoucherId),

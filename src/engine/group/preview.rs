@@ -5,7 +5,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, operator::Operator},
+    super::{EngineError, deployment::Deployment, operator::Operator},
     ClaimPlan, ClaimScope, RemoveReport, Rewind, To, claim, remove, rewind,
 };
 
@@ -53,8 +53,8 @@ pub async fn of(
     act: &GroupAct,
     stop: &CancellationToken,
 ) -> Result<Preview, EngineError> {
-    let mut conn = operator.redis.connection();
-    let (store, keys, dead_ms) = (&operator.store, &operator.keys, operator.settings.node_dead_ms);
+    let Deployment { redis, store, keys, settings } = &operator.deployment;
+    let (mut conn, dead_ms) = (redis.connection(), settings.node_dead_ms);
     let reading = async {
         match act {
             GroupAct::Rewind { to, partition } => {

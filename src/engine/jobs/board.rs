@@ -26,7 +26,7 @@ pub async fn board(
         let ended = last.map(|run| job.ended(run));
         lines.push(JobLine {
             name: job.name.clone(),
-            about: job.about.clone(),
+            about: job.about,
             schedule: job.schedule.to_string(),
             paused,
             next: job.schedule.next(now, ended).filter(|_| !paused),

@@ -1,4 +1,4 @@
-//! Results of jobs as data: how a run ended, and why one does not start. Each displays itself in the current language.
+//! Results of job runs as data. Each displays itself in the current language.
 
 use std::{fmt, time::Duration};
 
@@ -9,28 +9,6 @@ use seckill_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::{EngineError, lists::sales};
-
-/// Why a run requested by an operator does not start.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunFault {
-    /// Another run of that job took its place.
-    #[error("{}", text!("job-known", job = _0))]
-    Known(String),
-    /// A node without heartbeat holds its lock.
-    #[error("{}", text!("job-orphan", node, lock, seconds))]
-    Orphan {
-        /// The node.
-        node: String,
-        /// The lock.
-        lock: String,
-        /// Seconds until its lease ends.
-        seconds: u64,
-    },
-    /// It is running on that node.
-    #[error("{}", text!("job-runs", node = _0))]
-    Runs(String),
-}
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,8 +58,6 @@ pub enum Cancelled {
     TooLong(Duration),
     /// Its node is stopping.
     NodeStops,
-    /// Its task was cancelled.
-    Task,
 }
 
 impl fmt::Display for Cancelled {
@@ -90,7 +66,6 @@ impl fmt::Display for Cancelled {
             Self::LockLost => text!("job-lock-lost"),
             Self::TooLong(most) => text!("job-too-long", most = format!("{most:?}")),
             Self::NodeStops => text!("job-node-stops"),
-            Self::Task => text!("job-task-cancelled"),
         })
     }
 }
@@ -156,7 +131,7 @@ mod tests {
             };
             let job = JobLine {
                 name: run.job.clone(),
-                about: String::new(),
+                about: Label("job-done"),
                 schedule: String::new(),
                 paused: false,
                 next: None,

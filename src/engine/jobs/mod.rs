@@ -11,19 +11,17 @@ mod scheduler;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
-use seckill_model::{Fence, JobRun, Millis};
-use seckill_redis::{Layout, Redis};
-use seckill_store::SharedStore;
+use futures::future::BoxFuture;
+use seckill_model::{Fence, JobRun, Millis, message::Label};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, settings::Settings};
+use super::{EngineError, deployment::Deployment};
 
 pub use super::schedule::{Schedule, ScheduleFault};
 pub use board::board;
-pub use job_result::{Cancelled, JobResult, RunFault, outcome_name};
+pub use job_result::{Cancelled, JobResult, outcome_name};
 pub use runner::{Runner, job_lock};
-pub use scheduler::{JobsFault, Scheduler};
+pub use scheduler::schedule;
 
 /// What happens to due times that passed while no node could run the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub struct Job {
     /// Its name, also the name of its lock.
     pub name: String,
     /// Short description.
-    pub about: String,
+    pub about: Label,
     /// When it is due.
     pub schedule: Schedule,
     /// What happens to missed runs.
@@ -54,7 +52,7 @@ pub struct Job {
     /// Maximum random delay after the due time, so that nodes do not all ask at once.
     pub jitter: Duration,
     /// Its action.
-    pub work: Arc<dyn Work>,
+    pub work: Work,
 }
 
 impl Job {
@@ -78,14 +76,8 @@ impl fmt::Debug for Job {
 /// Context of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// SQL.
-    pub store: SharedStore,
-    /// Redis.
-    pub redis: Redis,
-    /// Names of keys.
-    pub keys: Layout,
-    /// Settings of the engine.
-    pub settings: Settings,
+    /// Servers and settings.
+    pub deployment: Deployment,
     /// Its due time.
     pub due: Millis,
     /// Fencing token of its SQL writes.
@@ -104,8 +96,4 @@ pub struct Done {
 }
 
 /// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.
-#[async_trait]
-pub trait Work: Send + Sync {
-    /// Runs it once.
-    async fn run(&self, run: Run) -> Result<Done, EngineError>;
-}
+pub type Work = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Done, EngineError>> + Send + Sync>;

@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use seckill_model::{Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd};
 use seckill_redis::{
-    Connection, Layout, Redis, RedisError,
+    Connection, RedisError,
     lock_holders::{foreign_locks, holder_of},
     nodes::Nodes,
 };
-use seckill_store::SharedStore;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cancelled, Done, Job, JobResult, Missed, Run, RunFault, Schedule};
+use super::{Cancelled, Done, Job, JobResult, Missed, Run, Schedule};
 use crate::{
     EngineError,
+    deployment::Deployment,
     locks::{Guard, LockError, LockName, Locks},
-    settings::Settings,
 };
 
 /// Most missed due times run at once.
@@ -44,14 +44,8 @@ pub(super) enum Turn {
 /// Runs jobs on one node. Each task has its own.
 #[derive(Clone, Debug)]
 pub struct Runner {
-    /// Redis.
-    pub redis: Redis,
-    /// SQL.
-    pub store: SharedStore,
-    /// Names of keys.
-    pub keys: Layout,
-    /// Settings of the engine.
-    pub settings: Settings,
+    /// Servers and settings.
+    pub deployment: Deployment,
     /// This node.
     pub node: String,
     /// This node's locks.
@@ -64,11 +58,6 @@ pub fn job_lock(job: &str) -> String {
 }
 
 impl Runner {
-    /// The clock for due times.
-    pub(super) async fn now(&self, conn: &mut Connection) -> Result<Millis, EngineError> {
-        Ok(conn.now().await?)
-    }
-
     /// Runs what is due up to `due` unless another node does.
     pub(super) async fn run_due(
         &self,
@@ -114,34 +103,34 @@ impl Runner {
             Err(EngineError::Lock(LockError::Busy(name))) => return Err(self.busy(&name).await),
             other => other?,
         };
-        let now = self.now(&mut self.redis.connection()).await?;
+        let now = self.deployment.redis.connection().now().await?;
         let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
         if let Err(error) = guard.release().await {
             tracing::warn!(job = job.name, %error, "the job's lock was not given back");
         }
-        ran?.ok_or_else(|| RunFault::Known(job.name.clone()).into())
+        ran?.ok_or_else(|| EngineError::JobSuperseded(job.name.clone()))
     }
 
     /// Who runs it, for display.
     async fn busy(&self, name: &LockName) -> EngineError {
-        let (mut conn, dead_ms) = (self.redis.connection(), self.settings.node_dead_ms);
+        let Deployment { redis, keys, settings, .. } = &self.deployment;
+        let mut conn = redis.connection();
         let finding = async {
-            let nodes = Nodes::read(&mut conn, &self.keys.home()).await?;
-            let alive = |node: &str| nodes.life(node, dead_ms);
+            let nodes = Nodes::read(&mut conn, &keys.home()).await?;
+            let alive = |node: &str| nodes.life(node, settings.node_dead_ms);
             let names = [name.to_string()];
-            if let Some(found) = foreign_locks(&mut conn, &self.keys, &names).await?.pop() {
+            if let Some(found) = foreign_locks(&mut conn, keys, &names).await?.pop() {
                 return Err(RedisError::Foreign(found));
             }
-            holder_of(&mut conn, &self.keys, name.as_str(), alive).await
+            holder_of(&mut conn, keys, name.as_str(), alive).await
         };
         match finding.await {
-            Ok(Some(holder)) if holder.orphan => RunFault::Orphan {
+            Ok(Some(holder)) if holder.orphan => EngineError::JobOrphan {
                 node: holder.node,
                 lock: name.to_string(),
                 seconds: holder.left_ms.unwrap_or_default().div_ceil(1_000),
-            }
-            .into(),
-            Ok(Some(holder)) => RunFault::Runs(holder.node).into(),
+            },
+            Ok(Some(holder)) => EngineError::JobRuns(holder.node),
             Err(found @ RedisError::Foreign(_)) => found.into(),
             _ => LockError::Busy(name.clone()).into(),
         }
@@ -161,14 +150,14 @@ impl Runner {
         guard: &Guard,
         stop: &CancellationToken,
     ) -> Result<u64, EngineError> {
-        let now = self.now(conn).await?;
-        self.store.lose_runs(&job.name, guard.token(), now).await?;
+        let now = conn.now().await?;
+        self.deployment.store.lose_runs(&job.name, guard.token(), now).await?;
         let mut ran = 0;
         for (due, cause) in self.dues(job, due, now).await? {
             if stop.is_cancelled() || !guard.is_held() {
                 break;
             }
-            let started = self.now(conn).await?;
+            let started = conn.now().await?;
             let run = self.run_one(job, due, cause, started, guard, stop).await?;
             ran += u64::from(run.is_some());
         }
@@ -182,8 +171,8 @@ impl Runner {
         due: Millis,
         now: Millis,
     ) -> Result<Vec<(Millis, Cause)>, EngineError> {
-        let last = self.store.last_due(&job.name, now).await?;
-        let resumed = self.store.job_switches().await?.into_iter();
+        let last = self.deployment.store.last_due(&job.name, now).await?;
+        let resumed = self.deployment.store.job_switches().await?.into_iter();
         let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
         let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
         if let Schedule::After(_) = job.schedule {
@@ -225,18 +214,10 @@ impl Runner {
     ) -> Result<Option<RunEnd>, EngineError> {
         let (node, token) = (self.node.clone(), guard.token());
         let new = NewRun { job: job.name.clone(), due, cause, node, token, started };
-        let Some(id) = self.store.begin_run(&new).await? else { return Ok(None) };
+        let Some(id) = self.deployment.store.begin_run(&new).await? else { return Ok(None) };
         let begun = Instant::now();
-        let (outcome, detail, rows) = match self.work(job, due, guard, stop).await {
-            Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
-            Ended::Failed(result) => (JobOutcome::Failed, Some(result), 0),
-            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(JobResult::Cancelled(why)), 0),
-            Ended::Endless(why) => {
-                guard.abandon();
-                (JobOutcome::Cancelled, Some(JobResult::Endless(why)), 0)
-            }
-        };
-        let detail = detail.as_ref().map(Message::of);
+        let (outcome, result, rows) = self.work(job, due, guard, stop).await;
+        let detail = result.as_ref().map(Message::of);
         let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
         if outcome != JobOutcome::Done {
             let detail = end.detail.as_deref().unwrap_or_default();
@@ -247,37 +228,31 @@ impl Runner {
     }
 
     async fn work(&self, job: &Job, due: Millis, guard: &Guard, stop: &CancellationToken) -> Ended {
-        let run = Run {
-            store: self.store.clone(),
-            redis: self.redis.clone(),
-            keys: self.keys.clone(),
-            settings: self.settings.clone(),
-            due,
-            fence: Fence { name: guard.name().to_string(), token: guard.token() },
-            stop: stop.clone(),
-        };
-        let work = std::sync::Arc::clone(&job.work);
+        let fence = Fence { name: guard.name().to_string(), token: guard.token() };
+        let run = Run { deployment: self.deployment.clone(), due, fence, stop: stop.clone() };
         // Runs in its own task, so that a panic ends only the run.
-        let mut task = tokio::spawn(async move { work.run(run).await });
+        let mut task = tokio::spawn((job.work)(run));
         let why = tokio::select! {
             biased;
-            ended = &mut task => return Ended::from(ended),
+            ended = &mut task => return ended_by_itself(ended),
             () = guard.lost() => Cancelled::LockLost,
             () = tokio::time::sleep(job.at_most) => Cancelled::TooLong(job.at_most),
             () = stop.cancelled() => Cancelled::NodeStops,
         };
         task.abort();
         match tokio::time::timeout(END_WITHIN, task).await {
-            // It had already ended by itself.
-            Ok(Ok(result)) => Ended::from(Ok(result)),
-            Ok(Err(_)) => Ended::Cancelled(why),
-            Err(_) => Ended::Endless(why),
+            Ok(Ok(result)) => ended_by_itself(Ok(result)),
+            Ok(Err(_)) => (JobOutcome::Cancelled, Some(JobResult::Cancelled(why)), 0),
+            Err(_) => {
+                guard.abandon();
+                (JobOutcome::Cancelled, Some(JobResult::Endless(why)), 0)
+            }
         }
     }
 
     async fn write_end(&self, id: i64, end: &RunEnd) -> Result<(), EngineError> {
         for attempt in 1.. {
-            match self.store.end_run(id, end).await {
+            match self.deployment.store.end_run(id, end).await {
                 Err(error) if error.is_away() && attempt < WRITE_TRIES => {
                     tokio::time::sleep(WRITE_PAUSE).await;
                 }
@@ -288,27 +263,20 @@ impl Runner {
     }
 }
 
-enum Ended {
-    Done(Done),
-    Failed(JobResult),
-    Cancelled(Cancelled),
-    /// Cancelled, but still running.
-    Endless(Cancelled),
-}
+/// Outcome, result and changed rows of a run.
+type Ended = (JobOutcome, Option<JobResult>, u64);
 
-impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
-    fn from(ended: Result<Result<Done, EngineError>, tokio::task::JoinError>) -> Self {
-        match ended {
-            Ok(Ok(done)) => Self::Done(done),
-            Ok(Err(error)) => Self::Failed(JobResult::Failed(error)),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => {
-                    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-                    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                    Self::Failed(JobResult::Panicked(text.unwrap_or_default()))
-                }
-                Err(_) => Self::Cancelled(Cancelled::Task),
-            },
-        }
-    }
+fn ended_by_itself(ended: Result<Result<Done, EngineError>, JoinError>) -> Ended {
+    let panic = match ended {
+        Ok(Ok(done)) => return (JobOutcome::Done, done.detail, done.rows),
+        Ok(Err(error)) => return (JobOutcome::Failed, Some(JobResult::Failed(error)), 0),
+        Err(error) => error.try_into_panic(),
+    };
+    let Ok(panic) = panic else {
+        // Its runtime shuts down.
+        return (JobOutcome::Cancelled, Some(JobResult::Cancelled(Cancelled::NodeStops)), 0);
+    };
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    (JobOutcome::Failed, Some(JobResult::Panicked(text)), 0)
 }

@@ -1,10 +1,9 @@
 //! Waits for due times on this node. Every node waits for every job; the runner ensures that only one runs it.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use seckill_model::{Millis, message::text};
+use seckill_model::Millis;
 use seckill_redis::Connection;
-use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -15,72 +14,19 @@ use crate::EngineError;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// Jobs that cannot be scheduled together.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobsFault {
-    /// Two jobs have this name.
-    #[error("{}", text!("schedule-twice", job = _0))]
-    Twice(String),
-    /// A pool of 0 runs no jobs.
-    #[error("{}", text!("schedule-no-pool"))]
-    NoPool,
-    /// A job holds its lock for at least as long as it may run.
-    #[error(
-        "{}",
-        text!("schedule-hold", job, least = format!("{least:?}"), most = format!("{most:?}"))
-    )]
-    Hold {
-        /// The job.
-        job: String,
-        /// The least time its lock is held.
-        least: Duration,
-        /// Its time limit.
-        most: Duration,
-    },
-}
-
-/// The jobs of one node.
-#[derive(Debug)]
-pub struct Scheduler {
-    jobs: Vec<Job>,
-    runner: Runner,
-    pool: usize,
-}
-
-impl Scheduler {
-    /// Schedules `jobs`, at most `pool` of them running on this node at once.
-    ///
-    /// # Errors
-    /// Duplicate job names, a pool of 0, or a job whose minimum lock time is not below its time limit.
-    pub fn new(jobs: Vec<Job>, runner: Runner, pool: usize) -> Result<Self, JobsFault> {
-        let mut names = HashSet::new();
-        if let Some(job) = jobs.iter().find(|job| !names.insert(job.name.as_str())) {
-            return Err(JobsFault::Twice(job.name.clone()));
-        }
-        if pool == 0 {
-            return Err(JobsFault::NoPool);
-        }
-        if let Some(job) = jobs.iter().find(|job| job.at_least >= job.at_most) {
-            let (job, least, most) = (job.name.clone(), job.at_least, job.at_most);
-            return Err(JobsFault::Hold { job, least, most });
-        }
-        Ok(Self { jobs, runner, pool })
+/// Runs these jobs until `stop`, at most `pool` at once on this node; active runs are cancelled then and recorded as
+/// such.
+pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: CancellationToken) {
+    let pool = Arc::new(Semaphore::new(pool));
+    let mut tasks = JoinSet::new();
+    for job in jobs {
+        let conn = runner.deployment.redis.connection();
+        let (runner, pool) = (runner.clone(), Arc::clone(&pool));
+        tasks.spawn(Follow { job, runner, conn, pool }.run(stop.clone()));
     }
-
-    /// Runs until `stop`; active runs are cancelled and recorded as such.
-    pub async fn run(self, stop: CancellationToken) {
-        let pool = Arc::new(Semaphore::new(self.pool));
-        let mut tasks = JoinSet::new();
-        for job in self.jobs {
-            let conn = self.runner.redis.connection();
-            let (runner, pool, stop) = (self.runner.clone(), Arc::clone(&pool), stop.clone());
-            tasks.spawn(Follow { job, runner, conn, pool }.run(stop));
-        }
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a job is not scheduled any more on this node");
-            }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a job is not scheduled any more on this node");
         }
     }
 }
@@ -100,10 +46,8 @@ impl Follow {
         let mut target: Option<Millis> = None;
         let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
-            let step = tokio::select! {
-                () = stop.cancelled() => return,
-                step = self.step(&mut target, &mut first) => step,
-            };
+            let step = stop.run_until_cancelled(self.step(&mut target, &mut first)).await;
+            let Some(step) = step else { return };
             let turn = match step {
                 Ok(Step::Wait(wait)) => {
                     pause = BACKOFF[0];
@@ -135,7 +79,7 @@ impl Follow {
         target: &mut Option<Millis>,
         first: &mut bool,
     ) -> Result<Step, EngineError> {
-        let store = &self.runner.store;
+        let store = &self.runner.deployment.store;
         let switches = store.job_switches().await?;
         if switches.iter().any(|it| it.name == self.job.name && it.paused) {
             (*target, *first) = (None, false);
@@ -172,21 +116,16 @@ impl Follow {
     async fn due(&mut self, due: Millis, stop: &CancellationToken) -> Result<Turn, EngineError> {
         let jitter = self.job.jitter.mul_f64(rand::random_range(0.0..1.0));
         sleep(jitter, stop).await;
-        let place = tokio::select! {
-            () = stop.cancelled() => return Ok(Turn::Busy),
-            place = self.pool.acquire() => place,
-        };
         // The pool is never closed.
-        let Ok(_place) = place else { return Ok(Turn::Busy) };
+        let Some(Ok(_place)) = stop.run_until_cancelled(self.pool.acquire()).await else {
+            return Ok(Turn::Busy);
+        };
         self.runner.run_due(&mut self.conn, &self.job, due, stop).await
     }
 }
 
 async fn sleep(time: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(time) => {}
-    }
+    stop.run_until_cancelled(tokio::time::sleep(time)).await;
 }
 
 /// Increasing delay between attempts.

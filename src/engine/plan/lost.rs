@@ -5,7 +5,7 @@
 use seckill_model::{OrderId, Place, VoucherId};
 use seckill_redis::Layout;
 
-use crate::{EngineError, ledger, operator::Operator};
+use crate::{EngineError, deployment::Deployment, ledger, operator::Operator};
 
 /// Orders of a sale with their buyers.
 type Missing = (VoucherId, Vec<(OrderId, Place)>);
@@ -15,7 +15,7 @@ type Missing = (VoucherId, Vec<(OrderId, Place)>);
 /// # Errors
 /// A server is unreachable.
 pub(super) async fn count(operator: &Operator) -> Result<u64, EngineError> {
-    let Operator { store, redis, keys, .. } = operator;
+    let Deployment { store, redis, keys, .. } = &operator.deployment;
     let (sales, mut conn) = (store.sales().await?, redis.connection());
     let mut lost = 0;
     for of in keys.partitions() {

@@ -30,8 +30,8 @@ pub async fn make(
     filter: &Filter,
     stop: &CancellationToken,
 ) -> Result<Plan, EngineError> {
-    let mut conn = operator.redis.connection();
-    let at = stream_stats::read_stats(&mut conn, &operator.keys, &[]).await?;
+    let mut conn = operator.deployment.redis.connection();
+    let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: PLAN.to_owned(),
         done: 0,
@@ -87,9 +87,9 @@ struct Making {
 
 impl Making {
     async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
-        let made = operator.redis.connection().now().await?;
+        let made = operator.deployment.redis.connection().now().await?;
         let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
-        let deployment = deployment::name(&operator.store, operator.read_only).await?;
+        let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
         let judge = operator.judge().await?;
         let writer = Writer::new(head).map_err(PlanFault::from)?;
@@ -122,9 +122,9 @@ impl Making {
                 lost = lost::count(operator) => lost?,
             }
         };
-        let sales = operator.store.sales().await?;
-        let mut conn = operator.redis.connection();
-        let at = stream_stats::read_stats(&mut conn, &operator.keys, &[]).await?;
+        let sales = operator.deployment.store.sales().await?;
+        let mut conn = operator.deployment.redis.connection();
+        let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
         let totals = &self.totals;
         let to_dead =
             [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];

@@ -163,7 +163,7 @@ mod tests {
         Point, Series,
         snapshot::{JobLine, StreamLine},
     };
-    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding};
+    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding, message::Label};
 
     fn healthy() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
@@ -332,7 +332,7 @@ mod tests {
             };
             let job = JobLine {
                 name: "close-overdue".into(),
-                about: String::new(),
+                about: Label("job-done"),
                 schedule: String::new(),
                 paused,
                 next: None,

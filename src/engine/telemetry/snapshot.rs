@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, Message, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict,
-    VoucherId, ledger::Balance,
+    VoucherId, ledger::Balance, message::Label,
 };
 pub use seckill_redis::{
     entries::DeliveryState,
@@ -13,7 +13,7 @@ pub use seckill_redis::{
 };
 use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::Recorded;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use super::{
     attention::{Alarm, AlarmKind, Urgency},
@@ -406,13 +406,18 @@ impl NodeLine {
     }
 }
 
+fn english<S: Serializer>(label: &Label, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(label.english())
+}
+
 /// One scheduled job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobLine {
     /// Its name.
     pub name: String,
-    /// Its description.
-    pub about: String,
+    /// Its description; in English in JSON.
+    #[serde(serialize_with = "english")]
+    pub about: Label,
     /// Its schedule, as text.
     pub schedule: String,
     /// Whether an operator paused it.
