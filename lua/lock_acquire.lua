@@ -26,6 +26,8 @@ if kind == 'none' and depth == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], 1, '@token', token, '@since', since)
   redis.call('PEXPIRE', KEYS[1], lease)
   redis.call('ZADD', KEYS[2], now + lease, ARGV[4])
+  -- Locks whose holders died: their leases ended over a minute ago.
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 60000)
   if wait > 0 then
     redis.call('ZREM', KEYS[4], ARGV[1])
   end

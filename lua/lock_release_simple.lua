@@ -1,5 +1,5 @@
 #!lua
--- The tutorial's third step: atomic compare and delete.
+-- Releases a lock of another program: a string, whose value names the owner.
 --
 -- KEYS  1 lock (string: its owner)  2 locks (sorted set)
 -- ARGV  1 owner  2 name

@@ -2,9 +2,9 @@
 -- Renews many locks of one node in one call.
 --
 -- KEYS  1 locks (sorted set), then the locks (hashes)
--- ARGV  1 lease (ms), 0 to check only; then for each lock: owner, name
+-- ARGV  1 lease (ms); then for each lock: owner, name
 --
--- Returns for each lock 1 if its owner holds it (and it was renewed), else 0.
+-- Returns for each lock 1 if its owner holds it and it was renewed, else 0.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -14,10 +14,8 @@ for i = 2, #KEYS do
   local owner, name = ARGV[i * 2 - 2], ARGV[i * 2 - 1]
   local held = redis.call('TYPE', KEYS[i]).ok == 'hash' and redis.call('HMGET', KEYS[i], owner, '@kept')
   if held and held[1] and not held[2] then
-    if lease > 0 then
-      redis.call('PEXPIRE', KEYS[i], lease)
-      redis.call('ZADD', KEYS[1], now + lease, name)
-    end
+    redis.call('PEXPIRE', KEYS[i], lease)
+    redis.call('ZADD', KEYS[1], now + lease, name)
     renewed[i - 1] = 1
   else
     renewed[i - 1] = 0

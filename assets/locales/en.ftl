@@ -1228,7 +1228,6 @@ list-parts = ;{" "}
 
 lock-busy = lock '{ $name }' is held by another owner; wait for it, or see 'seckill locks list'
 lock-changed = lock '{ $name }' has another holder now and was not released; see 'seckill locks list'
-lock-lease = a lease of { $lease } is not possible; give 50 ms to 24 h
 lock-lost = lock '{ $name }' was lost; later writes under it are rejected by its fencing token
 lock-member = lock '{ $name }' needs all of its servers, but { $place } did not grant it: { $why }
 lock-name-control = the name of a lock has no control characters: '{ $name }'

@@ -1120,7 +1120,6 @@ list-parts = ；
 
 lock-busy = 锁“{ $name }”由他人持有，请等待，'seckill locks list' 可查看
 lock-changed = 锁“{ $name }”已换了持有者，未作更改，'seckill locks list' 可查看
-lock-lease = 锁的租期 { $lease } 不可行，请填 50 ms 到 24 小时
 lock-lost = 锁“{ $name }”已丢失，此后以它写入的内容会被拒绝
 lock-member = 锁“{ $name }”需要所有服务器，但 { $place } 未授予：{ $why }
 lock-name-control = 锁名不能含控制字符：“{ $name }”

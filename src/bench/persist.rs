@@ -14,17 +14,17 @@ use seckill_engine::{
     admission::Admission,
     command::LoadTest,
     consumer::{Consumer, Hold},
+    deployment::Deployment,
     ledger,
     load_generator::LoadGenerator,
     locks::{Locks, Timing},
     order_writer::Writer,
     sale_versions::SaleVersions,
-    settings::Settings,
     telemetry::Meters,
     vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
-use seckill_redis::{Connection, Layout, Redis, nodes::Nodes, stream, stream_stats};
+use seckill_redis::{Connection, Layout, nodes::Nodes, stream, stream_stats};
 use seckill_store::{SharedStore, bench_baseline::PlainOrders};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -52,19 +52,6 @@ pub struct Plan {
     pub orders: u64,
     /// The tutorial's.
     pub tutorial: u64,
-}
-
-/// Servers and settings of both consumers.
-#[derive(Debug)]
-pub struct Ground<'a> {
-    /// Redis.
-    pub redis: &'a Redis,
-    /// SQL.
-    pub store: &'a SharedStore,
-    /// The same database, for the baseline.
-    pub plain: &'a PlainOrders,
-    /// Engine settings, such as the batch size.
-    pub settings: &'a Settings,
 }
 
 /// Results of one consumer.
@@ -104,27 +91,24 @@ pub struct Report {
     pub database: String,
 }
 
-/// Measures both consumers in sequence, and cleans up.
+/// Measures both consumers of this deployment in sequence, the baseline on `plain`, and cleans up.
 ///
 /// # Errors
 /// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
 /// duplicated; a server is unavailable, or `stop` was cancelled.
 pub async fn run(
-    ground: Ground<'_>,
+    deployment: Deployment,
+    plain: &PlainOrders,
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report, EngineError> {
-    let (redis, store) = (ground.redis, ground.store);
-    let keys = Layout::new(1, redis.is_cluster()).prefixed(PREFIX);
-    let mut conn = redis.connection();
-    refuse_deployment(&ground, &keys, &mut conn).await?;
-    let mut bench =
-        Bench { ground, keys: keys.clone(), made: Vec::new(), tasks: TaskTracker::new() };
+    let keys = Layout::new(1, deployment.redis.is_cluster()).prefixed(PREFIX);
+    let deployment = Deployment { keys, ..deployment };
+    let mut conn = deployment.redis.connection();
+    refuse_deployment(&deployment, &mut conn).await?;
+    let mut bench = Bench { deployment, plain, made: Vec::new(), tasks: TaskTracker::new() };
     let end = CancellationToken::new();
-    let measured = tokio::select! {
-        measured = bench.measure(plan, &end) => measured,
-        () = stop.cancelled() => Err(EngineError::Stopping),
-    };
+    let measured = stop.run_until_cancelled(bench.measure(plan, &end)).await;
     // A running consumer would recreate its stream.
     end.cancel();
     bench.tasks.close();
@@ -132,28 +116,28 @@ pub async fn run(
     if ended.is_err() {
         tracing::warn!("a task of the bench did not end in time");
     }
-    let gone = unlink(&mut conn, &keys, &bench.made).await;
-    let archived = archive(store, &bench.made).await;
-    let report = measured?;
+    let gone = unlink(&mut conn, &bench.deployment.keys, &bench.made).await;
+    let archived = archive(&bench.deployment.store, &bench.made).await;
+    let report = measured.unwrap_or(Err(EngineError::Stopping))?;
     gone.and(archived)?;
     Ok(report)
 }
 
 /// Checks the servers before anything is created, and claims the prefix.
 async fn refuse_deployment(
-    ground: &Ground<'_>,
-    keys: &Layout,
+    deployment: &Deployment,
     conn: &mut Connection,
 ) -> Result<(), EngineError> {
+    let Deployment { redis, store, keys, settings } = deployment;
     let refuse = |why: String| Err(EngineError::Plan(why));
-    if let Some(sale) = ground.store.sales().await?.first() {
+    if let Some(sale) = store.sales().await?.first() {
         return refuse(format!(
             "the database holds sale #{}, which is not archived; measure on another --database, or leave it out",
             sale.voucher_id
         ));
     }
-    let nodes = Nodes::read(conn, &Layout::new(1, ground.redis.is_cluster()).home()).await?;
-    if let Some(node) = nodes.alive(ground.settings.node_dead_ms).next() {
+    let nodes = Nodes::read(conn, &Layout::new(1, redis.is_cluster()).home()).await?;
+    if let Some(node) = nodes.alive(settings.node_dead_ms).next() {
         return refuse(format!(
             "the node {node} is alive on this Redis; measure on another --redis, or leave it out"
         ));
@@ -209,8 +193,8 @@ async fn archive(store: &SharedStore, sales: &[VoucherId]) -> Result<(), EngineE
 }
 
 struct Bench<'a> {
-    ground: Ground<'a>,
-    keys: Layout,
+    deployment: Deployment,
+    plain: &'a PlainOrders,
     /// Sales to be archived.
     made: Vec<VoucherId>,
     /// Tasks to be stopped.
@@ -230,21 +214,22 @@ impl Bench<'_> {
             ratio: seckill.per_second / tutorial.per_second.max(f64::MIN_POSITIVE),
             tutorial,
             seckill,
-            batch: self.ground.settings.consumer_batch,
-            redis: self.ground.redis.place().to_owned(),
-            database: self.ground.store.describe(),
+            batch: self.deployment.settings.consumer_batch,
+            redis: self.deployment.redis.place().to_owned(),
+            database: self.deployment.store.describe(),
         })
     }
 
     async fn tutorial(&mut self, orders: u64) -> Result<Figures, EngineError> {
+        let Deployment { redis, store, keys, .. } = &self.deployment;
         let now = Millis::now();
         let sale = NewSale::checked("bench: the tutorial's consumer", orders, None, None, now)?;
-        let voucher = self.ground.store.create_sale(&sale, now).await?.voucher_id;
+        let voucher = store.create_sale(&sale, now).await?.voucher_id;
         self.made.push(voucher);
-        let (keys, redis) = (tutorial_keys(&self.keys), self.ground.redis);
+        let keys = tutorial_keys(keys);
         tutorial::fill(&mut redis.connection(), &keys, voucher, orders).await?;
-        let took = tutorial::drain(redis, &keys, self.ground.plain, orders).await?;
-        let ledger = self.ground.store.ledger(voucher).await?;
+        let took = tutorial::drain(redis, &keys, self.plain, orders).await?;
+        let ledger = store.ledger(voucher).await?;
         if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
             return Err(EngineError::AuditFailed(format!(
                 "of {orders} orders the tutorial's consumer wrote {}, and {} pieces are left",
@@ -259,34 +244,33 @@ impl Bench<'_> {
         orders: u64,
         end: &CancellationToken,
     ) -> Result<Figures, EngineError> {
-        let Ground { redis, store, settings, .. } = &self.ground;
-        let (redis, store, keys) = (*redis, *store, self.keys.clone());
+        let Deployment { redis, store, keys, settings } = &self.deployment;
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
         let mut conn = redis.connection();
-        let mut vouchers = Vouchers { store, conn: &mut conn, keys: &keys };
+        let mut vouchers = Vouchers { store, conn: &mut conn, keys };
         let voucher = vouchers.create(&sale).await?.voucher_id;
         self.made.push(voucher);
         stream::ensure_group(&mut conn, &keys.home()).await?;
         self.admit(voucher, orders, end).await?;
 
-        let (locks, keeper) = Locks::new(redis, keys.clone(), NODE, Timing::default());
-        self.tasks.spawn(keeper.run(end.clone()));
+        let (locks, watchdog) = Locks::new(redis, keys.clone(), NODE, Timing::default());
+        self.tasks.spawn(watchdog.run(end.clone()));
         let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
         let consumer = Consumer::new(
             NODE,
             keys.home(),
             redis,
             Writer::new(redis, Arc::clone(store), keys.clone()),
-            (*settings).clone(),
+            settings.clone(),
             locks,
             Hold { wanted, parked },
         );
         let begun = Instant::now();
         self.tasks.spawn(consumer.run(end.clone()));
-        let took = drained(&mut conn, &keys, begun).await?;
+        let took = drained(&mut conn, keys, begun).await?;
 
-        let audit = ledger::audit(store, &mut conn, &keys, Some(voucher)).await?;
+        let audit = ledger::audit(store, &mut conn, keys, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
             return Err(EngineError::AuditFailed("the sale of the bench is gone".to_owned()));
         };
@@ -309,8 +293,8 @@ impl Bench<'_> {
         orders: u64,
         end: &CancellationToken,
     ) -> Result<(), EngineError> {
-        let Ground { redis, store, settings, .. } = &self.ground;
-        let (keys, meters) = (&self.keys, Arc::new(Meters::default()));
+        let Deployment { redis, store, keys, settings } = &self.deployment;
+        let meters = Arc::new(Meters::default());
         let versions = SaleVersions::default();
         let (admission, gates) =
             Admission::new(NODE, redis, store, keys, settings, &meters, &versions);

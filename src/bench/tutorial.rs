@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use redis::{ExistenceCheck, Script, SetExpiry, SetOptions, pipe};
+use redis::{Cmd, Script, pipe};
 use seckill_engine::{EngineError, ids::IdWorker};
 use seckill_model::{
     Millis, OrderEntry, VoucherId,
@@ -18,7 +18,7 @@ use seckill_redis::{
 use seckill_store::bench_baseline::{Placed, PlainOrders};
 use uuid::Uuid;
 
-use super::locks::{PLAIN_LEASE_MS, PLAIN_RELEASE};
+use super::locks::{PLAIN_RELEASE, plain_options};
 
 const CONSUMER: &str = "c1";
 const BLOCK: Duration = Duration::from_secs(2);
@@ -85,10 +85,8 @@ pub(super) async fn drain(
 }
 
 async fn take(conn: &mut Connection, lock: &str, owner: &str) -> Result<bool, RedisError> {
-    let options = SetOptions::default()
-        .conditional_set(ExistenceCheck::NX)
-        .with_expiration(SetExpiry::PX(PLAIN_LEASE_MS));
-    let set: Option<String> = conn.query(&redis::Cmd::set_options(lock, owner, options)).await?;
+    let set = Cmd::set_options(lock, owner, plain_options());
+    let set: Option<String> = conn.query(&set).await?;
     Ok(set.is_some())
 }
 

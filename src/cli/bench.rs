@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use clap::{Args, Subcommand};
 use seckill_bench::{
     locks::{self, Figures, Plan, Report},
-    persist::{self, Ground},
+    persist,
 };
 use seckill_engine::EngineError;
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
@@ -168,16 +168,10 @@ async fn measure_persist(
     let database = context.config.database.clone();
     let database = database.unwrap_or_else(|| context.dir.database_url());
     let plain = PlainOrders::open(&database, &context.config.store).await?;
-    let ground = Ground {
-        redis: &context.redis,
-        store: &context.store,
-        plain: &plain,
-        settings: &context.config.engine,
-    };
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
     let ended = {
-        let measuring = persist::run(ground, plan, &stop);
+        let measuring = persist::run(context.deployment(), &plain, plan, &stop);
         tokio::pin!(measuring);
         tokio::select! {
             ended = &mut measuring => ended,

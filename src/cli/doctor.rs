@@ -276,14 +276,7 @@ async fn partitions(context: &Context, report: &mut Report) {
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
-    let mut conn = context.redis.connection();
-    let servers = durability::Servers {
-        redis: &context.redis,
-        keys: &context.keys,
-        store: &context.store,
-        sentinels,
-    };
-    let setup = match servers.setup(&mut conn, wait).await {
+    let setup = match durability::setup(&context.deployment(), sentinels).await {
         Ok(setup) => setup,
         // In a cluster, some servers may be unavailable.
         Err(error) => return report.add("durability", Grade::Away, error.to_string(), None),

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
     command::{Command, Reply},
-    orders::{self, Decoded, Standing},
+    orders::{self, Decoded, Location},
 };
 use seckill_model::{Millis, Order, OrderFilter, OrderId, OrderStatus, Payment, UserId, VoucherId};
 use serde::Serialize;
@@ -80,7 +80,7 @@ struct Shown {
     id: OrderId,
     decoded: Decoded,
     #[serde(flatten)]
-    standing: Standing,
+    standing: Location,
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8, Fault> {
@@ -107,7 +107,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             context.close().await;
             let shown = Shown { id, decoded: orders::decode(id), standing: found? };
             out.answer(&shown, || render(&shown))?;
-            Ok(if shown.standing == Standing::Unknown { fault::NO } else { 0 })
+            Ok(if shown.standing == Location::Unknown { fault::NO } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
             let mut context = Context::open_answering(config).await?;
@@ -185,7 +185,7 @@ fn render(shown: &Shown) -> String {
     let zone = TimeZone::system();
     let of = |user: &UserId, voucher: &VoucherId| format!("buyer {user}, sale #{voucher}");
     let standing = match &shown.standing {
-        Standing::Persisted { order } => {
+        Location::Persisted { order } => {
             let when = match order.status {
                 OrderStatus::Unpaid => String::new(),
                 _ => format!(" {}", since(order).date_time(&zone)),
@@ -202,25 +202,25 @@ fn render(shown: &Shown) -> String {
                 order.create_time.date_time(&zone)
             )
         }
-        Standing::Undelivered { entry, user_id, voucher_id } => {
+        Location::Undelivered { entry, user_id, voucher_id } => {
             format!("undelivered in the stream as {entry}, {}", of(user_id, voucher_id))
         }
-        Standing::Pending { entry, user_id, voucher_id } => {
+        Location::Pending { entry, user_id, voucher_id } => {
             format!(
                 "pending as {entry}, {}; 'seckill pending list' shows its holder",
                 of(user_id, voucher_id)
             )
         }
-        Standing::Dead { reason, user_id, voucher_id } => {
+        Location::Dead { reason, user_id, voucher_id } => {
             format!("dead letter ({reason}), {}", of(user_id, voucher_id))
         }
-        Standing::Lost { user_id, voucher_id } => {
+        Location::Lost { user_id, voucher_id } => {
             format!(
                 "LOST: assigned to {} in Redis and stored nowhere else",
                 of(user_id, voucher_id)
             )
         }
-        Standing::Unknown => {
+        Location::Unknown => {
             "unknown: not in SQL, the stream, the dead letters, or assigned to a buyer".to_owned()
         }
     };

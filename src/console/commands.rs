@@ -345,7 +345,7 @@ impl App {
 
     /// As [`App::send`], with a reason for the audit log.
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
-        match self.remote.send_because(command.clone(), reason) {
+        match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 let text = match &command {
                     Command::CreateSale(sale) => commands::asked::create(sale),

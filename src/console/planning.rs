@@ -68,7 +68,7 @@ impl App {
             && let Some(scope) = self.planning.scope.clone()
         {
             let command = Command::Plan(scope);
-            if let Ok(reply) = self.remote.send_because(command.clone(), None) {
+            if let Ok(reply) = self.remote.send(command.clone(), None) {
                 self.planning.held = held;
                 self.planning.again = true;
                 self.answers.push(async move { (command, reply.await) }.boxed());

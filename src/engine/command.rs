@@ -469,22 +469,11 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Sends a command without blocking; the reply arrives through the receiver.
+    /// Sends a command without blocking, with a reason for the audit log; the reply arrives through the receiver.
     ///
     /// # Errors
     /// [`EngineError::Busy`] or [`EngineError::Stopped`].
     pub fn send(
-        &self,
-        command: Command,
-    ) -> Result<oneshot::Receiver<Result<Reply, EngineError>>, EngineError> {
-        self.send_because(command, None)
-    }
-
-    /// As [`Self::send`], with a reason for the audit log.
-    ///
-    /// # Errors
-    /// As [`Self::send`].
-    pub fn send_because(
         &self,
         command: Command,
         reason: Option<String>,

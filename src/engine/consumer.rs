@@ -432,7 +432,7 @@ async fn lock_buyers(
     let users: BTreeSet<UserId> = users.collect();
     let asked = users.into_iter().map(async |user| {
         let name = LockName::new(format!("order:{user}"))?;
-        let guard = locks.try_for(&name, "write order", ORDER_LOCK_WAIT, None).await?;
+        let guard = locks.try_for(&name, "write order", ORDER_LOCK_WAIT).await?;
         Ok((user, guard))
     });
     let (mut guards, mut missed) = (BTreeMap::new(), None);

@@ -2,49 +2,32 @@
 
 use redis::cmd;
 use seckill_model::durability::{Append, Commit, Setup};
-use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition};
-use seckill_store::SharedStore;
+use seckill_redis::{Connection, RedisError, keys::Partition};
 
-use super::EngineError;
+use super::{EngineError, deployment::Deployment};
 
-/// What to read.
-#[derive(Clone, Copy, Debug)]
-pub struct Servers<'s> {
-    /// Redis.
-    pub redis: &'s Redis,
-    /// Its partitions, which may be on different servers.
-    pub keys: &'s Layout,
-    /// The database.
-    pub store: &'s SharedStore,
-    /// Redis is monitored by Sentinels.
-    pub sentinels: bool,
-}
-
-impl Servers<'_> {
-    /// Reads the settings of the server of each partition and of the database, and returns the weakest.
-    ///
-    /// # Errors
-    /// A server is unreachable.
-    pub async fn setup(
-        &self,
-        conn: &mut Connection,
-        wait_replicas: u32,
-    ) -> Result<Setup, EngineError> {
-        let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
-        for of in self.keys.partitions() {
-            let here = append_of(conn, &of).await?;
-            append = append.zip(here).map(|(one, other)| one.max(other));
-            replicas = replicas.min(replicas_of(conn, &of).await?);
-        }
-        Ok(Setup {
-            append,
-            one_host: self.redis.managed().is_some(),
-            takeover: self.redis.is_cluster() || self.sentinels,
-            replicas,
-            wait_replicas,
-            commit: Commit::read(&self.store.durability().await?),
-        })
+/// Reads the settings of the server of each partition and of the database, and returns the weakest. `sentinels`: Redis
+/// is monitored by Sentinels.
+///
+/// # Errors
+/// A server is unreachable.
+pub async fn setup(deployment: &Deployment, sentinels: bool) -> Result<Setup, EngineError> {
+    let Deployment { redis, store, keys, settings } = deployment;
+    let mut conn = redis.connection();
+    let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
+    for of in keys.partitions() {
+        let here = append_of(&mut conn, &of).await?;
+        append = append.zip(here).map(|(one, other)| one.max(other));
+        replicas = replicas.min(replicas_of(&mut conn, &of).await?);
     }
+    Ok(Setup {
+        append,
+        one_host: redis.managed().is_some(),
+        takeover: redis.is_cluster() || sentinels,
+        replicas,
+        wait_replicas: settings.wait_replicas,
+        commit: Commit::read(&store.durability().await?),
+    })
 }
 
 /// `None` if this user may not read the settings.

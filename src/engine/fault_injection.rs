@@ -18,7 +18,8 @@ use seckill_redis::{
     stream::{self, ReadFrom},
 };
 
-use super::{EngineError, ids};
+use super::EngineError;
+pub use super::ids::step_clock;
 
 /// Simulates a node that reads a batch of entries and dies before it writes or acknowledges any of them. Its last
 /// heartbeat is made older than `dead_ms`, so that it counts as dead immediately.
@@ -56,63 +57,32 @@ pub async fn die_with_batch(
     Ok(taken)
 }
 
-/// Kinds of poison entries: none of them can become an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Poison {
-    /// A field is missing.
-    Foreign,
-    /// A field holds text instead of a number.
-    Words,
-    /// Bytes that are not valid UTF-8.
-    Bytes,
-    /// An order ID out of range.
-    TooLarge,
-    /// A place out of range.
-    NoPlace,
-    /// Valid fields of a nonexistent sale.
-    NoSale,
-}
+/// Entries that cannot become an order.
+pub const POISON: [&[(&str, &[u8])]; 6] = [
+    // The fields of another program.
+    &[("hello", b"world")],
+    // Text instead of a number.
+    &[(FIELD_USER, b"somebody"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1")],
+    // Bytes that are not valid UTF-8.
+    &[(FIELD_USER, b"\xff\xfe"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1")],
+    // An order ID out of range.
+    &[(FIELD_USER, b"1"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"99999999999999999999")],
+    // A place out of range.
+    &[(FIELD_USER, b"1"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1"), (FIELD_PLACE, b"900")],
+    // Valid fields of a nonexistent sale.
+    &[(FIELD_USER, b"1"), (FIELD_VOUCHER, b"900000001"), (FIELD_ORDER, b"1")],
+];
 
-impl Poison {
-    /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Foreign, Self::Words, Self::Bytes, Self::TooLarge, Self::NoPlace, Self::NoSale];
-
-    fn fields(self) -> Vec<(&'static str, &'static [u8])> {
-        let order = |user: &'static [u8], voucher: &'static [u8], id: &'static [u8]| {
-            vec![(FIELD_USER, user), (FIELD_VOUCHER, voucher), (FIELD_ORDER, id)]
-        };
-        match self {
-            Self::Foreign => vec![("hello", b"world".as_slice())],
-            Self::Words => order(b"somebody", b"7", b"1"),
-            Self::Bytes => order(b"\xff\xfe", b"7", b"1"),
-            Self::TooLarge => order(b"1", b"7", b"99999999999999999999"),
-            Self::NoPlace => {
-                let mut fields = order(b"1", b"7", b"1");
-                fields.push((FIELD_PLACE, b"900"));
-                fields
-            }
-            Self::NoSale => order(b"1", b"900000001", b"1"),
-        }
-    }
-}
-
-/// Adds `count` poison entries to a stream, cycling through the kinds.
+/// Adds `count` entries to a stream that cannot become orders, cycling through [`POISON`].
 pub async fn poison(
     conn: &mut Connection,
     of: &Partition,
     count: usize,
-) -> Result<Vec<Poison>, EngineError> {
-    let kinds: Vec<Poison> = Poison::ALL.into_iter().cycle().take(count).collect();
-    for kind in &kinds {
-        let mut add = cmd("XADD");
-        add.arg(of.orders()).arg("*");
-        for (name, value) in kind.fields() {
-            add.arg(name).arg(value);
-        }
-        conn.query::<String>(&add).await?;
+) -> Result<(), EngineError> {
+    for fields in POISON.iter().cycle().take(count) {
+        conn.query::<String>(cmd("XADD").arg(of.orders()).arg("*").arg(*fields)).await?;
     }
-    Ok(kinds)
+    Ok(())
 }
 
 /// Adds the newest entries of a stream a second time, like a producer that retries. Returns their number.
@@ -176,10 +146,4 @@ pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
     let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
     let pid = pid.ok_or_else(|| refused("it does not say which process it is"))?;
     kill_process(pid, Signal::KILL).map_err(|error| refused(&error.to_string()))
-}
-
-/// Steps the clock by which this process dates its order IDs, as an administrator or NTP does. It is the only local
-/// clock that a node relies on: sales, closings and leases use the clock of Redis.
-pub fn step_clock(seconds: i64) {
-    ids::step_clock(seconds);
 }

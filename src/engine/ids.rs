@@ -25,8 +25,9 @@ const JUMP: u64 = 1 << 24;
 /// Seconds by which this process dates its IDs ahead of its clock: 0, except in drills.
 static STEPPED: AtomicI64 = AtomicI64::new(0);
 
-/// Steps the clock of all IDs of this process.
-pub(super) fn step_clock(seconds: i64) {
+/// Steps the clock by which this process dates its order IDs, as an administrator or NTP does. It is the only local
+/// clock that a node relies on: sales, closings and leases use the clock of Redis.
+pub fn step_clock(seconds: i64) {
     STEPPED.fetch_add(seconds, Ordering::Relaxed);
 }
 

@@ -117,7 +117,7 @@ impl Node {
                 let _ = tokio::time::timeout(JOBS_AFTER, available).await;
                 jobs.await;
             });
-            let (entrance, gates) =
+            let (requests, workers) =
                 Admission::new(&name, redis, store, keys, settings, &meters, &versions);
             let delivery = Delivery {
                 store: store.clone(),
@@ -126,10 +126,10 @@ impl Node {
                 versions: versions.clone(),
             };
             tasks.spawn(delivery.run(stop.clone()));
-            for gate in gates {
-                tasks.spawn(gate.recording(&outbox).sharing(&in_hand).run(stop.clone()));
+            for worker in workers {
+                tasks.spawn(worker.recording(&outbox).sharing(&in_hand).run(stop.clone()));
             }
-            admission = Some(entrance);
+            admission = Some(requests);
             for partition in keys.partitions() {
                 let (parking, parked_here) = watch::channel(false);
                 parked.push(parked_here);
@@ -207,7 +207,13 @@ impl Node {
             versions,
         );
         tasks.spawn(watcher.run(stop.clone()));
-        tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
+        tasks.spawn(execute_commands(
+            operator.clone(),
+            requests,
+            acted,
+            tasks.clone(),
+            stop.clone(),
+        ));
         tasks.close();
         Self {
             operator,
@@ -241,7 +247,7 @@ impl Node {
     pub async fn hold_consumer(&self, hold: bool) -> bool {
         self.hold.send_replace(hold);
         let mut parked = self.parked.clone();
-        let obeyed = async {
+        let parking = async {
             for parked in &mut parked {
                 if parked.wait_for(|parked| *parked == hold).await.is_err() {
                     return false;
@@ -249,7 +255,7 @@ impl Node {
             }
             true
         };
-        tokio::time::timeout(STOP_WITHIN, obeyed).await.unwrap_or(false)
+        tokio::time::timeout(STOP_WITHIN, parking).await.unwrap_or(false)
     }
 
     /// Stops the tasks: admission replies to the requests it can, the consumers finish their current batches or hand
@@ -278,7 +284,7 @@ impl Node {
 }
 
 /// Each command runs in its own task, so that a load test does not block others.
-async fn obey(
+async fn execute_commands(
     operator: Operator,
     mut requests: mpsc::Receiver<Request>,
     acted: Arc<Notify>,

@@ -28,7 +28,7 @@ pub async fn take(
     act: &str,
 ) -> Result<Guard, EngineError> {
     let name = LockName::new(NAME)?;
-    match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
+    match locks.try_lock(&name, &format!("{login}: {act}")).await {
         Err(LockError::Busy(_)) => {
             let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(

@@ -1,8 +1,7 @@
 //! Locates an order by its ID.
 
-use redis::cmd;
-use seckill_model::{EntryId, Message, Millis, Order, OrderId, Place, UserId, VoucherId};
-use seckill_redis::{Connection, Layout, dead_letters, lossy_utf8::Text};
+use seckill_model::{EntryId, Message, Millis, Order, OrderId, UserId, VoucherId};
+use seckill_redis::{Connection, Layout, dead_letters};
 use seckill_store::SharedStore;
 use serde::Serialize;
 
@@ -11,7 +10,7 @@ use super::{EngineError, ledger};
 /// Location of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-pub enum Standing {
+pub enum Location {
     /// In SQL.
     Persisted {
         /// The row.
@@ -81,57 +80,37 @@ pub async fn find(
     conn: &mut Connection,
     keys: &Layout,
     id: OrderId,
-) -> Result<Standing, EngineError> {
+) -> Result<Location, EngineError> {
     if let Some(order) = store.order(id).await? {
-        return Ok(Standing::Persisted { order });
+        return Ok(Location::Persisted { order });
     }
     // Twice: a dead letter that is replayed meanwhile moves back to a place already searched.
     for of in keys.partitions().chain(keys.partitions()) {
         let flows = ledger::flows(conn, &of).await?;
         // It may have moved on during the search.
         if let Some(order) = store.order(id).await? {
-            return Ok(Standing::Persisted { order });
+            return Ok(Location::Persisted { order });
         }
         if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
             let (user_id, voucher_id) = (e.user, e.voucher);
-            return Ok(Standing::Undelivered { entry: e.entry, user_id, voucher_id });
+            return Ok(Location::Undelivered { entry: e.entry, user_id, voucher_id });
         }
         if let Some(e) = flows.pending.iter().find(|entry| entry.order == id) {
             let (user_id, voucher_id) = (e.user, e.voucher);
-            return Ok(Standing::Pending { entry: e.entry, user_id, voucher_id });
+            return Ok(Location::Pending { entry: e.entry, user_id, voucher_id });
         }
         if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
             let letter = dead_letters::read(conn, &of, e.entry, 1).await?.into_iter().next();
             let reason = letter.map(|letter| letter.reason).unwrap_or_default();
-            return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
+            return Ok(Location::Dead { reason, user_id: e.user, voucher_id: e.voucher });
         }
     }
     for sale in store.sales().await? {
-        if let Some(user_id) = holder(conn, keys, sale.voucher_id, id).await? {
-            return Ok(Standing::Lost { user_id, voucher_id: sale.voucher_id });
+        let buyers = ledger::buyers(conn, keys, sale.voucher_id).await?;
+        if let Ok(index) = buyers.binary_search_by_key(&id, |(order, _)| *order) {
+            let (user_id, voucher_id) = (buyers[index].1.user, sale.voucher_id);
+            return Ok(Location::Lost { user_id, voucher_id });
         }
     }
-    Ok(Standing::Unknown)
-}
-
-async fn holder(
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-    id: OrderId,
-) -> Result<Option<UserId>, EngineError> {
-    let wanted = id.to_string();
-    let mut cursor = 0u64;
-    loop {
-        let mut scan = cmd("HSCAN");
-        scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(1_000);
-        let (next, page): (u64, Vec<(Text, Text)>) = conn.query(&scan).await?;
-        if let Some((Text(place), _)) = page.into_iter().find(|(_, order)| order.0 == wanted) {
-            return Ok(place.parse().ok().map(|place: Place| place.user));
-        }
-        cursor = next;
-        if cursor == 0 {
-            return Ok(None);
-        }
-    }
+    Ok(Location::Unknown)
 }

@@ -26,8 +26,7 @@ pub async fn buy(
     let mut ids = IdWorker::leasing(of.clone(), 1);
     // As in admission: a Redis that was not reconciled may have lost its newest increments.
     let healed = of.healed();
-    conn.multiplexed(&healed).await?;
-    let run = conn.server(&healed).map(|server| server.run_id.clone()).unwrap_or_default();
+    let run = conn.run_id(&healed).await?;
     if !is_healed(conn, &of, &run).await? {
         ids.not_before(first_second(store, &of).await?);
     }

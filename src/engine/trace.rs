@@ -14,7 +14,7 @@ use seckill_store::SharedStore;
 
 use super::{
     EngineError,
-    orders::{self, Standing},
+    orders::{self, Location},
 };
 
 /// Entries per read, and maximum of reads: a second or two of an idle server.
@@ -31,7 +31,7 @@ pub struct Trace {
     /// The order.
     pub id: OrderId,
     /// Its location.
-    pub standing: Standing,
+    pub standing: Location,
     /// Its partition; `None` if there is only one, or if the voucher is unknown.
     pub partition: Option<u16>,
     /// Whether its buyer holds it in Redis; `None` if the buyer is unknown.
@@ -72,8 +72,8 @@ pub async fn follow(
     let held: Option<String> = conn.query(&read).await?;
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
     let entry = match trace.standing {
-        Standing::Undelivered { entry, .. } | Standing::Pending { entry, .. } => Some(entry),
-        Standing::Persisted { .. } => match near(conn, &of, id).await? {
+        Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
+        Location::Persisted { .. } => match near(conn, &of, id).await? {
             Near::Found(entry) => Some(entry),
             Near::None => None,
             Near::More => {
@@ -81,7 +81,7 @@ pub async fn follow(
                 None
             }
         },
-        Standing::Dead { .. } | Standing::Lost { .. } | Standing::Unknown => None,
+        Location::Dead { .. } | Location::Lost { .. } | Location::Unknown => None,
     };
     if let Some(entry) = entry {
         let window = entries::window(conn, &of, entry.next(), 1).await?;
@@ -96,19 +96,19 @@ pub async fn follow(
 }
 
 /// The buyer and the voucher.
-fn bought(standing: &Standing) -> Option<(Place, VoucherId)> {
+fn bought(standing: &Location) -> Option<(Place, VoucherId)> {
     // Only SQL knows the place; others are assumed to be the first.
     let first = |user: &UserId| Place { user: *user, number: 1 };
     match standing {
         // An order of an ordinary voucher exists only in SQL.
-        Standing::Persisted { order } => {
+        Location::Persisted { order } => {
             Some((Place { user: order.user_id, number: order.place? }, order.voucher_id))
         }
-        Standing::Undelivered { user_id, voucher_id, .. }
-        | Standing::Pending { user_id, voucher_id, .. }
-        | Standing::Dead { user_id, voucher_id, .. }
-        | Standing::Lost { user_id, voucher_id } => Some((first(user_id), *voucher_id)),
-        Standing::Unknown => None,
+        Location::Undelivered { user_id, voucher_id, .. }
+        | Location::Pending { user_id, voucher_id, .. }
+        | Location::Dead { user_id, voucher_id, .. }
+        | Location::Lost { user_id, voucher_id } => Some((first(user_id), *voucher_id)),
+        Location::Unknown => None,
     }
 }
 

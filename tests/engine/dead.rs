@@ -21,7 +21,7 @@ use seckill_engine::{
     },
     dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
     ledger,
-    orders::{self, Standing},
+    orders::{self, Location},
     payment, retention,
     settings::Settings,
 };
@@ -239,7 +239,7 @@ async fn compensation_happens_once(database: Database) {
     world.balanced().await;
     let id = entries[5].order;
     let found = orders::find(&world.store, &mut conn, &world.keys, id).await.unwrap();
-    let Standing::Persisted { order } = found else { panic!("{found:?}") };
+    let Location::Persisted { order } = found else { panic!("{found:?}") };
     assert_eq!(order.status, OrderStatus::Cancelled);
     // Compensated buyers may order again.
     world.node().hold_consumer(false).await;

@@ -22,7 +22,7 @@ use rustix::process::Signal;
 use seckill_engine::{
     command::{Command, Reply, Scope},
     deployment::Deployment,
-    jobs::{Done, Job, Missed, Run, Runner, Schedule, Work, builtin, schedule},
+    jobs::{Done, Job, Missed, Run, Runner, Schedule, Work, schedule},
     locks::{Locks, Timing},
     settings::Settings,
 };
@@ -251,7 +251,7 @@ async fn wait_for_run(store: &SharedStore, job: &str, outcome: JobOutcome) -> Jo
 async fn an_operator_runs_pauses_and_resumes_a_job() {
     let world = World::start().await;
     let execute = async |command| world.execute(command).await;
-    let name = builtin::TRIM_STREAM.to_owned();
+    let name = "trim-stream".to_owned();
     execute(Command::SwitchJob { job: name.clone(), paused: true }).await.unwrap();
     let Reply::JobRun { end, .. } = execute(Command::RunJob(name.clone())).await.unwrap() else {
         panic!()
@@ -389,7 +389,7 @@ async fn old_id_keys_are_removed_and_the_stream_is_trimmed_to_what_groups_need()
         Ok(Reply::JobRun { end, .. }) if end.outcome == JobOutcome::Done => end,
         other => panic!("{other:?}"),
     };
-    assert_eq!(run(builtin::DROP_ID_KEYS).await.rows, 2);
+    assert_eq!(run("drop-id-keys").await.rows, 2);
     let left = |day| world.server.query::<u64>(&["EXISTS", &keys(day)]);
     assert_eq!((left(0), left(1), left(10), left(30)), (1, 1, 0, 0));
 
@@ -397,22 +397,22 @@ async fn old_id_keys_are_removed_and_the_stream_is_trimmed_to_what_groups_need()
     let voucher = world.create(sale).await;
     assert_eq!(world.stick(voucher, 400, 50).await, 50);
     assert_eq!(world.pending().await, 50);
-    let end = run(builtin::TRIM_STREAM).await;
+    let end = run("trim-stream").await;
     let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length >= 50, "pending ones stay: {length}, {end:?}");
     // A second group that has read nothing keeps all entries.
     let group = ["XGROUP", "CREATE", &world.keys.home().orders(), "other", "0"];
     let _: () = world.server.query(&group);
     world.replay(Scope::All(Filter::default())).await;
-    run(builtin::TRIM_STREAM).await;
+    run("trim-stream").await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), length);
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.home().orders(), "other"]);
-    run(builtin::TRIM_STREAM).await;
+    run("trim-stream").await;
     let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length < 300, "whole blocks of acknowledged entries go: {length}");
     world.settled().await;
     world.balanced().await;
-    assert_eq!(run(builtin::CHECK_LEDGER).await.outcome, JobOutcome::Done);
+    assert_eq!(run("check-ledger").await.outcome, JobOutcome::Done);
 }
 
 #[test]
@@ -427,12 +427,11 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
-    let other = JobNode::new(&redis, &store, "other");
     let name = seckill_engine::locks::LockName::new("job:rare").unwrap();
     // Another process holds the job's lock past the due time without running it.
-    let lease = Some(4 * SECOND);
-    let held_until = Millis::now().plus(4_000);
-    let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
+    let dead = Locks::new(&redis, Layout::default(), "other", TIMING).0;
+    let held_until = Millis::now().plus(TIMING.lease.as_millis() as i64);
+    let guard = dead.try_lock(&name, "dies").await.unwrap();
     let mut rare = job("rare", "every 2s", tick(&Arc::default()));
     rare.missed = Missed::Skip;
     let node = JobNode::new(&redis, &store, "a");

@@ -40,7 +40,7 @@ async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -
 
 async fn ask(world: &World, command: Command, reason: Option<&str>) -> Result<Reply, EngineError> {
     let remote = world.node().remote();
-    let answer = remote.send_because(command, reason.map(str::to_owned)).unwrap();
+    let answer = remote.send(command, reason.map(str::to_owned)).unwrap();
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
 }
 
@@ -159,7 +159,7 @@ async fn a_running_command_is_shown_and_cancellable() {
     bury(&world, 40_000).await;
     let remote = world.node().remote();
     let discard = Command::DiscardLetters { scope: all(), compensate: false };
-    let answer = remote.send(discard).unwrap();
+    let answer = remote.send(discard, None).unwrap();
     let meters = &world.node().operator().meters;
     world
         .until("some of it is done", async || {

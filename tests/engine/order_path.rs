@@ -513,7 +513,7 @@ async fn read_only_mode_refuses_every_command_in_the_engine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_found_in_every_state() {
-    use seckill_engine::orders::{Standing, find};
+    use seckill_engine::orders::{Location, find};
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(3)).await;
     world.hold().await;
@@ -524,9 +524,9 @@ async fn an_order_is_found_in_every_state() {
     }
     let mut conn = world.redis.connection();
     let stand = async |id| find(&world.store, &mut world.redis.connection(), &world.keys, id).await;
-    assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
+    assert!(matches!(stand(orders[0]).await, Ok(Location::Undelivered { .. })));
     fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
-    assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
+    assert!(matches!(stand(orders[0]).await, Ok(Location::Pending { .. })));
     let first = stream::pending_page(&mut conn, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
         .await
         .unwrap();
@@ -534,7 +534,7 @@ async fn an_order_is_found_in_every_state() {
         .await
         .unwrap();
     assert!(
-        matches!(stand(orders[0]).await, Ok(Standing::Dead { reason, .. }) if reason == "a drill")
+        matches!(stand(orders[0]).await, Ok(Location::Dead { reason, .. }) if reason == "a drill")
     );
     world.node().hold_consumer(false).await;
     world
@@ -542,8 +542,8 @@ async fn an_order_is_found_in_every_state() {
             world.store.order(orders[2]).await.unwrap().is_some()
         })
         .await;
-    assert!(matches!(stand(orders[2]).await, Ok(Standing::Persisted { .. })));
-    assert!(matches!(stand(OrderId::from_i64(1).unwrap()).await, Ok(Standing::Unknown)));
+    assert!(matches!(stand(orders[2]).await, Ok(Location::Persisted { .. })));
+    assert!(matches!(stand(OrderId::from_i64(1).unwrap()).await, Ok(Location::Unknown)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -555,7 +555,7 @@ async fn an_unavailable_order_lock_delays_orders_without_loss() {
     let (locks, keeper) = Locks::new(&world.redis, keys, "elsewhere", Timing::default());
     let keeping = tokio::spawn(keeper.run(world.node().stopping().clone()));
     let name = LockName::new("order:7").unwrap();
-    let guard = locks.try_lock(&name, "test", None).await.unwrap();
+    let guard = locks.try_lock(&name, "test").await.unwrap();
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 40) };
     assert_eq!(world.rush(plan).await.admitted, 40);
     world

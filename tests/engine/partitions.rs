@@ -17,7 +17,7 @@ use seckill_engine::{
     deployment,
     heartbeat::take_name,
     ids::IdWorker,
-    orders::{self, Standing},
+    orders::{self, Location},
     partitions,
 };
 use seckill_model::{EntryId, NewSale, OrderId, Outcome, filter::Filter};
@@ -89,7 +89,7 @@ async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
     let stuck = stream::pending_of_all(&mut conn, &world.keys, EntryId::MIN, EntryId::MAX, 1);
     let order = stuck.await.unwrap()[0].delivered.order().unwrap().order;
     let standing = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
-    assert!(matches!(standing, Standing::Pending { .. }), "{standing:?}");
+    assert!(matches!(standing, Location::Pending { .. }), "{standing:?}");
     let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
     world.replay(Scope::Entries(some.clone())).await;
     assert_eq!(world.pending().await, 45);

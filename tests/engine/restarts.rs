@@ -14,7 +14,7 @@ use seckill_engine::{
     command::{Command, LoadTest, Reply},
     fault_injection,
     ids::IdWorker,
-    orders::{Standing, find},
+    orders::{Location, find},
     payment,
     promise_journal::Admitted,
     reconcile::reconcile,
@@ -223,7 +223,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     assert_eq!(done.refused, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no stock"]) {
         match find(&world.store, &mut conn, &world.keys, promise.order).await {
-            Ok(Standing::Dead { reason, .. }) => {
+            Ok(Location::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
                 let result = reason.data::<OrderFault>().map(|it| it.to_string());
                 assert_eq!(result.as_deref(), Some(&*reason));

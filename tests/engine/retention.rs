@@ -11,7 +11,7 @@ use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadTest},
     ledger, orders,
-    orders::Standing,
+    orders::Location,
     retention::{self, Trimmed},
     settings::Settings,
 };
@@ -87,7 +87,7 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     let done = trim(&world, |settings| settings.jobs.keep_dead_entries = 0).await;
     assert_eq!(done.letters, 4, "one has to stay: {done:?}");
     let found = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
-    assert!(matches!(&found, Standing::Dead { reason, .. } if reason == "for a test"), "{found:?}");
+    assert!(matches!(&found, Location::Dead { reason, .. } if reason == "for a test"), "{found:?}");
     world.stranded().await;
 }
 
@@ -157,7 +157,7 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     let mut conn = world.redis.connection();
     let found = orders::find(&world.store, &mut conn, &world.keys, live.id).await.unwrap();
-    assert!(matches!(found, Standing::Persisted { .. }), "{found:?}");
+    assert!(matches!(found, Location::Persisted { .. }), "{found:?}");
     let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(voucher)).await.unwrap();
     assert!(audit.balanced && audit.sales[0].persisted == 60, "{audit:?}");
     world.balanced().await;

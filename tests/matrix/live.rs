@@ -129,9 +129,7 @@ async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), S
                     Fault::Duplicates(most) => {
                         fault_injection::duplicate(&mut conn, &of, most).await.map(drop)
                     }
-                    Fault::Poison(most) => {
-                        fault_injection::poison(&mut conn, &of, most).await.map(drop)
-                    }
+                    Fault::Poison(most) => fault_injection::poison(&mut conn, &of, most).await,
                     _ => Ok(()),
                 };
                 done.map_err(|error| error.to_string())?;

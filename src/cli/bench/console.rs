@@ -121,8 +121,11 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
             let voucher = sandbox.create("bench", args.users / 2, None).await?;
             // Like the console does: the engine has its own threads.
             let command = Command::LoadTest(LoadTest::new(voucher, args.users));
-            let answer =
-                sandbox.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
+            let answer = sandbox
+                .node
+                .remote()
+                .send(command, None)
+                .map_err(|it| Fault::no(it.to_string()))?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {

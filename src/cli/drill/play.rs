@@ -171,8 +171,8 @@ impl Play<'_> {
             }
             InjectedFault::Poison => {
                 affected.waiting = self.second_sale().await?;
-                affected.entries =
-                    fault_injection::poison(&mut conn, &keys.home(), POISON).await?.len() as u64;
+                fault_injection::poison(&mut conn, &keys.home(), POISON).await?;
+                affected.entries = POISON as u64;
                 self.sandbox.hold(false).await?;
             }
             InjectedFault::GroupDestroyed => {

@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 use seckill_engine::{
     EngineError,
     command::{Command, Reply},
-    orders::Standing,
+    orders::Location,
     telemetry::{
         OrdersView, Snapshot,
         snapshot::{DeliveryState, OrdersPage},
@@ -80,7 +80,7 @@ fn entry() -> EntryId {
 fn trace(number: u64) -> Trace {
     Trace {
         id: id(number),
-        standing: Standing::Persisted { order: order(number) },
+        standing: Location::Persisted { order: order(number) },
         partition: None,
         held: Some(true),
         entry: Some((entry(), DeliveryState::Acknowledged)),
@@ -155,7 +155,7 @@ fn the_trace_of_an_order_and_the_confirmation_of_a_payment() {
         bench.keys("7");
         ask_in_vain(&mut bench);
         let (user_id, voucher_id) = (UserId(1_950), VoucherId(7));
-        let standing = Standing::Pending { entry: entry(), user_id, voucher_id };
+        let standing = Location::Pending { entry: entry(), user_id, voucher_id };
         let holding =
             DeliveryState::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
         let found = Trace {
@@ -174,7 +174,7 @@ fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
     let mut bench = Bench::new(sold());
     bench.keys("7");
     ask_in_vain(&mut bench);
-    let standing = Standing::Dead {
+    let standing = Location::Dead {
         reason: "buyer 1950 holds order 9 already".into(),
         user_id: UserId(1_950),
         voucher_id: VoucherId(7),

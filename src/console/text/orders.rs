@@ -1,6 +1,6 @@
 //! Texts of orders in SQL, and of an order's trace.
 
-use seckill_engine::orders::{Decoded, Standing};
+use seckill_engine::orders::{Decoded, Location};
 use seckill_model::{
     Order, OrderStatus, VoucherId,
     message::{Label, text},
@@ -164,22 +164,22 @@ pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
 }
 
 /// Where the order is, in a sentence; `None` if SQL has the rest.
-pub(crate) fn standing(standing: &Standing) -> Option<String> {
+pub(crate) fn standing(standing: &Location) -> Option<String> {
     Some(match standing {
-        Standing::Persisted { .. } => return None,
-        Standing::Undelivered { .. } => {
+        Location::Persisted { .. } => return None,
+        Location::Undelivered { .. } => {
             text!("orders-in-the-stream-not-delivered")
         }
-        Standing::Pending { .. } => {
+        Location::Pending { .. } => {
             let key = key_of(Action::Go(View::Pending));
             text!("orders-pending-delivered-and-not", key)
         }
-        Standing::Dead { reason, .. } => {
+        Location::Dead { reason, .. } => {
             let (key, reason) = (key_of(Action::Go(View::Letters)), order_fault(reason));
             text!("orders-a-dead-letter-opens-them", reason, key)
         }
-        Standing::Lost { .. } => text!("orders-lost-its-buyer-holds-it-in"),
-        Standing::Unknown => text!("orders-unknown-neither-sql-nor-the-stream"),
+        Location::Lost { .. } => text!("orders-lost-its-buyer-holds-it-in"),
+        Location::Unknown => text!("orders-unknown-neither-sql-nor-the-stream"),
     })
 }
 

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::{
-    orders::{Standing, decode},
+    orders::{Location, decode},
     telemetry::snapshot::DeliveryState,
     trace::Trace,
 };
@@ -331,7 +331,7 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<Det
     // The row is newer than the trace.
     if let Some(said) = words::standing(&trace.standing).filter(|_| row.is_none()) {
         let said = scene.users.within(&said, bought_by(trace).map(|(user, ..)| user));
-        let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
+        let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
         rows.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
     // The admission script adds the entry: both have the time in its ID.
@@ -358,7 +358,7 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<Det
             };
             rows.push((labels::DELIVERED, said, style));
         }
-        None if matches!(&trace.standing, Standing::Persisted { order } if order.place.is_some()) =>
+        None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
         {
             let said = if trace.more { words::MORE_ENTRIES } else { words::NO_ENTRY };
             rows.push((labels::STREAM, said.read().to_owned(), soft));
@@ -370,13 +370,13 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, rows: &mut Vec<Det
 /// User, voucher and slot of the order; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.standing {
-        Standing::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
+        Location::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
         // Only SQL has the slot; otherwise the first one is assumed.
-        Standing::Undelivered { user_id, voucher_id, .. }
-        | Standing::Pending { user_id, voucher_id, .. }
-        | Standing::Dead { user_id, voucher_id, .. }
-        | Standing::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
-        Standing::Unknown => None,
+        Location::Undelivered { user_id, voucher_id, .. }
+        | Location::Pending { user_id, voucher_id, .. }
+        | Location::Dead { user_id, voucher_id, .. }
+        | Location::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
+        Location::Unknown => None,
     }
 }
 

@@ -117,28 +117,21 @@ impl GroupFault {
 }
 
 /// What changed between the preview and the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meanwhile {
     /// The group was destroyed.
+    #[error("{}", Label("group-destroyed"))]
     Destroyed,
     /// The group was created.
+    #[error("{}", Label("group-created"))]
     Made,
     /// The group was moved back.
+    #[error("{}", Label("group-moved-back"))]
     MovedBack,
     /// The first entry to redeliver was trimmed.
+    #[error("{}", Label("group-first-trimmed"))]
     Trimmed,
-}
-
-impl fmt::Display for Meanwhile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Destroyed => &Label("group-destroyed"),
-            Self::Made => &Label("group-created"),
-            Self::MovedBack => &Label("group-moved-back"),
-            Self::Trimmed => &Label("group-first-trimmed"),
-        })
-    }
 }
 
 fn no_consumer(name: &str, partition: Option<u16>, existing: &Names) -> String {

@@ -2,7 +2,7 @@
 
 mod group;
 
-use std::{fmt, io};
+use std::io;
 
 use seckill_model::{
     SaleFault, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdFault,
@@ -15,7 +15,7 @@ pub use seckill_store::{Reason as SqlReason, StoreError};
 pub use group::{GroupFault, Meanwhile, Names};
 
 use super::{
-    lists::{ITEMS, sales},
+    lists::{ITEMS, sales as sale_list},
     locks::LockError,
     partitions::PartitionsFault,
 };
@@ -60,10 +60,11 @@ impl From<io::Error> for PlanFault {
 }
 
 /// What a multi-step command had done before it failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartDone {
     /// Pending entries that were processed.
+    #[error("{}", text!("done-applied", done, planned))]
     Applied {
         /// Number processed.
         done: u64,
@@ -71,22 +72,32 @@ pub enum PartDone {
         planned: u64,
     },
     /// Dead letters that were replayed.
+    #[error("{}", text!("done-replayed", done = _0))]
     Replayed(u64),
     /// Dead letters that were discarded.
+    #[error("{}", text!("done-discarded", done = _0))]
     Discarded(u64),
     /// Entries that were claimed.
+    #[error("{}", text!("done-claimed", done = _0))]
     Claimed(u64),
     /// Partitions whose consumer groups were moved back or created.
+    #[error("{}", text!("done-rewound", partitions = list(_0)))]
     Rewound(Vec<u16>),
     /// Partitions from which the consumer was removed.
+    #[error("{}", text!("done-removed", partitions = list(_0)))]
     Removed(Vec<u16>),
     /// Sales that were repaired.
+    #[error("{}", text!("done-repaired", done = sales.len(), planned, sales = sale_list(sales)))]
     Repaired {
         /// Number repaired.
         sales: Vec<VoucherId>,
         /// Total.
         planned: u64,
     },
+}
+
+fn list(numbers: &[u16]) -> String {
+    numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(&ITEMS)
 }
 
 impl PartDone {
@@ -99,24 +110,6 @@ impl PartDone {
             Self::Rewound(partitions) | Self::Removed(partitions) => partitions.is_empty(),
             Self::Repaired { sales, .. } => sales.is_empty(),
         }
-    }
-}
-
-impl fmt::Display for PartDone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list =
-            |numbers: &[u16]| numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(&ITEMS);
-        f.write_str(&match self {
-            Self::Applied { done, planned } => text!("done-applied", done, planned),
-            Self::Replayed(done) => text!("done-replayed", done),
-            Self::Discarded(done) => text!("done-discarded", done),
-            Self::Claimed(done) => text!("done-claimed", done),
-            Self::Rewound(numbers) => text!("done-rewound", partitions = list(numbers)),
-            Self::Removed(numbers) => text!("done-removed", partitions = list(numbers)),
-            Self::Repaired { sales: ids, planned } => {
-                text!("done-repaired", done = ids.len(), planned, sales = sales(ids))
-            }
-        })
     }
 }
 

@@ -16,17 +16,6 @@ use crate::{
     settings::Settings,
 };
 
-/// Closes expired unpaid orders.
-pub const CLOSE_OVERDUE: &str = "close-overdue";
-/// Deletes expired order ID counters.
-pub const DROP_ID_KEYS: &str = "drop-id-keys";
-/// Trims the order stream.
-pub const TRIM_STREAM: &str = "trim-stream";
-/// Removes sales from Redis that ended long ago.
-pub const ARCHIVE_SALES: &str = "archive-sales";
-/// Audits all orders by order ID.
-pub const CHECK_LEDGER: &str = "check-ledger";
-
 /// Days whose counters a node with a slow clock may still use.
 const KEEP_DAYS: i32 = 4;
 /// Days checked: keys that lost their expiry are found by name, without a scan.
@@ -36,11 +25,23 @@ const LOOK_DAYS: i32 = 60;
 pub fn jobs(settings: &Settings) -> Vec<Job> {
     let of = &settings.jobs;
     vec![
-        job(CLOSE_OVERDUE, Label("job-about-close-overdue"), &of.close_overdue, 10, close_overdue),
-        job(DROP_ID_KEYS, Label("job-about-drop-id-keys"), &of.drop_id_keys, 1, drop_id_keys),
-        job(TRIM_STREAM, Label("job-about-trim-stream"), &of.trim_stream, 2, trim_stream),
-        job(ARCHIVE_SALES, Label("job-about-archive-sales"), &of.archive_sales, 10, archive_sales),
-        job(CHECK_LEDGER, Label("job-about-check-ledger"), &of.check_ledger, 10, check_ledger),
+        job(
+            "close-overdue",
+            Label("job-about-close-overdue"),
+            &of.close_overdue,
+            10,
+            close_overdue,
+        ),
+        job("drop-id-keys", Label("job-about-drop-id-keys"), &of.drop_id_keys, 1, drop_id_keys),
+        job("trim-stream", Label("job-about-trim-stream"), &of.trim_stream, 2, trim_stream),
+        job(
+            "archive-sales",
+            Label("job-about-archive-sales"),
+            &of.archive_sales,
+            10,
+            archive_sales,
+        ),
+        job("check-ledger", Label("job-about-check-ledger"), &of.check_ledger, 10, check_ledger),
     ]
 }
 

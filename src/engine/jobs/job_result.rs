@@ -49,25 +49,18 @@ pub enum JobResult {
 }
 
 /// Why a run was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancelled {
     /// Its lock was lost.
+    #[error("{}", Label("job-lock-lost"))]
     LockLost,
     /// It exceeded its time limit.
+    #[error("{}", text!("job-too-long", most = format!("{_0:?}")))]
     TooLong(Duration),
     /// Its node is stopping.
+    #[error("{}", Label("job-node-stops"))]
     NodeStops,
-}
-
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::LockLost => text!("job-lock-lost"),
-            Self::TooLong(most) => text!("job-too-long", most = format!("{most:?}")),
-            Self::NodeStops => text!("job-node-stops"),
-        })
-    }
 }
 
 impl fmt::Display for JobResult {

@@ -139,7 +139,7 @@ impl Runner {
     async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
         let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
         // Renewed while this node lives, so that a dead node blocks others for one lease at most.
-        Ok(self.locks.try_for(&name, task, wait, None).await?)
+        Ok(self.locks.try_for(&name, task, wait).await?)
     }
 
     async fn run_all(

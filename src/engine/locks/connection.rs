@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use redis::{
-    FromRedisValue, RedisError as DriverError, ScriptInvocation, aio::MultiplexedConnection,
-};
+use redis::{FromRedisValue, ScriptInvocation, aio::MultiplexedConnection};
 use tokio::sync::Mutex;
 
 use seckill_redis::{Connection, Reason, Redis, RedisError};
@@ -51,12 +49,6 @@ impl SharedConnection {
         }
     }
 
-    /// Drops the connection only if the failed call used the current one.
-    async fn drop_failed(&self, error: &DriverError, generation: u64) -> RedisError {
-        let (conn, _) = &mut *self.conn.lock().await;
-        conn.broke_then(&self.key, generation, error)
-    }
-
     pub(super) async fn invoke<T: FromRedisValue>(
         &self,
         call: &ScriptInvocation<'_>,
@@ -64,18 +56,11 @@ impl SharedConnection {
         let (mut connection, generation) = self.connection().await?;
         match call.invoke_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.drop_failed(&error, generation).await),
-        }
-    }
-
-    pub(super) async fn pipe<T: FromRedisValue>(
-        &self,
-        pipe: &redis::Pipeline,
-    ) -> Result<T, RedisError> {
-        let (mut connection, generation) = self.connection().await?;
-        match pipe.query_async(&mut connection).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.drop_failed(&error, generation).await),
+            Err(error) => {
+                // Only the connection of the failed call is dropped, not a newer one.
+                let (conn, _) = &mut *self.conn.lock().await;
+                Err(conn.broke_then(&self.key, generation, &error))
+            }
         }
     }
 }

@@ -12,18 +12,16 @@ use std::{
 use seckill_model::Millis;
 use tokio_util::sync::CancellationToken;
 
-use super::{LockError, LockName, Locks, Owner};
+use super::{LockError, LockName, Locks};
 
 /// State of one acquisition, shared by its guards and the background task.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) name: LockName,
-    pub(super) owner: Owner,
+    pub(super) owner: String,
     pub(super) lease: Duration,
     pub(super) token: i64,
     pub(super) since: Millis,
-    /// The watchdog renews it.
-    pub(super) renewed: bool,
     /// Live guards; after the last one the watchdog stops renewing.
     guards: AtomicU32,
     /// Its work does not end, so it is left to expire.
@@ -46,16 +44,15 @@ pub(super) fn sure_until(sent: Instant, lease: Duration) -> Instant {
 impl Held {
     pub(super) fn new(
         name: LockName,
-        owner: Owner,
+        owner: String,
         lease: Duration,
         (token, since): (i64, Millis),
-        renewed: bool,
         until: Instant,
     ) -> Self {
         let depth = tokio::sync::Mutex::new(1);
         let (until, lost) = (Mutex::new(until), CancellationToken::new());
         let (guards, abandoned) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { name, owner, lease, token, since, renewed, guards, abandoned, depth, until, lost }
+        Self { name, owner, lease, token, since, guards, abandoned, depth, until, lost }
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
@@ -128,7 +125,7 @@ impl Guard {
     }
 
     /// Its owner.
-    pub fn owner(&self) -> &Owner {
+    pub fn owner(&self) -> &str {
         &self.held.owner
     }
 
@@ -136,11 +133,6 @@ impl Guard {
     /// one.
     pub fn token(&self) -> i64 {
         self.held.token
-    }
-
-    /// When it was acquired, by the clock of Redis.
-    pub fn since(&self) -> Millis {
-        self.held.since
     }
 
     /// Returns whether it is certainly held, by this node's clock.

@@ -1,4 +1,4 @@
-//! Distributed locks: simple, reentrant, and over several independent servers.
+//! Distributed locks: reentrant, and over several independent servers.
 //!
 //! This module knows Redis only, not sales or orders, so it can be reused. The protocol follows Redisson's lock: a hash
 //! of owner and depth, a lease renewed by a watchdog, waiting by publish/subscribe. In addition each owner is one
@@ -11,7 +11,6 @@ mod multi;
 mod name;
 mod reentrant;
 mod revoke;
-mod simple;
 mod wakeup;
 mod watchdog;
 
@@ -23,11 +22,10 @@ use serde::{Deserialize, Serialize};
 
 pub use guard::Guard;
 pub use multi::{MultiGuard, MultiLock};
-pub use name::{LockName, Owner};
+pub use name::LockName;
 pub use reentrant::{Locks, Timing};
 pub use revoke::revoke;
-pub use simple::{Release, SimpleLock};
-pub use watchdog::Keeper;
+pub use watchdog::Watchdog;
 
 /// Why a lock was not acquired, or was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -45,9 +43,6 @@ pub enum LockError {
     /// A lock that names one server twice.
     #[error("{}", text!("lock-server-twice"))]
     ServerTwice,
-    /// A lease out of range.
-    #[error("{}", text!("lock-lease", lease = format!("{_0:?}")))]
-    Lease(Duration),
     /// Redis replied after the end of the lease; the lock was released.
     #[error("{}", text!("lock-too-slow", lease = format!("{lease:?}"), took = format!("{took:?}")))]
     TooSlow {
@@ -87,6 +82,11 @@ impl LockError {
     /// Returns whether the same call may succeed later without any change.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Redis(error) if error.is_away())
+    }
+
+    /// Returns whether a waiter asks again.
+    fn may_retry(&self) -> bool {
+        matches!(self, Self::Busy(_)) || self.is_away()
     }
 
     /// Returns whether another round over several servers may succeed: a holder releases the lock, a server recovers.

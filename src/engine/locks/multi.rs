@@ -3,12 +3,9 @@
 //! A lock on one server is as durable as that server's memory. Over several it survives the loss of any of them, but
 //! cannot be acquired while one is unreachable.
 
-use std::{
-    future::Future,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use futures::future::{join_all, select_all};
+use futures::future::join_all;
 use seckill_redis::{Reason, RedisError};
 
 use super::{Guard, LockError, LockName, Locks};
@@ -56,60 +53,11 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released.
-    pub async fn try_lock(
-        &self,
-        name: &LockName,
-        task: &str,
-        lease: Option<Duration>,
-    ) -> Result<MultiGuard, LockError> {
-        self.round(name, task, lease, MEMBER).await
-    }
-
-    /// Acquires the lock on all servers, in as many rounds as fit into `wait`: 1,500 ms for each server by default. A
-    /// failed round releases its parts before the next one starts.
-    ///
-    /// # Errors
-    /// As [`Self::try_lock`], from the last round not cut short by the end of the wait.
-    pub async fn try_for(
-        &self,
-        name: &LockName,
-        task: &str,
-        wait: Option<Duration>,
-        lease: Option<Duration>,
-    ) -> Result<MultiGuard, LockError> {
-        let until = Instant::now() + wait.unwrap_or(MEMBER * self.members.len() as u32);
-        let mut before = None;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let error = match self.round(name, task, lease, left.min(MEMBER)).await {
-                Err(error) if error.may_pass() => error,
-                other => return other,
-            };
-            let pause = PAUSE.mul_f64(rand::random_range(0.5..1.5));
-            let now = Instant::now();
-            if now >= until {
-                return Err(before.unwrap_or(error));
-            }
-            if now + pause >= until {
-                return Err(error);
-            }
-            before = Some(error);
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    /// Runs one round; each server has `within` to reply.
-    async fn round(
-        &self,
-        name: &LockName,
-        task: &str,
-        lease: Option<Duration>,
-        within: Duration,
-    ) -> Result<MultiGuard, LockError> {
+    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<MultiGuard, LockError> {
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &self.members {
             // An acquisition cancelled here is released by that member's background task.
-            let asked = tokio::time::timeout(within, member.try_lock(name, task, lease)).await;
+            let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task)).await;
             let place = || member.place().to_owned();
             let why = match asked {
                 Ok(Ok(guard)) => {
@@ -118,7 +66,7 @@ impl MultiLock {
                 }
                 Ok(Err(error)) => error,
                 Err(_) => {
-                    let detail = Reason::TimedOutAfter(within.as_millis() as u64);
+                    let detail = Reason::TimedOutAfter(MEMBER.as_millis() as u64);
                     RedisError::Away { place: place(), detail }.into()
                 }
             };
@@ -139,6 +87,31 @@ impl MultiLock {
             }
         }
     }
+
+    /// Acquires the lock on all servers, in as many rounds as start within `wait`. A failed round releases its parts
+    /// before the next one starts.
+    ///
+    /// # Errors
+    /// As [`Self::try_lock`], from the last round.
+    pub async fn try_for(
+        &self,
+        name: &LockName,
+        task: &str,
+        wait: Duration,
+    ) -> Result<MultiGuard, LockError> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let error = match self.try_lock(name, task).await {
+                Err(error) if error.may_pass() => error,
+                other => return other,
+            };
+            let pause = PAUSE.mul_f64(rand::random_range(0.5..1.5));
+            if Instant::now() + pause >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
 }
 
 /// Runs all of them and returns the first failure.
@@ -155,26 +128,6 @@ impl MultiGuard {
     /// Returns whether it is certainly held on all servers.
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
-    }
-
-    /// Completes when the first server has lost it.
-    pub async fn lost(&self) {
-        select_all(self.guards.iter().map(|guard| Box::pin(guard.lost()))).await;
-    }
-
-    /// Runs `work` under the lock, and cancels it when the lock is lost on any server.
-    ///
-    /// # Errors
-    /// [`LockError::Lost`].
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
-        tokio::select! {
-            biased;
-            () = self.lost() => Err(self.guards.iter().find(|guard| !guard.is_held()).map_or_else(
-                || LockError::NoServer,
-                |guard| LockError::Lost(guard.name().clone()),
-            )),
-            done = work => Ok(done),
-        }
     }
 
     /// Releases it on every server, even if one fails.

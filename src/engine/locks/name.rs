@@ -42,27 +42,11 @@ impl fmt::Display for LockName {
     }
 }
 
-/// Owner of a lock: `NODE/TASK#RANDOM`, one for each acquisition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Owner(String);
-
-impl Owner {
-    /// Returns a new owner. A node's name has no '/'; unprintable characters of the task are dropped.
-    pub(super) fn new(node: &str, task: &str) -> Self {
-        let task: String = task.chars().filter(|c| !c.is_control() && *c != '#').take(80).collect();
-        Self(format!("{node}/{task}#{}", Uuid::new_v4().simple()))
-    }
-
-    /// The form stored in Redis.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Returns a new owner of a lock, `NODE/TASK#RANDOM`, one for each acquisition. A node's name has no '/'; unprintable
+/// characters of the task are dropped.
+pub(super) fn new_owner(node: &str, task: &str) -> String {
+    let task: String = task.chars().filter(|c| !c.is_control() && *c != '#').take(80).collect();
+    format!("{node}/{task}#{}", Uuid::new_v4().simple())
 }
 
 #[cfg(test)]
@@ -82,8 +66,8 @@ mod tests {
 
     #[test]
     fn an_owner_names_its_node_and_task() {
-        let owner = Owner::new("node-1", "close/overdue#1");
-        assert_eq!(node_and_task(owner.as_str()), ("node-1", "close/overdue1"));
-        assert_ne!(owner, Owner::new("node-1", "close/overdue#1"));
+        let owner = new_owner("node-1", "close/overdue#1");
+        assert_eq!(node_and_task(&owner), ("node-1", "close/overdue1"));
+        assert_ne!(owner, new_owner("node-1", "close/overdue#1"));
     }
 }

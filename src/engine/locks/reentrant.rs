@@ -12,18 +12,15 @@ use seckill_redis::{Layout, Reason, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
 
 use super::{
-    Guard, Keeper, LockError, LockName, Owner,
+    Guard, LockError, LockName, Watchdog,
     connection::SharedConnection,
     guard::{Held, sure_until},
+    name::new_owner,
     wakeup::Bells,
 };
 
-const LEASES: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(50)..=Duration::from_hours(24);
 /// Polling interval of waiters while the subscription is down.
 const UNSUBSCRIBED_POLL: Duration = Duration::from_millis(50);
-/// The sweep removes only leases that expired this long ago, so a lock acquired just now stays in the index.
-const SWEEP_AFTER_MS: i64 = 60_000;
 /// A waiter is counted for this many polls after its last one.
 const WAITING_POLLS: u32 = 3;
 /// Immediate attempts to release a lock before the background task takes over.
@@ -35,7 +32,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lease duration and polling interval of a node's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Lease of a lock renewed by the watchdog, every third of it.
+    /// Lease of a lock; the watchdog renews it every third of it.
     pub lease: Duration,
     /// Approximate polling interval of a waiter, in case a wake-up was lost.
     pub poll: Duration,
@@ -60,8 +57,8 @@ pub(super) struct Shared {
     node: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
-    /// Held locks by owner, renewed or checked by the watchdog.
-    watched: Mutex<HashMap<Owner, Arc<Held>>>,
+    /// Held locks by owner, renewed by the watchdog.
+    watched: Mutex<HashMap<String, Arc<Held>>>,
     later: mpsc::UnboundedSender<Cleanup>,
 }
 
@@ -71,7 +68,7 @@ pub(super) enum Cleanup {
     /// A guard was dropped; the lock stays taken for this long from its start.
     Dropped(Arc<Held>, Duration),
     /// An acquisition was cancelled; Redis may have granted it.
-    Cancelled(LockName, Owner, Instant),
+    Cancelled(LockName, String, Instant),
 }
 
 impl Cleanup {
@@ -94,7 +91,7 @@ enum Reply {
 impl Locks {
     /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
     /// Without that task leases expire and waiters poll.
-    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
+    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
         let (later, cleanups) = mpsc::unbounded_channel();
         let shared = Shared {
             connection: SharedConnection::new(redis, keys.locks()),
@@ -106,21 +103,15 @@ impl Locks {
             later,
         };
         let locks = Self { shared: Arc::new(shared) };
-        (locks.clone(), Keeper::new(locks, redis.clone(), cleanups))
+        (locks.clone(), Watchdog::new(locks, redis.clone(), cleanups))
     }
 
-    /// Acquires the lock if it is free. Without a `lease` the watchdog renews it until it is released; with one it
-    /// expires.
+    /// Acquires the lock if it is free. The watchdog renews it until it is released.
     ///
     /// # Errors
-    /// [`LockError::Busy`], an invalid lease, or Redis is unreachable.
-    pub async fn try_lock(
-        &self,
-        name: &LockName,
-        task: &str,
-        lease: Option<Duration>,
-    ) -> Result<Guard, LockError> {
-        self.try_for(name, task, Duration::ZERO, lease).await
+    /// [`LockError::Busy`], or Redis is unreachable.
+    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<Guard, LockError> {
+        self.try_for(name, task, Duration::ZERO).await
     }
 
     /// Acquires the lock, waiting at most `wait` plus the five seconds one reply may take; an outage of Redis counts as
@@ -133,62 +124,31 @@ impl Locks {
         name: &LockName,
         task: &str,
         wait: Duration,
-        lease: Option<Duration>,
     ) -> Result<Guard, LockError> {
-        self.wait_for(name, task, Some(Instant::now() + wait), lease).await
-    }
-
-    /// Acquires the lock, waiting without limit. Dropping the future ends the wait.
-    ///
-    /// # Errors
-    /// An invalid lease, or Redis refuses.
-    pub async fn lock(
-        &self,
-        name: &LockName,
-        task: &str,
-        lease: Option<Duration>,
-    ) -> Result<Guard, LockError> {
-        self.wait_for(name, task, None, lease).await
-    }
-
-    async fn wait_for(
-        &self,
-        name: &LockName,
-        task: &str,
-        deadline: Option<Instant>,
-        lease: Option<Duration>,
-    ) -> Result<Guard, LockError> {
-        if let Some(lease) = lease.filter(|lease| !LEASES.contains(lease)) {
-            return Err(LockError::Lease(lease));
-        }
-        let owner = Owner::new(&self.shared.node, task);
-        let wanted = lease.unwrap_or(self.shared.timing.lease);
-        let mut attempt =
-            Attempt { locks: self, name, owner: &owner, lease: wanted, left: None, open: true };
+        let deadline = Instant::now() + wait;
+        let owner = new_owner(&self.shared.node, task);
+        let mut attempt = Attempt { locks: self, name, owner: &owner, left: None, open: true };
         // Most locks are free, so nothing is set up for waiting before the first reply.
-        match self.attempt(&mut attempt, lease, Duration::ZERO).await {
-            Err(LockError::Busy(_)) if deadline.is_none_or(|at| at > Instant::now()) => {}
-            Err(error) if error.is_away() && deadline.is_none_or(|at| at > Instant::now()) => {}
+        match self.attempt(&mut attempt, Duration::ZERO).await {
+            Err(error) if error.may_retry() && deadline > Instant::now() => {}
             other => return other,
         }
         let bell = self.shared.bells.of(name);
         loop {
             // Subscribe before asking, so that a release in between is not missed.
-            let rung = bell.rung();
+            let rung = bell.notified();
             tokio::pin!(rung);
             rung.as_mut().enable();
             let counts = self.shared.timing.poll * WAITING_POLLS;
-            let error = match self.attempt(&mut attempt, lease, counts).await {
-                Err(error @ LockError::Busy(_)) => error,
-                Err(error) if error.is_away() => error,
+            let error = match self.attempt(&mut attempt, counts).await {
+                Err(error) if error.may_retry() => error,
                 other => return other,
             };
             let now = Instant::now();
-            if deadline.is_some_and(|at| at <= now) {
+            if deadline <= now {
                 return Err(error);
             }
-            let next = now + self.pause(attempt.left);
-            let until = deadline.map_or(next, |at| at.min(next));
+            let until = deadline.min(now + self.pause(attempt.left));
             tokio::select! {
                 () = rung => {}
                 () = tokio::time::sleep_until(until.into()) => {}
@@ -209,30 +169,26 @@ impl Locks {
     async fn attempt(
         &self,
         attempt: &mut Attempt<'_>,
-        lease: Option<Duration>,
         counts: Duration,
     ) -> Result<Guard, LockError> {
-        let wanted = lease.unwrap_or(self.shared.timing.lease);
+        let lease = self.shared.timing.lease;
         attempt.open = true;
         let sent = Instant::now();
-        let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
+        let asked = self.ask(attempt.name, attempt.owner, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
             let (place, detail) = (self.place().to_owned(), Reason::TimedOut);
             return Err(RedisError::Away { place, detail }.into());
         };
-        let answer = answer?;
-        match answer {
+        match answer? {
             Reply::Held { token, since } => {
-                let until = sure_until(sent, wanted);
+                let until = sure_until(sent, lease);
                 if Instant::now() >= until {
                     // The attempt is still open, so dropping it releases the lock.
-                    return Err(LockError::TooSlow { lease: wanted, took: sent.elapsed() });
+                    return Err(LockError::TooSlow { lease, took: sent.elapsed() });
                 }
                 attempt.open = false;
-                let (name, owner) = (attempt.name.clone(), attempt.owner.clone());
-                let renewed = lease.is_none();
-                let held = Held::new(name, owner, wanted, (token, since), renewed, until);
-                let held = Arc::new(held);
+                let (name, owner) = (attempt.name.clone(), attempt.owner.to_owned());
+                let held = Arc::new(Held::new(name, owner, lease, (token, since), until));
                 let guard = Guard::new(Arc::clone(&held), self.clone());
                 self.watched().insert(held.owner.clone(), held);
                 Ok(guard)
@@ -251,7 +207,7 @@ impl Locks {
     pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
         let mut depth = held.depth.lock().await;
         let sent = Instant::now();
-        match self.ask(&held.name, &held.owner, held.lease, *depth + 1, Duration::ZERO).await? {
+        match self.ask(&held.name, &held.owner, *depth + 1, Duration::ZERO).await? {
             Reply::Held { .. } => {
                 *depth += 1;
                 held.renewed_at(sent);
@@ -303,7 +259,7 @@ impl Locks {
     async fn send_release(
         &self,
         name: &LockName,
-        owner: &Owner,
+        owner: &str,
         depth: u32,
         at_least: Duration,
         since: Millis,
@@ -315,7 +271,7 @@ impl Locks {
         let mut call = scripts::LOCK_RELEASE.prepare_invoke();
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-        call.arg(owner.as_str()).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
+        call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
         call.arg(keep.as_millis() as u64).arg("");
         self.shared.connection.invoke(&call).await
     }
@@ -323,8 +279,7 @@ impl Locks {
     async fn ask(
         &self,
         name: &LockName,
-        owner: &Owner,
-        lease: Duration,
+        owner: &str,
         depth: u32,
         counts: Duration,
     ) -> Result<Reply, LockError> {
@@ -332,7 +287,7 @@ impl Locks {
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks());
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
-        call.arg(owner.as_str()).arg(lease.as_millis() as u64).arg(depth);
+        call.arg(owner).arg(self.shared.timing.lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
         let answer: Vec<Value> = self.shared.connection.invoke(&call).await?;
         let number = |value: &Value| i64::from_redis_value_ref(value).ok();
@@ -347,25 +302,21 @@ impl Locks {
         }
     }
 
-    /// Renews these locks in one call, or only checks those with a fixed lease; marks those lost that Redis no longer
-    /// has.
-    pub(super) async fn renew(&self, page: &[Arc<Held>], renew: bool) -> Result<(), RedisError> {
-        let lease = if renew { self.shared.timing.lease } else { Duration::ZERO };
+    /// Renews these locks in one call, and marks those lost that Redis no longer has.
+    pub(super) async fn renew(&self, page: &[Arc<Held>]) -> Result<(), RedisError> {
         let mut call = scripts::LOCK_RENEW.prepare_invoke();
-        call.key(self.shared.keys.locks()).arg(lease.as_millis() as u64);
+        call.key(self.shared.keys.locks()).arg(self.shared.timing.lease.as_millis() as u64);
         for held in page {
             call.key(self.shared.keys.lock(held.name.as_str()));
-            call.arg(held.owner.as_str()).arg(held.name.as_str());
+            call.arg(&held.owner).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let known: Vec<u8> = self.shared.connection.invoke(&call).await?;
+        let known: Vec<bool> = self.shared.connection.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
-            if known == 0 {
-                if self.watched().remove(&held.owner).is_some() {
-                    held.mark_lost();
-                }
-            } else if renew {
+            if known {
                 held.renewed_at(sent);
+            } else if self.watched().remove(&held.owner).is_some() {
+                held.mark_lost();
             }
         }
         Ok(())
@@ -395,19 +346,7 @@ impl Locks {
         let _ = self.shared.later.send(Cleanup::Dropped(held, at_least));
     }
 
-    /// Removes long-expired locks from the index.
-    pub(super) async fn sweep(&self) -> Result<(), RedisError> {
-        let mut now = redis::pipe();
-        now.cmd("TIME");
-        let ((seconds, _),): ((i64, i64),) = self.shared.connection.pipe(&now).await?;
-        let mut sweep = redis::pipe();
-        let keys = &self.shared.keys;
-        sweep.cmd("ZREMRANGEBYSCORE").arg(keys.locks()).arg("-inf");
-        sweep.arg(seconds * 1_000 - SWEEP_AFTER_MS).ignore();
-        self.shared.connection.pipe(&sweep).await
-    }
-
-    pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Held>>> {
+    pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -419,19 +358,13 @@ impl Locks {
     pub fn place(&self) -> &str {
         self.shared.connection.place()
     }
-
-    /// The node that holds these locks.
-    pub fn node(&self) -> &str {
-        &self.shared.node
-    }
 }
 
 /// An acquisition in progress. If dropped while open it is undone, since Redis may have granted it.
 struct Attempt<'a> {
     locks: &'a Locks,
     name: &'a LockName,
-    owner: &'a Owner,
-    lease: Duration,
+    owner: &'a str,
     /// Remaining lease of the current holder.
     left: Option<Duration>,
     open: bool,
@@ -440,9 +373,8 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.open {
-            // The last requested lease is at most this long.
-            let until = Instant::now() + self.lease;
-            let later = Cleanup::Cancelled(self.name.clone(), self.owner.clone(), until);
+            let until = Instant::now() + self.locks.shared.timing.lease;
+            let later = Cleanup::Cancelled(self.name.clone(), self.owner.to_owned(), until);
             let _ = self.locks.shared.later.send(later);
         }
     }

@@ -1,9 +1,6 @@
 //! Background task of a node's locks: renews, listens, and releases what was dropped.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, future::join_all};
 use seckill_redis::Redis;
@@ -14,8 +11,6 @@ use super::{LockName, Locks, guard::Held, reentrant::Cleanup};
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;
-/// How often locks with a fixed lease are checked.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay after a failed renewal, and between attempts to subscribe.
 const RETRY: Duration = Duration::from_millis(500);
 /// Delay before the first subscription; until then waiters poll.
@@ -25,13 +20,13 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One task per node and Redis; ends when its token is cancelled.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Watchdog {
     locks: Locks,
     redis: Redis,
     cleanups: mpsc::UnboundedReceiver<Cleanup>,
 }
 
-impl Keeper {
+impl Watchdog {
     pub(super) fn new(
         locks: Locks,
         redis: Redis,
@@ -53,37 +48,17 @@ impl Keeper {
 
 async fn renew(locks: &Locks, stop: &CancellationToken) {
     let every = locks.shared().timing.lease / 3;
-    let mut renew_at = Instant::now() + every;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(CHECK_INTERVAL.min(every)) => {}
-        }
-        let renew_now = Instant::now() >= renew_at;
-        if renew_now {
-            renew_at = Instant::now() + every;
-        }
-        let all: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
-        let (renewed, leased): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| held.renewed);
-        // Locks with a fixed lease are only checked, in case a notification was lost.
-        let renewed = if renew_now { renewed } else { Vec::new() };
-        let pages = renewed.chunks(PAGE).map(|page| (page, true));
-        for (page, renew) in pages.chain(leased.chunks(PAGE).map(|page| (page, false))) {
-            let done = tokio::select! {
-                () = stop.cancelled() => return,
-                done = locks.renew(page, renew) => done,
-            };
-            if let Err(error) = done {
+    let mut pause = every;
+    while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+        pause = every;
+        let held: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
+        for page in held.chunks(PAGE) {
+            let Some(renewed) = stop.run_until_cancelled(locks.renew(page)).await else { return };
+            if let Err(error) = renewed {
                 tracing::warn!(%error, locks = page.len(), "locks could not be renewed");
-                renew_at = Instant::now() + RETRY.min(every);
+                pause = RETRY.min(every);
                 break;
             }
-        }
-        if !renew_now {
-            continue;
-        }
-        if let Err(error) = locks.sweep().await {
-            tracing::debug!(%error, "the index of locks was not swept");
         }
     }
 }
@@ -107,10 +82,7 @@ async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
             tokio::time::sleep(RETRY).await;
         }
     };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = listening => {}
-    }
+    stop.run_until_cancelled(listening).await;
     shared.bells.set_listening(false);
 }
 
@@ -121,9 +93,7 @@ fn on_message(locks: &Locks, message: &str) {
             locks.shared().bells.ring(&name);
         }
     } else if let Some(owner) = message.strip_prefix('-') {
-        let mut watched = locks.watched();
-        let taken = watched.keys().find(|it| it.as_str() == owner).cloned();
-        if let Some(held) = taken.and_then(|owner| watched.remove(&owner)) {
+        if let Some(held) = locks.watched().remove(owner) {
             held.mark_lost();
         }
     }
