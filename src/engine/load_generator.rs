@@ -21,7 +21,7 @@ use super::{
 };
 use crate::telemetry::{
     Meters,
-    meters::{LoadTestProgress, histogram, latency_of},
+    meters::{InProgress, histogram, latency_of},
     snapshot::LoadTestLine,
 };
 
@@ -163,7 +163,7 @@ impl LoadGenerator {
         &self,
         plan: &LoadTest,
         arrivals: &[u32],
-        shown: &LoadTestProgress<'_>,
+        shown: &InProgress<'_, LoadTestLine>,
     ) -> (LoadReport, Vec<OrderId>) {
         let mut tally = Tally::default();
         let start = Instant::now();

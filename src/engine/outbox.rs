@@ -2,19 +2,17 @@
 //!
 //! The queue is bounded. A line that overflows, or that the database rejects permanently, goes to the log file in full.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use seckill_model::{Message, Millis};
 use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which};
 use tokio::sync::Notify;
 
+/// Capacity of the queue, and number of lost lines kept.
 const MOST: usize = 1_000;
 /// Timeout for writing one line.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a text: what every database accepts.
 const MOST_CHARS: usize = 16_000;
 /// Lines searched for the same event.
@@ -71,28 +69,17 @@ impl Outbox {
         for said in [subject, result] {
             said.bound(MOST_CHARS + 1, bound);
         }
-        let mut lines = self.lines();
-        let first = if lines.len() >= MOST { lines.pop_front() } else { None };
-        lines.push_back(line);
-        drop(lines);
+        let dropped = push_bounded(&mut self.lines.lock(), line);
         self.came.notify_one();
-        if let Some(Line { act, .. }) = first {
-            tracing::error!(?act, "too many lines wait for the audit log; this one is given up");
-            self.lose(act);
+        if let Some(Line { act, .. }) = dropped {
+            tracing::error!(?act, "the queue of the audit log is full; its oldest line is dropped");
+            push_bounded(&mut self.lost.lock(), act);
         }
-    }
-
-    fn lose(&self, act: Act) {
-        let mut lost = lock(&self.lost);
-        if lost.len() >= MOST {
-            lost.pop_front();
-        }
-        lost.push_back(act);
     }
 
     /// Lines that are only in the log file.
     pub fn lost(&self) -> Vec<Act> {
-        lock(&self.lost).iter().cloned().collect()
+        self.lost.lock().iter().cloned().collect()
     }
 
     /// Waits until a line is added; returns immediately if one was added since the last call. For a single task.
@@ -102,7 +89,7 @@ impl Outbox {
 
     /// Lines that are not written yet, oldest first.
     pub fn waiting(&self) -> Vec<Act> {
-        self.lines().iter().map(|line| line.act.clone()).collect()
+        self.lines.lock().iter().map(|line| line.act.clone()).collect()
     }
 
     /// Writes queued lines, oldest first, until the database rejects one; returns whether all were written. Bounded by
@@ -110,46 +97,42 @@ impl Outbox {
     pub async fn write(&self, store: &SharedStore) -> bool {
         let _turn = self.writing.lock().await;
         loop {
-            let Some(line) = self.lines().front().cloned() else { return true };
+            let Some(line) = self.lines.lock().front().cloned() else { return true };
             let act = &line.act;
-            match tokio::time::timeout(PATIENCE, one(store, &line)).await {
+            let result = tokio::time::timeout(WRITE_TIMEOUT, write_line(store, &line)).await;
+            match result {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if !error.stands_for_all() => {
-                    tracing::error!(%error, ?act, "the audit log refuses this line; it stands here alone");
-                    self.lose(act.clone());
+                    tracing::error!(%error, ?act, "the database rejects this line of the audit log");
+                    push_bounded(&mut self.lost.lock(), act.clone());
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, act = act.act, "the audit log can't be written now; it is tried again");
+                    tracing::warn!(%error, act = act.act, "cannot write the audit log; retrying");
                     return false;
                 }
                 Err(_) => {
-                    tracing::warn!(
-                        act = act.act,
-                        "the audit log can't be written in time; it is tried again"
-                    );
+                    tracing::warn!(act = act.act, "writing the audit log timed out; retrying");
                     return false;
                 }
             }
-            let mut lines = self.lines();
+            let mut lines = self.lines.lock();
             // A full queue may have dropped it meanwhile.
             if lines.front().is_some_and(|first| first.act.once == line.act.once) {
                 lines.pop_front();
             }
         }
     }
-
-    fn lines(&self) -> MutexGuard<'_, VecDeque<Line>> {
-        lock(&self.lines)
-    }
 }
 
-/// Lines are complete whenever the lock is free, even after a panic elsewhere.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Adds a value to a bounded queue; returns the oldest one if the queue was full.
+fn push_bounded<T>(queue: &mut VecDeque<T>, value: T) -> Option<T> {
+    let dropped = if queue.len() >= MOST { queue.pop_front() } else { None };
+    queue.push_back(value);
+    dropped
 }
 
 /// The query before the write finds lines of other nodes; for two concurrent writes, the unique key admits one.
-async fn one(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), StoreError> {
+async fn write_line(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), StoreError> {
     if *near_ms > 0 {
         let filter = ActivityFilter {
             since: Some(act.at.plus(-near_ms)),

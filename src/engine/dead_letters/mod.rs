@@ -27,7 +27,7 @@ use super::{
     reconcile::put_back_written,
     settings::Settings,
 };
-use crate::telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine};
+use crate::telemetry::{Meters, meters::InProgress, snapshot::RecoveryLine};
 pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
 
 /// On-screen name of a count, which changes nothing.
@@ -48,7 +48,7 @@ struct Page {
 struct Progress<'a> {
     scope: &'a LetterScope,
     /// Where progress is displayed.
-    shown: Option<RecoveryShown<'a>>,
+    shown: Option<InProgress<'a, RecoveryLine>>,
     /// Letters processed so far.
     done: u64,
     /// Of all letters, the last one processed so far.

@@ -3,13 +3,14 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 
 use super::snapshot::{Latency, LoadTestLine, RecoveryLine};
 
@@ -22,16 +23,14 @@ const LONGEST_US: u64 = 60_000_000;
 #[derive(Debug, Default)]
 pub struct Meters {
     busy: AtomicU64,
-    latencies: Mutex<Window>,
-    load_tests: Mutex<Vec<(u64, LoadTestLine, Arc<AtomicU64>)>>,
-    next_number: AtomicU64,
-    recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
+    /// One histogram per second, oldest first.
+    latencies: Mutex<VecDeque<(Instant, Histogram<u64>)>>,
+    load_tests: Active<LoadTestLine>,
+    recoveries: Active<RecoveryLine>,
 }
 
-#[derive(Debug, Default)]
-struct Window {
-    seconds: VecDeque<(Instant, Histogram<u64>)>,
-}
+/// Lines of the operations in progress, each with its counter.
+type Active<L> = Mutex<Vec<(L, Arc<AtomicU64>)>>;
 
 impl Meters {
     /// Records a request refused because the queue was full.
@@ -47,18 +46,15 @@ impl Meters {
     /// Records how long a batch of requests waited for its replies.
     pub fn note_latencies(&self, latencies: impl Iterator<Item = Duration>) {
         let now = Instant::now();
-        let mut window = lock(&self.latencies);
-        let fresh = window
-            .seconds
-            .back()
-            .is_some_and(|(since, _)| now.duration_since(*since) < Duration::from_secs(1));
-        if !fresh {
-            window.seconds.push_back((now, histogram()));
-            while window.seconds.len() > WINDOW {
-                window.seconds.pop_front();
-            }
+        let mut seconds = self.latencies.lock();
+        let is_current =
+            |(since, _): &(Instant, _)| now.duration_since(*since) < Duration::from_secs(1);
+        if !seconds.back().is_some_and(is_current) {
+            seconds.push_back((now, histogram()));
+            let excess = seconds.len().saturating_sub(WINDOW);
+            seconds.drain(..excess);
         }
-        if let Some((_, current)) = window.seconds.back_mut() {
+        if let Some((_, current)) = seconds.back_mut() {
             latencies.for_each(|latency| current.saturating_record(latency.as_micros() as u64));
         }
     }
@@ -66,9 +62,8 @@ impl Meters {
     /// Returns recent latencies; `None` without requests.
     pub fn latency(&self) -> Option<Latency> {
         let now = Instant::now();
-        let window = lock(&self.latencies);
         let mut sum = histogram();
-        for (since, second) in &window.seconds {
+        for (since, second) in &*self.latencies.lock() {
             if now.duration_since(*since) < Duration::from_secs(WINDOW as u64 + 1) {
                 // Both have the same bounds, so every value fits.
                 let _ = sum.add(second);
@@ -78,76 +73,55 @@ impl Meters {
     }
 
     /// Registers a recovery command; dropping the returned value ends it.
-    pub fn recovery_begins(&self, line: RecoveryLine) -> RecoveryShown<'_> {
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        lock(&self.recoveries).push((number, line));
-        RecoveryShown { meters: self, number }
+    pub fn recovery_begins(&self, line: RecoveryLine) -> InProgress<'_, RecoveryLine> {
+        InProgress::begin(&self.recoveries, line)
     }
 
     /// Returns the active recovery commands.
     pub fn recoveries(&self) -> Vec<RecoveryLine> {
-        lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
+        lines(&self.recoveries, |line, done| RecoveryLine { done, ..line })
     }
 
     /// Registers a load test; dropping the returned value ends it.
-    pub fn load_test_begins(&self, line: LoadTestLine) -> LoadTestProgress<'_> {
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        let sent = Arc::new(AtomicU64::new(line.sent));
-        lock(&self.load_tests).push((number, line, Arc::clone(&sent)));
-        LoadTestProgress { meters: self, number, sent }
+    pub fn load_test_begins(&self, line: LoadTestLine) -> InProgress<'_, LoadTestLine> {
+        InProgress::begin(&self.load_tests, line)
     }
 
     /// Returns the active load tests.
     pub fn load_tests(&self) -> Vec<LoadTestLine> {
-        let of = |(_, line, sent): &(u64, LoadTestLine, Arc<AtomicU64>)| LoadTestLine {
-            sent: sent.load(Ordering::Relaxed),
-            ..line.clone()
-        };
-        lock(&self.load_tests).iter().map(of).collect()
+        lines(&self.load_tests, |line, sent| LoadTestLine { sent, ..line })
     }
 }
 
-/// A displayed load test.
+fn lines<L: Clone>(active: &Active<L>, with: impl Fn(L, u64) -> L) -> Vec<L> {
+    let line =
+        |(line, count): &(L, Arc<AtomicU64>)| with(line.clone(), count.load(Ordering::Relaxed));
+    active.lock().iter().map(line).collect()
+}
+
+/// An operation in progress.
 #[derive(Debug)]
-pub struct LoadTestProgress<'a> {
-    meters: &'a Meters,
-    number: u64,
-    sent: Arc<AtomicU64>,
+pub struct InProgress<'a, L> {
+    active: &'a Active<L>,
+    count: Arc<AtomicU64>,
 }
 
-impl LoadTestProgress<'_> {
-    /// Records the number of requests sent; cheap enough to call for each one.
-    pub fn progress(&self, sent: u64) {
-        self.sent.store(sent, Ordering::Relaxed);
+impl<'a, L> InProgress<'a, L> {
+    fn begin(active: &'a Active<L>, line: L) -> Self {
+        let count = Arc::default();
+        active.lock().push((line, Arc::clone(&count)));
+        Self { active, count }
+    }
+
+    /// Records the number of requests or entries processed; cheap enough to call for each one.
+    pub fn progress(&self, count: u64) {
+        self.count.store(count, Ordering::Relaxed);
     }
 }
 
-impl Drop for LoadTestProgress<'_> {
+impl<L> Drop for InProgress<'_, L> {
     fn drop(&mut self) {
-        lock(&self.meters.load_tests).retain(|(number, ..)| *number != self.number);
-    }
-}
-
-/// A displayed recovery command.
-#[derive(Debug)]
-pub struct RecoveryShown<'a> {
-    meters: &'a Meters,
-    number: u64,
-}
-
-impl RecoveryShown<'_> {
-    /// Records the number of entries processed.
-    pub fn progress(&self, done: u64) {
-        let mut lines = lock(&self.meters.recoveries);
-        if let Some((_, line)) = lines.iter_mut().find(|(number, _)| *number == self.number) {
-            line.done = done;
-        }
-    }
-}
-
-impl Drop for RecoveryShown<'_> {
-    fn drop(&mut self) {
-        lock(&self.meters.recoveries).retain(|(number, _)| *number != self.number);
+        self.active.lock().retain(|(_, count)| !Arc::ptr_eq(count, &self.count));
     }
 }
 
@@ -169,11 +143,6 @@ pub fn latency_of(histogram: &Histogram<u64>) -> Latency {
         max: histogram.max(),
         samples: histogram.len(),
     }
-}
-
-/// The data are plain numbers, so a poisoned lock is ignored.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
