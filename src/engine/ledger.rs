@@ -123,7 +123,7 @@ pub(super) async fn all_sales(
     Ok(sales)
 }
 
-/// Audits one sale. A finding is read again: a command in between may look like one.
+/// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
 ///
 /// # Errors
 /// A server is unreachable.
@@ -139,7 +139,12 @@ pub async fn audit_sale(
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        ledger = look(store, conn, keys, sale).await?;
+        ledger = match store.sale(sale.voucher_id).await {
+            Ok(sale) => look(store, conn, keys, &sale).await?,
+            // Only Redis holds the sale.
+            Err(StoreError::NoSale(_)) => look(store, conn, keys, sale).await?,
+            Err(error) => return Err(error.into()),
+        };
     }
     Ok(ledger)
 }

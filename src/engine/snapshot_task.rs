@@ -3,15 +3,15 @@
 //! It changes nothing but the snapshot, and continues while a server is unreachable.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use seckill_model::{
-    EntryId, Message, Millis, Order, OrderCounts, VoucherId,
+    EntryId, Message, Millis, OrderCounts, VoucherId,
     ledger::{SaleAudit, SaleFinding},
 };
-use seckill_redis::stream::Pending;
 use seckill_store::{Act, ActivityFilter, Recorded, SharedStore, StoreError, Which};
 use tokio::{
     sync::{Notify, watch},
@@ -29,7 +29,7 @@ use super::{
     sale_versions::SaleVersions,
 };
 use crate::telemetry::{
-    OrdersView, Snapshot, StreamView,
+    OrdersView, Snapshot,
     alarms::alarms,
     census::Census,
     collector::Collector,
@@ -40,47 +40,46 @@ use crate::telemetry::{
     snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
 };
 
-/// Interval between snapshots, under load and idle.
-const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// Interval between snapshots under load.
+const BUSY_TICK: Duration = Duration::from_millis(250);
+/// Interval between snapshots while idle.
+const IDLE_TICK: Duration = Duration::from_secs(1);
 /// Minimum interval between snapshots, even on request.
-const BREATH: Duration = Duration::from_millis(100);
+const MIN_TICK: Duration = Duration::from_millis(100);
 /// An audit by order ID reads every buyer; above this number it is left to `seckill audit`.
 pub const AUDIT_UP_TO: u64 = 300_000;
 /// Unchanged figures are audited again after this, or after this multiple of the last audit's duration: an idle node
 /// spends a three-hundredth of a core on it.
 const AUDIT_AGAIN: Duration = Duration::from_millis(750);
 const AUDIT_SHARE: u32 = 300;
-/// A new finding is checked again this many times at most, at this interval.
-const AUDIT_LOOKS: u32 = 3;
-const AUDIT_SURE: Duration = Duration::from_millis(50);
 /// Changed figures are audited at a higher rate for this long.
 const HASTE: Duration = Duration::from_secs(1);
 /// Delay after an audit that was interrupted by a server.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 /// Delay between audits for the screen, and the timeout of one.
 const AUDIT_EVERY: Duration = Duration::from_secs(2);
-const AUDIT_WITHIN: Duration = Duration::from_secs(10);
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between reads of the job history and of the log, and the timeout of each.
-const JOBS_EVERY: Duration = Duration::from_secs(1);
+const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Timeout for classifying a page of the pending list.
-const JUDGE_WITHIN: Duration = Duration::from_secs(1);
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs of each job in a snapshot.
 const JOB_RUNS: u32 = 20;
 /// Lines of the log in a snapshot.
 const ACTIVITY: u32 = 50;
 
-/// Interval between counts of all pending entries.
+/// Interval between counts of all pending entries, and the timeout of one.
 const CENSUS_EVERY: Duration = Duration::from_secs(2);
 /// Interval between reads of a page of dead letters, which change rarely, and the timeout of one.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
-const LETTERS_WITHIN: Duration = Duration::from_secs(2);
+const LETTERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between reads of a page of orders, its size, and the timeout of one read.
 const ORDERS_EVERY: Duration = Duration::from_secs(1);
 const ORDERS: u32 = 100;
-const ORDERS_WITHIN: Duration = Duration::from_secs(2);
+const ORDERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between counts of a sale's orders, the timeout of one, and the pause after a timeout.
 const COUNT_EVERY: Duration = Duration::from_secs(3);
-const COUNT_WITHIN: Duration = Duration::from_secs(1);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 const COUNT_PAUSE: Duration = Duration::from_mins(1);
 /// Maximum of repeat buyers listed for a sale, those with the most orders.
 const REPEAT_BUYERS: u32 = 5;
@@ -98,19 +97,16 @@ pub(super) struct SnapshotTask {
     tasks: TaskTracker,
     /// Receives each sale in SQL.
     versions: SaleVersions,
-    jobs: (Option<Instant>, Vec<JobLine>),
-    activity: (Option<Instant>, Arc<Vec<Recorded>>),
     pending: PendingPage,
-    census: (Option<Instant>, Option<Census>),
-    letters: (Instant, LetterPage),
     stream: StreamPage,
-    orders: (Instant, OrdersPage),
-    /// Earliest time of the next attempt.
-    sale_orders: (Instant, Option<SaleOrders>),
-    log: (Instant, LogPage),
     ledger: LedgerPage,
-    /// The last request, whether or not it succeeded: a slow page is no reason to hurry.
-    asked: (Option<EntryId>, Option<OrdersView>, Option<LogView>),
+    census: Part<(), Option<Census>>,
+    letters: Part<EntryId, LetterPage>,
+    orders: Part<OrdersView, OrdersPage>,
+    sale_orders: Part<VoucherId, Option<SaleOrders>>,
+    log: Part<LogView, LogPage>,
+    jobs: Part<(), Vec<JobLine>>,
+    activity: Part<(), Arc<Vec<Recorded>>>,
 }
 
 impl SnapshotTask {
@@ -123,7 +119,6 @@ impl SnapshotTask {
         tasks: TaskTracker,
         versions: SaleVersions,
     ) -> Self {
-        let now = Instant::now();
         Self {
             collector,
             operator,
@@ -132,23 +127,22 @@ impl SnapshotTask {
             snapshot_sender,
             tasks,
             versions,
-            jobs: (None, Vec::new()),
-            activity: (None, Arc::default()),
             pending: PendingPage::default(),
-            census: (None, None),
-            letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
-            orders: (now, OrdersPage::default()),
-            sale_orders: (now, None),
-            log: (now, LogPage::default()),
             ledger: LedgerPage::default(),
-            asked: (None, None, None),
+            census: Part::new("the pending entries", CENSUS_EVERY, CENSUS_EVERY),
+            letters: Part::new("the dead letters", LETTERS_EVERY, LETTERS_TIMEOUT),
+            orders: Part::new("the orders", ORDERS_EVERY, ORDERS_TIMEOUT),
+            sale_orders: Part::new("the orders of a sale", COUNT_EVERY, COUNT_TIMEOUT * 3),
+            log: Part::new("the log", LOG_EVERY, LOG_EVERY),
+            jobs: Part::new("the jobs", LOG_EVERY, LOG_EVERY),
+            activity: Part::new("the activity", LOG_EVERY, LOG_EVERY),
         }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut auditing: Option<JoinHandle<Audited>> = None;
-        let (mut audit_from, mut last, mut acted) = (Instant::now(), None, false);
+        let (mut audit_from, mut was_busy, mut acted) = (Instant::now(), true, false);
         let mut screen_from = audit_from;
         let (mut changed, mut shown, mut hurried) = (audit_from, None, false);
         loop {
@@ -158,33 +152,14 @@ impl SnapshotTask {
                     audit_from = Instant::now() + AUDIT_PAUSE;
                 }
             }
-            let Focus { pending, letters_from, stream, sale, orders, log, ledger } =
-                *self.looking_at.borrow_and_update();
-            let mut snapshot = self.collector.collect().await;
-            self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
-            snapshot.claim_idle_ms = Some(self.operator.deployment.settings.claim_idle_ms);
-            snapshot.pending = self.look_at_pending(pending, &snapshot).await;
-            snapshot.census = self.look_at_census(pending.is_some(), acted, snapshot.taken).await;
-            snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
-            snapshot.entries = self.look_at_stream(stream).await;
-            snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
-            snapshot.sale_orders = self.count_orders(sale, acted, &snapshot).await;
-            // Before the log: what is written meanwhile is in both.
-            let losses = self.collector.losses().await;
-            snapshot.log = self.look_at_log(log, acted, &snapshot, &losses).await;
-            // The first snapshot is needed quickly; the next one has the jobs.
-            if snapshot.seq > 1 {
-                snapshot.jobs = self.look_at_jobs(&snapshot).await;
-                snapshot.activity = self.look_at_activity(&snapshot, &losses).await;
-                let losses = RecentLosses::of(&snapshot.activity, snapshot.taken);
-                snapshot.alarms = alarms(&snapshot, losses);
-            }
-            let moves = moving(&snapshot);
+            let focus = *self.looking_at.borrow_and_update();
+            let mut snapshot = self.collect(focus, acted).await;
+            let is_busy = is_busy(&snapshot);
             if shown.as_ref() != Some(&snapshot.audit) || self.collector.is_changing() {
                 (changed, shown) = (Instant::now(), Some(snapshot.audit.clone()));
             }
-            let calm = !moves && last == Some(moves) && changed.elapsed() >= HASTE;
-            last = Some(moves);
+            let is_calm = !is_busy && !was_busy && changed.elapsed() >= HASTE;
+            was_busy = is_busy;
             let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
             let allowed = small || self.collector.needs_audit();
             match self.ledger.limit {
@@ -197,7 +172,7 @@ impl SnapshotTask {
             self.snapshot_sender.send_replace(Arc::new(snapshot));
             let now = Instant::now();
             let figures = self.collector.audit_due();
-            let on_screen = ledger && up && (acted || now >= screen_from);
+            let on_screen = focus.ledger && up && (acted || now >= screen_from);
             let due = figures.is_some() || on_screen;
             if due && allowed && auditing.is_none() && now >= audit_from {
                 let (operator, stop) = (self.operator.clone(), stop.clone());
@@ -207,16 +182,18 @@ impl SnapshotTask {
                 let changed = Arc::clone(&self.acted);
                 auditing = Some(self.tasks.spawn(async move {
                     tokio::select! {
-                        () = stop.cancelled() => Audited::BrokenOff,
+                        () = stop.cancelled() => Audited::Interrupted,
                         audited = audit(operator, taken, figures, known, &changed) => audited,
                     }
                 }));
             }
             let ended = Instant::now();
+            let is_hurried = hurried && auditing.is_some();
+            let tick = if is_calm && !is_hurried { IDLE_TICK } else { BUSY_TICK };
             acted = false;
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(TICK[usize::from(calm && !(hurried && auditing.is_some()))]) => {}
+                () = tokio::time::sleep(tick) => {}
                 () = self.acted.notified() => acted = true,
                 changed = self.looking_at.changed() => {
                     if changed.is_err() {
@@ -227,7 +204,7 @@ impl SnapshotTask {
             // A held key must not take the servers from the buyers.
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(BREATH.saturating_sub(ended.elapsed())) => {}
+                () = tokio::time::sleep(MIN_TICK.saturating_sub(ended.elapsed())) => {}
             }
         }
     }
@@ -245,280 +222,209 @@ impl SnapshotTask {
                 return true;
             }
             Ok(Audited::TooSlow) => {
-                self.ledger.limit = Some(AuditLimit::Seconds(AUDIT_WITHIN.as_secs()));
+                self.ledger.limit = Some(AuditLimit::Seconds(AUDIT_TIMEOUT.as_secs()));
             }
-            Ok(Audited::BrokenOff) => {}
-            Err(error) => tracing::error!(%error, "the audit broke down"),
+            Ok(Audited::Interrupted) => {}
+            Err(error) => tracing::error!(%error, "the audit task failed"),
         }
         false
     }
 
-    /// The page of the pending list on screen; the old one stays if it cannot be read.
-    async fn look_at_pending(&mut self, from: Option<EntryId>, snapshot: &Snapshot) -> PendingPage {
-        let Some(from) = from else {
-            self.pending = PendingPage::default();
-            return self.pending.clone();
+    /// Takes a snapshot with the parts on display. A part that cannot be read keeps its last value and time.
+    async fn collect(&mut self, focus: Focus, acted: bool) -> Snapshot {
+        let mut snapshot = self.collector.collect().await;
+        self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
+        let (taken, redis_up, sql_up) = (snapshot.taken, snapshot.redis.up, snapshot.sql.up);
+        self.pending = match focus.pending {
+            Some(from) => self.pending_page(from, &snapshot).await,
+            None => PendingPage::default(),
         };
-        if let Some(rows) = self.collector.pending(from).await {
-            self.pending = self.collector.pending_page(from, &rows, snapshot);
-            if self.pending.is_whole() {
-                let census = Collector::census_of(&rows, snapshot.taken);
-                self.census.1 = Some(census);
+        snapshot.pending = self.pending.clone();
+        snapshot.sale_orders = self.count_orders(focus.sale, acted, &snapshot).await;
+        let Deployment { store, settings, .. } = &self.operator.deployment;
+        snapshot.claim_idle_ms = Some(settings.claim_idle_ms);
+        // A page with all entries was counted already.
+        let is_counted = self.pending.is_whole() && self.pending.taken == Some(taken);
+        let count = async |()| self.collector.census().await.map(Some).ok_or("not counted");
+        let census = self.census.read(focus.pending.map(|_| ()), acted, !is_counted, count);
+        snapshot.census = census.await;
+        let letters = async |from| self.operator.letters().screen_page(from).await;
+        let both_up = redis_up && sql_up;
+        snapshot.letters = self.letters.read(focus.letters_from, acted, both_up, letters).await;
+        self.stream = match focus.stream {
+            Some(view) => {
+                self.collector.stream_page(view).await.unwrap_or_else(|| self.stream.clone())
             }
-            self.judge(rows, snapshot).await;
+            None => StreamPage::default(),
+        };
+        snapshot.entries = self.stream.clone();
+        let orders = async |view| orders_page(store, view, taken).await;
+        snapshot.orders = self.orders.read(focus.orders, acted, sql_up, orders).await;
+        snapshot.orders.late = self.orders.late;
+        // Before the log: what is written meanwhile is in both.
+        let losses = self.collector.losses().await;
+        // Only the newest page of the log changes.
+        let last = &self.log.value;
+        let is_newest = focus.log.is_some_and(|view| view.before.is_none());
+        let may_change = is_newest || last.taken.is_none() || focus.log != Some(last.look);
+        let log = async |view| log_page(store, view, taken, &losses).await;
+        snapshot.log = self.log.read(focus.log, acted, sql_up && may_change, log).await;
+        // The first snapshot is needed quickly; the next one has the jobs.
+        if snapshot.seq > 1 {
+            let jobs = async |()| board(store, &builtin::jobs(settings), taken, JOB_RUNS).await;
+            snapshot.jobs = self.jobs.read(Some(()), false, sql_up, jobs).await;
+            let newest = async |()| {
+                store.activity(&ActivityFilter::default(), None, ACTIVITY).await.map(Arc::new)
+            };
+            snapshot.activity = self.activity.read(Some(()), false, sql_up, newest).await;
+            if !losses.is_empty() {
+                add_published(Arc::make_mut(&mut snapshot.activity), losses);
+            }
+            let losses = RecentLosses::of(&snapshot.activity, taken);
+            snapshot.alarms = alarms(&snapshot, losses);
         }
-        self.pending.clone()
+        snapshot
     }
 
-    /// Classifies each entry of that page; without verdicts if a server is unreachable.
-    async fn judge(&mut self, rows: Vec<Pending>, snapshot: &Snapshot) {
+    /// Reads a page of the pending list; returns the old one if it cannot be read.
+    async fn pending_page(&mut self, from: EntryId, snapshot: &Snapshot) -> PendingPage {
+        let Some(rows) = self.collector.pending(from).await else { return self.pending.clone() };
+        let mut page = self.collector.pending_page(from, &rows, snapshot);
+        if page.is_whole() {
+            self.census.value = Some(Collector::census_of(&rows, snapshot.taken));
+        }
         if rows.is_empty() || !snapshot.sql.up {
-            return;
+            return page;
         }
         let judging = async { self.operator.judge().await?.judge(rows).await };
-        let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
-        for (line, judged) in self.pending.lines.iter_mut().zip(judged) {
-            line.verdict = Some(judged.verdict);
-            line.fault = judged.fault().as_ref().map(Message::of);
-        }
-    }
-
-    /// The total of pending entries, counted separately if the page is a part of it; the old count stays, with its
-    /// time, if it cannot be counted.
-    async fn look_at_census(&mut self, wanted: bool, acted: bool, taken: Millis) -> Option<Census> {
-        if !wanted {
-            return None;
-        }
-        let (at, census) = &mut self.census;
-        let whole = self.pending.is_whole() && self.pending.taken == Some(taken);
-        if !whole && (acted || at.is_none_or(|at| at.elapsed() >= CENSUS_EVERY)) {
-            if let Some(counted) = self.collector.census().await {
-                *census = Some(counted);
-            }
-            *at = Some(Instant::now());
-        }
-        census.clone()
-    }
-
-    /// The page on screen. If it cannot be read, the old one stays with its age.
-    async fn look_at_letters(
-        &mut self,
-        from: Option<EntryId>,
-        acted: bool,
-        snapshot: &Snapshot,
-    ) -> LetterPage {
-        let (at, page) = &mut self.letters;
-        let Some(from) = from else {
-            *page = LetterPage::default();
-            self.asked.0 = None;
-            return page.clone();
-        };
-        let another = self.asked.0.replace(from) != Some(from);
-        if snapshot.redis.up
-            && snapshot.sql.up
-            && (another || acted || at.elapsed() >= LETTERS_EVERY)
-        {
-            let mut letters = self.operator.letters();
-            let looking = letters.screen_page(from);
-            match tokio::time::timeout(LETTERS_WITHIN, looking).await {
-                Ok(Ok(read)) => *page = read,
-                Ok(Err(error)) => tracing::debug!(%error, "the dead letters were not read"),
-                Err(_) => tracing::debug!("the dead letters took too long to read"),
-            }
-            *at = Instant::now();
-        }
-        page.clone()
-    }
-
-    /// The part of the stream on screen; the old one stays if it cannot be read.
-    async fn look_at_stream(&mut self, view: Option<StreamView>) -> StreamPage {
-        match view {
-            None => self.stream = StreamPage::default(),
-            Some(view) => {
-                if let Some(read) = self.collector.stream_page(view).await {
-                    self.stream = read;
-                }
+        if let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_TIMEOUT, judging).await {
+            for (line, judged) in page.lines.iter_mut().zip(judged) {
+                line.verdict = Some(judged.verdict);
+                line.fault = judged.fault().as_ref().map(Message::of);
             }
         }
-        self.stream.clone()
+        page
     }
 
-    /// The same for orders, at most once a second to limit the load on SQL.
-    async fn look_at_orders(
-        &mut self,
-        view: Option<OrdersView>,
-        acted: bool,
-        snapshot: &Snapshot,
-    ) -> OrdersPage {
-        let (at, page) = &mut self.orders;
-        let Some(view) = view else {
-            *page = OrdersPage::default();
-            self.asked.1 = None;
-            return page.clone();
-        };
-        let another = self.asked.1.replace(view) != Some(view);
-        if snapshot.sql.up && (another || acted || at.elapsed() >= ORDERS_EVERY) {
-            let looking = orders_page(&self.operator.deployment.store, view);
-            match tokio::time::timeout(ORDERS_WITHIN, looking).await {
-                Ok(Ok((lines, more))) => {
-                    let (taken, lines) = (Some(snapshot.taken), Arc::new(lines));
-                    *page = OrdersPage { view, taken, more, late: None, lines };
-                }
-                Ok(Err(error)) => {
-                    page.late = None;
-                    tracing::debug!(%error, "the orders were not read");
-                }
-                Err(_) => page.late = Some(view),
-            }
-            *at = Instant::now();
-        }
-        page.clone()
-    }
-
-    /// At most once a second to limit the load on SQL: jobs change rarely.
-    async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
-        if snapshot.sql.up && self.jobs.0.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
-            let Deployment { store, settings, .. } = &self.operator.deployment;
-            let jobs = builtin::jobs(settings);
-            let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
-            // The collector reports an unreachable database; the lines are kept.
-            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.jobs.1 = lines;
-            }
-            self.jobs.0 = Some(Instant::now());
-        }
-        self.jobs.1.clone()
-    }
-
-    /// The same for the log.
-    async fn look_at_activity(
-        &mut self,
-        snapshot: &Snapshot,
-        losses: &[Act],
-    ) -> Arc<Vec<Recorded>> {
-        let (at, _) = &self.activity;
-        if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
-            let filter = ActivityFilter::default();
-            let looking = self.operator.deployment.store.activity(&filter, None, ACTIVITY);
-            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.activity.1 = Arc::new(lines);
-            }
-            self.activity.0 = Some(Instant::now());
-        }
-        let mut lines = Arc::clone(&self.activity.1);
-        if !losses.is_empty() {
-            add_published(Arc::make_mut(&mut lines), losses.to_vec());
-        }
-        lines
-    }
-}
-
-/// The result for a sale, if SQL answered in time, and the delay before the next query.
-async fn in_time<T>(
-    name: &'static str,
-    asking: impl Future<Output = Result<T, StoreError>>,
-) -> (Option<T>, Duration) {
-    match tokio::time::timeout(COUNT_WITHIN, asking).await {
-        Ok(Ok(counted)) => return (Some(counted), COUNT_EVERY),
-        Ok(Err(error)) => tracing::debug!(name, %error, "not counted"),
-        Err(_) => {
-            tracing::debug!(name, "took too long to count");
-            return (None, COUNT_PAUSE);
-        }
-    }
-    (None, COUNT_EVERY)
-}
-
-/// One page of orders, and whether more follow.
-async fn orders_page(
-    store: &SharedStore,
-    view: OrdersView,
-) -> Result<(Vec<Order>, bool), StoreError> {
-    let OrdersView { query, before } = view;
-    if let Some(id) = query.id {
-        let order = store.order(id).await?;
-        return Ok((order.into_iter().filter(|order| query.holds(order)).collect(), false));
-    }
-    let mut lines = store.orders(&query.filter, before, ORDERS + 1).await?;
-    let more = lines.len() > ORDERS as usize;
-    lines.truncate(ORDERS as usize);
-    Ok((lines, more))
-}
-
-impl SnapshotTask {
-    /// The order counts of that sale: a full read of its orders, so rarely, and less often if there are too many.
+    /// Counts the orders of a sale. This reads all of them, so it is done rarely, and less often if it times out.
     async fn count_orders(
         &mut self,
         sale: Option<VoucherId>,
         acted: bool,
         snapshot: &Snapshot,
     ) -> Option<SaleOrders> {
-        let (next, known) = &mut self.sale_orders;
-        let Some(voucher) = sale else {
-            *known = None;
-            return None;
-        };
-        let another = known.as_ref().is_none_or(|known| known.voucher != voucher);
-        let slow = known.as_ref().is_some_and(|known| known.counts.is_none());
-        if snapshot.sql.up && (another || acted && !slow || Instant::now() >= *next) {
-            let line = snapshot.sales.iter().find(|line| line.voucher_id == voucher);
-            let limit = line.map_or(1, |line| line.limit);
-            let store = &self.operator.deployment.store;
-            let (counts, mut pause) =
-                in_time("the orders of a sale", store.order_counts(voucher)).await;
+        let known = self.sale_orders.value.as_ref();
+        let is_slow = known.is_some_and(|it| it.counts.is_none() || it.repeat_buyers.is_none());
+        self.sale_orders.interval = if is_slow { COUNT_PAUSE } else { COUNT_EVERY };
+        let store = &self.operator.deployment.store;
+        let count = async |voucher| -> Result<_, StoreError> {
+            let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
+            let counts = in_time(store.order_counts(voucher)).await?;
             // If a buyer may hold one order, only buyers whose order was closed return.
-            let may = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
+            let may_repeat = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
             let repeat_buyers = match &counts {
-                Some(counts) if may(counts) => {
-                    let asking = store.repeat_buyers(voucher, REPEAT_BUYERS);
-                    let (buyers, longer) = in_time("the repeat buyers of a sale", asking).await;
-                    pause = pause.max(longer);
-                    buyers
+                Some(counts) if may_repeat(counts) => {
+                    in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?
                 }
                 Some(_) => Some(Vec::new()),
                 None => None,
             };
-            *known = Some(SaleOrders { voucher, taken: snapshot.taken, counts, repeat_buyers });
-            *next = Instant::now() + pause;
-        }
-        known.clone().filter(|known| known.voucher == voucher)
+            Ok(Some(SaleOrders { voucher, taken: snapshot.taken, counts, repeat_buyers }))
+        };
+        let counted = self.sale_orders.read(sale, acted && !is_slow, snapshot.sql.up, count).await;
+        counted.filter(|counted| Some(counted.voucher) == sale)
+    }
+}
+
+/// A part of the snapshot that is read while it is displayed, at most once per interval.
+struct Part<V, T> {
+    /// For the log file.
+    name: &'static str,
+    interval: Duration,
+    timeout: Duration,
+    /// The view requested last, whether or not it could be read.
+    view: Option<V>,
+    /// The view whose last read timed out.
+    late: Option<V>,
+    /// When the last read ended.
+    read_at: Instant,
+    value: T,
+}
+
+impl<V: Copy + PartialEq, T: Clone + Default> Part<V, T> {
+    fn new(name: &'static str, interval: Duration, timeout: Duration) -> Self {
+        let (read_at, value) = (Instant::now(), T::default());
+        Self { name, interval, timeout, view: None, late: None, read_at, value }
     }
 
-    /// The page of the log on screen. Only the newest one is refreshed.
-    async fn look_at_log(
+    /// Returns the part for `view`, read again for another view, after a command (`acted`) and after the interval, if
+    /// `may_read`. The last value is kept if that fails, and dropped once the part is not displayed.
+    async fn read<E: fmt::Display>(
         &mut self,
-        look: Option<LogView>,
+        view: Option<V>,
         acted: bool,
-        snapshot: &Snapshot,
-        losses: &[Act],
-    ) -> LogPage {
-        let (at, page) = &mut self.log;
-        let Some(look) = look else {
-            *page = LogPage::default();
-            self.asked.2 = None;
-            return page.clone();
+        may_read: bool,
+        read: impl AsyncFnOnce(V) -> Result<T, E>,
+    ) -> T {
+        let Some(view) = view else {
+            (self.view, self.late, self.value) = (None, None, T::default());
+            return T::default();
         };
-        let another = self.asked.2.replace(look) != Some(look);
-        let wanted = look.before.is_none() || page.taken.is_none() || page.look != look;
-        let due = wanted && (acted || at.elapsed() >= JOBS_EVERY);
-        if snapshot.sql.up && (another || due) {
-            let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
-            let store = &self.operator.deployment.store;
-            let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
-            match tokio::time::timeout(JOBS_EVERY, looking).await {
-                Ok(Ok(mut lines)) => {
-                    if look.before.is_none() && look.which != Some(Which::Acts) {
-                        add_published(&mut lines, losses.to_vec());
-                    }
-                    *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE);
+        let is_new = self.view.replace(view) != Some(view);
+        let is_due = is_new || acted || self.read_at.elapsed() >= self.interval;
+        if may_read && is_due {
+            let name = self.name;
+            self.late = None;
+            match tokio::time::timeout(self.timeout, read(view)).await {
+                Ok(Ok(value)) => self.value = value,
+                Ok(Err(error)) => tracing::debug!(name, %error, "not read"),
+                Err(_) => {
+                    tracing::debug!(name, "took too long to read");
+                    self.late = Some(view);
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "the log was not read"),
-                Err(_) => tracing::debug!("the log took too long to read"),
             }
-            *at = Instant::now();
+            self.read_at = Instant::now();
         }
-        page.clone()
+        self.value.clone()
     }
+}
+
+/// Waits for a count of orders; `None` if it timed out.
+async fn in_time<T>(
+    counting: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Option<T>, StoreError> {
+    tokio::time::timeout(COUNT_TIMEOUT, counting).await.ok().transpose()
+}
+
+/// Reads one page of orders.
+async fn orders_page(
+    store: &SharedStore,
+    view: OrdersView,
+    taken: Millis,
+) -> Result<OrdersPage, StoreError> {
+    let OrdersView { query, before } = view;
+    let mut lines = match query.id {
+        Some(id) => store.order(id).await?.into_iter().filter(|it| query.holds(it)).collect(),
+        None => store.orders(&query.filter, before, ORDERS + 1).await?,
+    };
+    let more = lines.len() > ORDERS as usize;
+    lines.truncate(ORDERS as usize);
+    Ok(OrdersPage { view, taken: Some(taken), more, late: None, lines: Arc::new(lines) })
+}
+
+/// Reads one page of the log; the newest one includes the published losses.
+async fn log_page(
+    store: &SharedStore,
+    view: LogView,
+    taken: Millis,
+    losses: &[Act],
+) -> Result<LogPage, StoreError> {
+    let filter = ActivityFilter { which: view.which, ..ActivityFilter::default() };
+    let mut lines = store.activity(&filter, view.before, LOG_PAGE as u32 + 1).await?;
+    if view.before.is_none() && view.which != Some(Which::Acts) {
+        add_published(&mut lines, losses.to_vec());
+    }
+    Ok(LogPage::of(view, taken, lines, LOG_PAGE))
 }
 
 /// Result of an audit.
@@ -534,7 +440,7 @@ enum Audited {
     /// It exceeded the timeout of an audit for the screen.
     TooSlow,
     /// A server did not answer, or the engine stops.
-    BrokenOff,
+    Interrupted,
 }
 
 /// Audits all sales. Without figures it is for the screen only, and has a timeout. Differences from `known`, the
@@ -547,53 +453,30 @@ async fn audit(
     changed: &Notify,
 ) -> Audited {
     let begun = Instant::now();
-    if figures.is_none() {
-        let looking = look_at_ledger(&operator, taken);
-        return match tokio::time::timeout(AUDIT_WITHIN, looking).await {
-            Ok(Ok(page)) => found(None, page, begun),
-            Ok(Err(error)) => broken_off(&error),
-            Err(_) => Audited::TooSlow,
-        };
-    }
-    // A sale that changes during the audit looks wrong once.
-    let mut before = known.clone().unwrap_or_default();
-    let mut look = 1;
-    let (page, took) = loop {
-        let begun = Instant::now();
-        let page = match look_at_ledger(&operator, taken).await {
-            Ok(page) => page,
-            Err(error) => return broken_off(&error),
-        };
-        let findings = findings(&page);
-        if findings.is_empty() || findings == before || look >= AUDIT_LOOKS {
-            if known.is_some_and(|known| known != findings) {
-                changed.notify_one();
-            }
-            // Findings were confirmed by several reads.
-            let looks = if findings.is_empty() { 1 } else { ledger::LOOKS };
-            break (page, begun.elapsed() / looks);
-        }
-        (before, look) = (findings, look + 1);
-        tokio::time::sleep(AUDIT_SURE).await;
+    let auditing = ledger_page(&operator, taken);
+    let result = match figures {
+        Some(_) => Ok(auditing.await),
+        None => tokio::time::timeout(AUDIT_TIMEOUT, auditing).await,
     };
-    let again = begun + AUDIT_AGAIN.max(took * AUDIT_SHARE);
-    found(figures, page, again)
+    let page = match result {
+        Ok(Ok(page)) => page,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the audit was interrupted; it is retried");
+            return Audited::Interrupted;
+        }
+        Err(_) => return Audited::TooSlow,
+    };
+    let findings: Vec<_> = page.lines.iter().flat_map(SaleAudit::found).collect();
+    if known.is_some_and(|known| known != findings) {
+        changed.notify_one();
+    }
+    // Findings were confirmed by several reads.
+    let reads = if findings.is_empty() { 1 } else { ledger::LOOKS };
+    let again = begun + AUDIT_AGAIN.max(begun.elapsed() / reads * AUDIT_SHARE);
+    Audited::Found { figures, findings, page, again }
 }
 
-fn found(figures: Option<Figures>, page: LedgerPage, again: Instant) -> Audited {
-    Audited::Found { figures, findings: findings(&page), page, again }
-}
-
-fn findings(page: &LedgerPage) -> Vec<SaleFinding> {
-    page.lines.iter().flat_map(SaleAudit::found).collect()
-}
-
-fn broken_off(error: &EngineError) -> Audited {
-    tracing::warn!(%error, "the audit was broken off; it is tried again");
-    Audited::BrokenOff
-}
-
-async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
+async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
     let Deployment { redis, store, keys, .. } = &operator.deployment;
     let (mut conn, mut partitions) = (redis.connection(), Vec::new());
     for of in keys.partitions() {
@@ -606,7 +489,7 @@ async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage
 }
 
 /// Whether the next snapshot will differ: buyers arrive, or orders are in flight.
-fn moving(snapshot: &Snapshot) -> bool {
+fn is_busy(snapshot: &Snapshot) -> bool {
     let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.load_tests.is_empty();
     let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
     busy || under_way || !snapshot.redis.up || !snapshot.sql.up
