@@ -8,15 +8,17 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use seckill_model::{Millis, Sale, VoucherId};
+use seckill_model::{Millis, Sale, VoucherId, ledger::Balance};
 use seckill_redis::{
     Connection, Layout,
     stream_stats::{RedisStats, read_stats},
 };
 use seckill_store::{SharedStore, StoreError};
 
-/// For each of the two servers.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::telemetry::ledger_totals::Figures as Totals;
+
+/// Timeout for each of the two servers.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The keys are a contract of `activity --json`; what is unknown is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -45,18 +47,19 @@ pub async fn take(
     about: Option<VoucherId>,
 ) -> (Option<Millis>, Option<String>) {
     let reading = async { Ok::<_, StoreError>((store.sales().await?, store.returning().await?)) };
-    let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
+    let sql = tokio::time::timeout(READ_TIMEOUT, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
     let looking = read_stats(conn, keys, &vouchers);
-    let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
+    let redis = tokio::time::timeout(READ_TIMEOUT, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
         return (None, None);
     }
     let mut known = figures(sql.as_ref(), redis.as_ref(), about);
     // SQL was read first: an order added in between looks like a surplus in Redis.
     if known.audit == OFF {
-        let again = tokio::time::timeout(PATIENCE, store.sales()).await.ok().and_then(Result::ok);
+        let again =
+            tokio::time::timeout(READ_TIMEOUT, store.sales()).await.ok().and_then(Result::ok);
         let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));
@@ -72,44 +75,39 @@ fn figures(
     redis: Option<&RedisStats>,
     about: Option<VoucherId>,
 ) -> Figures {
-    let mine = |sale: &&Sale| about.is_none_or(|only| only == sale.voucher_id);
-    let stream = redis.map(|redis| redis.stream);
-    let of_redis = sql.zip(redis).map(|((sales, _), redis)| {
-        let facts = sales.iter().zip(&redis.sales).filter(|(sale, _)| mine(sale));
-        facts.fold((0, 0), |(stock, buyers), (_, facts)| {
-            (stock + facts.stock.unwrap_or(0), buyers + facts.buyers)
-        })
-    });
-    Figures {
+    let stream = redis.map(|redis| &redis.stream);
+    let mut known = Figures {
         sale: about,
-        stock: of_redis.map(|(stock, _)| stock),
-        db_stock: sql.map(|(sales, _)| sales.iter().filter(mine).map(|sale| sale.stock).sum()),
-        admitted: of_redis.map(|(_, buyers)| buyers),
-        persisted: sql.map(|(sales, _)| sales.iter().filter(mine).map(Sale::live_orders).sum()),
         undelivered: stream.and_then(|stream| stream.lag),
         pending: stream.map(|stream| stream.pending),
         dead: stream.map(|stream| stream.dead),
-        audit: audit(sql, redis),
+        audit: "unknown",
+        ..Figures::default()
+    };
+    let Some((sales, returning)) = sql else { return known };
+    let is_mine = |sale: &Sale| about.is_none_or(|only| only == sale.voucher_id);
+    let mine = || sales.iter().filter(|sale| is_mine(sale));
+    known.db_stock = Some(mine().map(|sale| sale.stock).sum());
+    known.persisted = Some(mine().map(Sale::live_orders).sum());
+    if let Some(redis) = redis {
+        let sales = || sales.iter().zip(redis.sales.iter().copied());
+        let mine = || sales().filter(|(sale, _)| is_mine(sale)).map(|(_, facts)| facts);
+        known.stock = Some(mine().filter_map(|facts| facts.stock).sum());
+        known.admitted = Some(mine().map(|facts| facts.buyers).sum());
+        known.audit = audit(&Totals::of(sales(), stream, *returning));
     }
+    known
 }
 
 /// Verdict of the audit from totals of one read: SQL was read first, so the totals are judged only while nothing is in
 /// flight.
-fn audit(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&RedisStats>) -> &'static str {
-    let (Some((sales, returning)), Some(redis)) = (sql, redis) else { return "unknown" };
-    let Some(lag) = redis.stream.lag else { return "unknown" };
-    if lag + redis.stream.pending + returning > 0 {
-        return "in flight";
+fn audit(totals: &Totals) -> &'static str {
+    match totals.balance(None, totals.is_at_rest()) {
+        Balance::Balanced { .. } => "balanced",
+        Balance::InFlight { .. } => "in flight",
+        Balance::Off { .. } => OFF,
+        Balance::Unknown => "unknown",
     }
-    let holds = redis.sales.iter().all(|facts| {
-        let initial = facts.initial.and_then(|initial| i64::try_from(initial).ok());
-        initial
-            .zip(facts.stock)
-            .is_some_and(|(initial, stock)| initial == stock + facts.buyers as i64)
-    });
-    let admitted: u64 = redis.sales.iter().map(|facts| facts.buyers).sum();
-    let persisted: u64 = sales.iter().map(Sale::live_orders).sum();
-    if holds && admitted == persisted { "balanced" } else { OFF }
 }
 
 /// Describes what differs between two lines of figures: `pending 128 → 0, audit off → balanced`.

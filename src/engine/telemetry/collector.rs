@@ -30,14 +30,9 @@ use super::{
     alarms::alarms,
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
-    ledger_page::LedgerPage,
-    ledger_totals::{Figures, SaleFigures},
-    log::LogPage,
+    ledger_totals::Figures,
     read_error::ReadError,
-    snapshot::{
-        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
-        SaleLine, StreamLine, StreamPage,
-    },
+    snapshot::{ConsumerLine, Count, Funnel, Health, NodeLine, SaleLine, StreamLine},
     stock::Stocks,
     window::Window,
     write_probe::WriteProbe,
@@ -104,7 +99,6 @@ struct Audited {
 #[derive(Clone, Debug)]
 struct Sample {
     at: Instant,
-    persisted: u64,
     busy: u64,
     facts: Arc<HashMap<VoucherId, SaleStats>>,
     /// Whether both servers answered.
@@ -179,7 +173,7 @@ impl Collector {
         let audit = self.balance(&sample.figures);
         self.note_rates(&sample);
         self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
-        let (at, persisted) = (sample.at, sample.persisted);
+        let (at, persisted) = (sample.at, sample.figures.persisted);
         if self.sql.up {
             self.written.push(at, persisted);
         }
@@ -190,47 +184,34 @@ impl Collector {
             self.past.push(at, sample);
         }
         self.past.trim(at);
+        let undelivered = self.undelivered();
+        let stats = self.stats.as_ref();
+        let written_rate = self.written.rate(at, persisted, |it| Some(*it));
         let mut snapshot = Snapshot {
             seq: self.seq,
             taken: self.now(),
             clock_ahead_ms: self.ahead,
             node: self.node.clone(),
             read_only: self.read_only,
-            claim_idle_ms: None,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(at),
-            undelivered: self.undelivered(),
-            funnel: Funnel::default(),
-            written: Count {
-                total: persisted,
-                per_second: self.written.rate(at, persisted, |it| Some(*it)).unwrap_or(0.0),
-            },
-            stream: self.stats.as_ref().map(|stats| self.stream_line(stats)),
-            pending: PendingPage::default(),
-            census: None,
-            letters: LetterPage::default(),
-            entries: StreamPage::default(),
-            sale_orders: None,
-            orders: OrdersPage::default(),
+            undelivered,
+            written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
+            stream: stats.map(|stats| self.stream_line(stats)),
             audit,
-            ledger: LedgerPage::default(),
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),
             stocks: self.stocks.clone(),
-            alarms: Vec::new(),
             load_tests: self.meters.load_tests(),
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
             foreign_keys: self.foreign_keys(),
             damaged: self.damaged(),
-            jobs: Vec::new(),
-            nodes: self
-                .stats
-                .as_ref()
-                .map_or_else(Vec::new, |stats| NodeLine::all(&stats.nodes, self.node_dead_ms)),
-            activity: Arc::default(),
-            log: LogPage::default(),
+            nodes: stats
+                .map(|stats| NodeLine::all(&stats.nodes, self.node_dead_ms))
+                .unwrap_or_default(),
+            ..Snapshot::default()
         };
         snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
         snapshot.order_sales();
@@ -281,7 +262,7 @@ impl Collector {
         let known = self.audit.as_ref().is_some_and(fresh);
         let before = self.past.before_last();
         let still = before.is_some_and(|it| it.whole && it.figures == *figures);
-        (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
+        (figures.is_at_rest() && still && !known).then(|| figures.clone())
     }
 
     /// Returns whether a finding by order ID is open, which only another audit resolves.
@@ -363,35 +344,13 @@ impl Collector {
     }
 
     fn sample(&self) -> Sample {
-        let stream = self.stats.as_ref().map(|stats| stats.stream);
-        let persisted = self.sales.iter().map(Sale::live_orders).sum();
+        let sales = self.sales.iter().map(|sale| (sale, self.facts(sale.voucher_id)));
+        let stream = self.stats.as_ref().map(|stats| &stats.stream);
         Sample {
             at: Instant::now(),
-            persisted,
             busy: self.meters.busy(),
             whole: self.redis.up && self.sql.up,
-            figures: Figures {
-                admitted: self.facts.values().map(|facts| facts.buyers).sum(),
-                persisted,
-                dead: stream.map_or(0, |stream| stream.dead),
-                outstanding: stream.and_then(|stream| {
-                    Some(stream.lag? + stream.pending + stream.gone + self.returning)
-                }),
-                sales: self
-                    .sales
-                    .iter()
-                    .map(|sale| {
-                        let facts = self.facts(sale.voucher_id);
-                        SaleFigures {
-                            voucher: sale.voucher_id,
-                            redis: facts.initial.zip(facts.stock),
-                            damaged: facts.damaged,
-                            buyers: facts.buyers,
-                            sql_initial: sale.initial,
-                        }
-                    })
-                    .collect(),
-            },
+            figures: Figures::of(sales, stream, self.returning),
             facts: Arc::clone(&self.facts),
         }
     }
@@ -403,7 +362,10 @@ impl Collector {
         let point = Point {
             at: self.now(),
             admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
-            persisted: self.written.tick(now.at, now.persisted, |it| *it).filter(|_| self.sql.up),
+            persisted: self
+                .written
+                .tick(now.at, now.figures.persisted, |it| *it)
+                .filter(|_| self.sql.up),
             lag: stream.and_then(|stream| stream.lag),
             pending: stream.map(|stream| stream.pending),
             held: !self.sql.takes_writes(),
@@ -431,11 +393,6 @@ impl Collector {
         self.hysteresis.settle(now, proof, needed)
     }
 
-    /// Returns the rate of a counter over the last seconds; 0 if unknown.
-    fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
-        self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
-    }
-
     fn whole_funnel(&self, at: Instant, sales: &[SaleLine]) -> Funnel {
         let sum = |pick: fn(&Funnel) -> Count| {
             sales.iter().map(|sale| pick(&sale.funnel)).fold(Count::default(), |sum, count| Count {
@@ -444,13 +401,14 @@ impl Collector {
             })
         };
         let busy = self.meters.busy();
+        let busy_rate = self.past.rate(at, busy, |sample| Some(sample.busy));
         Funnel {
             attempts: sum(|f| f.attempts),
             admitted: sum(|f| f.admitted),
             sold_out: sum(|f| f.sold_out),
             duplicate: sum(|f| f.duplicate),
             rejected: sum(|f| f.rejected),
-            busy: Count { total: busy, per_second: self.rate(at, busy, |it| it.busy) },
+            busy: Count { total: busy, per_second: busy_rate.unwrap_or(0.0) },
         }
     }
 

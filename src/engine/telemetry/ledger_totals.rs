@@ -1,9 +1,10 @@
 //! The ledger by totals alone, cheap enough for every snapshot.
 
 use seckill_model::{
-    VoucherId,
+    Sale, VoucherId,
     ledger::{Balance, Finding, SaleFinding, SaleKey},
 };
+use seckill_redis::stream_stats::{SaleStats, StreamStats};
 
 use super::ledger_hysteresis::Proof;
 
@@ -29,9 +30,34 @@ pub(super) struct SaleFigures {
 }
 
 impl Figures {
+    /// Makes them from the sales in SQL with their facts in Redis, the order stream, and the number of closed orders
+    /// that Redis has not confirmed.
+    pub(crate) fn of<'a>(
+        sales: impl Iterator<Item = (&'a Sale, SaleStats)>,
+        stream: Option<&StreamStats>,
+        returning: u64,
+    ) -> Self {
+        let outstanding =
+            stream.and_then(|stream| Some(stream.lag? + stream.pending + stream.gone + returning));
+        let dead = stream.map_or(0, |stream| stream.dead);
+        let mut figures = Self { dead, outstanding, ..Self::default() };
+        for (sale, facts) in sales {
+            figures.admitted += facts.buyers;
+            figures.persisted += sale.live_orders();
+            figures.sales.push(SaleFigures {
+                voucher: sale.voucher_id,
+                redis: facts.initial.zip(facts.stock),
+                damaged: facts.damaged,
+                buyers: facts.buyers,
+                sql_initial: sale.initial,
+            });
+        }
+        figures
+    }
+
     /// Returns the balance by totals, refined by the findings of an audit of the same figures. SQL is read before
     /// Redis, so a difference counts only when two consecutive snapshots show the same one (`settled`).
-    pub(super) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
+    pub(crate) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
         let mut findings = self.of_sales();
         findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, what }));
         findings.extend(audit.into_iter().flatten().cloned());
@@ -42,11 +68,6 @@ impl Figures {
             None if findings.is_empty() => Balance::Unknown,
             _ => Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) },
         }
-    }
-
-    /// Returns the number of buyers whose orders an audit follows.
-    pub fn admitted(&self) -> u64 {
-        self.admitted
     }
 
     /// Checks the totals of all sales. More orders can be in flight than were admitted, since a pending entry may be
@@ -84,9 +105,14 @@ impl Figures {
         }
     }
 
+    /// Returns whether nothing is in flight.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.outstanding == Some(0)
+    }
+
     /// Returns the proof that resolves a finding in these totals: orders in flight may explain it later.
     pub(super) fn totals_need(&self) -> Proof {
-        if self.outstanding == Some(0) { Proof::Rest } else { Proof::InFlight }
+        if self.is_at_rest() { Proof::Rest } else { Proof::InFlight }
     }
 
     /// Checks each sale by itself, whatever is in flight.

@@ -2,8 +2,6 @@
 //!
 //! What a server or the operating system says is quoted.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use seckill_model::message::text;
@@ -11,45 +9,25 @@ use seckill_redis::RedisError;
 use seckill_store::StoreError;
 
 /// Why a server could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadError {
     /// Redis did not reply within this many milliseconds.
+    #[error("{}", text!("unread-redis-silent", place = _0, seconds = seconds(*_1)))]
     RedisSilent(String, u64),
     /// Redis failed.
-    Redis(RedisError),
+    #[error(transparent)]
+    Redis(#[from] RedisError),
     /// The database of that name did not reply within this many milliseconds.
+    #[error("{}", text!("unread-sql-silent", name = _0, seconds = seconds(*_1)))]
     SqlSilent(String, u64),
     /// The database failed.
-    Sql(StoreError),
+    #[error(transparent)]
+    Sql(#[from] StoreError),
 }
 
-impl From<RedisError> for ReadError {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
-    }
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |millis: &u64| (*millis as f64 / 1e3).to_string();
-        match self {
-            Self::RedisSilent(place, millis) => {
-                f.write_str(&text!("unread-redis-silent", place, seconds = seconds(millis)))
-            }
-            Self::Redis(error) => error.fmt(f),
-            Self::SqlSilent(name, millis) => {
-                f.write_str(&text!("unread-sql-silent", name, seconds = seconds(millis)))
-            }
-            Self::Sql(error) => error.fmt(f),
-        }
-    }
+fn seconds(millis: u64) -> String {
+    (millis as f64 / 1e3).to_string()
 }
 
 #[cfg(test)]
