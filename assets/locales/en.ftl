@@ -192,10 +192,13 @@ activity-balanced = passed
 activity-figures = metrics
 activity-following = following
 activity-follows = press { $key } to follow
+activity-lines = { $count ->
+    [one] 1 line
+   *[other] { $count } lines
+}
 activity-no-line-of-this-page-is = No { $level } on this page.  Press { $key } to change the level.
 activity-none-was-given = not given
 activity-nothing-is-in-the-log-yet = The log is empty. Commands and alarms are recorded here.
-activity-of-on-this-page = { $shown_of } of { $all_of } on this page
 activity-off = failed
 activity-on = OBJECT
 activity-on-2 = { $at }, node { $node }
@@ -207,7 +210,6 @@ activity-the-log-is-in-the-database = The database is unreachable, so the log ca
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
 activity-undelivered = undelivered
-activity-value = { $lines }
 activity-what = EVENT
 activity-when = when
 activity-who = USER
@@ -500,14 +502,20 @@ console-in-2 = { $time }, in { $span }
 console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
 console-it-has-not-run-yet = No runs yet.
-console-job = job
-console-jobs = jobs
+console-jobs = { $count ->
+    [one] 1 job
+   *[other] { $count } jobs
+}
 console-kept = { $entries } kept
 console-kept-oldest = { $entries } kept, oldest { $oldest }
 console-keys = Keys
 console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
 console-locked = locked
+console-locks-held = { $total ->
+    [one] 1 lock
+   *[other] { $total } locks
+}
 console-made-up = catch-up
 console-marked = { $count } marked
 console-max = max
@@ -541,8 +549,10 @@ console-rejected = rejected
 console-renewed-by-a-holder-that-is = renewed by an unknown node
 console-running = running
 console-rush = LOAD TEST
-console-sale = sale
-console-sales = sales
+console-sales-listed = { $count ->
+    [one] 1 sale
+   *[other] { $count } sales
+}
 console-since-for-deep = since { $since }, for { $span }, depth { $depth }
 console-sold-out = sold out
 console-sold-out-2 = sold out
@@ -553,7 +563,6 @@ console-the-jobs-have-not-been-read = The jobs have not been loaded yet.
 console-there-is-no-sale-yet-makes = No sales yet. Press { $key } to create one.
 console-to = { $begin } to { $end }
 console-until = until { $end }
-console-value = { $locks }
 console-value-2 = { $next }   ({ $schedule })
 console-value-3 = { $said } ({ $dismiss })
 console-waiting-for-the-first-picture-of = Waiting for the first snapshot from the engine.
@@ -1065,7 +1074,10 @@ ledger-a-sale-admits-no-buyers-while = A sale admits no buyers while it is recon
 ledger-all-sales = All sales: { $finding }
 ledger-and-more = {" "}and { $more } more
 ledger-audit-passed-all-orders-are-accounted = Audit passed: all orders are accounted for.
-ledger-audited-ago = { $sales } audited { $age } ago
+ledger-audited-ago = { $sales ->
+    [one] 1 sale audited { $age } ago
+   *[other] { $sales } sales audited { $age } ago
+}
 ledger-auditing-the-sales = Auditing the sales.
 ledger-balanced = passed
 ledger-by-hand = manual
@@ -1079,6 +1091,10 @@ ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
 ledger-cure-replace = rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders
 ledger-differences = differences
+ledger-differences-of-sale = { $count ->
+    [one] 1 difference
+   *[other] { $count } differences
+}
 ledger-finding-ahead = { $changes ->
     [one] SQL lacks the last change of the sale
    *[other] SQL lacks the last { $changes } changes of the sale
@@ -1122,7 +1138,10 @@ ledger-finding-unknown = { $orders ->
     [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
    *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
 }
-ledger-in-a-larger-window = { $lines } in a larger window
+ledger-in-a-larger-window = { $count ->
+    [one] 1 more line in a larger window
+   *[other] { $count } more lines in a larger window
+}
 ledger-in-explains-them-repairs = { $differences } in { $sales }.  Press { $open } for details, { $key } to repair { $mended }.
 ledger-in-flight = { $orders } in flight
 ledger-in-none-with-an-automatic-repair = { $differences } in { $sales }, none with an automatic repair.  Press { $open } for the steps.
@@ -1148,7 +1167,6 @@ ledger-the-sales-are-audited-when-redis = The audit runs once Redis and the data
 ledger-the-sales-are-being-audited-press = the audit is running; press { $key } again when it is done
 ledger-there-is-no-sale-so-there = No sales yet, nothing to audit.
 ledger-this-sale-has-nothing-that-a = this sale has no automatic repair
-ledger-value = { $differences }
 ledger-value-2 = { $sales }, { $differences }: { $named }
 ledger-value-3 = {"  "}{ $sales }: { $cure }
 
@@ -1171,6 +1189,14 @@ letters-discard-them = Discard them?
 letters-fields = fields
 letters-give-back = Return stock
 letters-given-up = dead since
+letters-given-up-at = { $deliveries ->
+    [one] { $at }, 1 delivery: { $reason }
+   *[other] { $at }, { $deliveries } deliveries: { $reason }
+}
+letters-given-up-by = { $deliveries ->
+    [one] { $at }, 1 delivery, { $consumer }: { $reason }
+   *[other] { $at }, { $deliveries } deliveries, { $consumer }: { $reason }
+}
 letters-go-back = replayed
 letters-has-another = other order
 letters-id-taken = id taken
@@ -1184,6 +1210,10 @@ letters-its-order-is-in-sql-removes = the order is in SQL: press { $discard } to
 letters-letter = letter
 letters-marked = { $count } marked
 letters-marked-but-no-longer-there = { $gone }  marked, no longer present
+letters-more-fields = { $count ->
+    [one] 1 more field
+   *[other] { $count } more fields
+}
 letters-no-buyer = no buyer
 letters-no-buyer-waits-for-any-of = no buyer is waiting for { $none }; press { $discard } to remove them
 letters-no-longer-there-the-mark-is = { $gone } no longer present; unmarked
@@ -1199,7 +1229,10 @@ letters-put-them-back = Replay them?
 letters-redis-does-not-hold-the-sale = the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
 letters-removed = removed
 letters-replay = Replay
-letters-seckill-dead-show = { $more }: 'seckill dead show'
+letters-seckill-dead-show = { $count ->
+    [one] 1 more line: 'seckill dead show'
+   *[other] { $count } more lines: 'seckill dead show'
+}
 letters-stay = kept
 letters-stay-dead-replay-force = kept ('dead replay --force')
 letters-the-dead-letters-are-counted = the dead letters are counted
@@ -1212,9 +1245,6 @@ letters-user-sale = { $order }, user { $user }, sale { $sale }
 letters-value = , { $stay }
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
-letters-value-6 = { $more }
-letters-value-7 = , { $consumer }
-letters-value-8 = { $at }, { $tries }{ $from }: { $reason }
 letters-was-entry = { $letter }, was entry { $entry }
 letters-will-be-removed-for-good = { $some } will be deleted permanently
 

@@ -16,11 +16,12 @@ use seckill_engine::{
     plan::Plan,
     telemetry::{
         Snapshot,
-        snapshot::{LetterLine, PendingLine},
+        snapshot::{Holder, JobLine, LetterLine, PendingLine},
     },
 };
 use seckill_model::{
     EntryId, Millis, NewSale, OrderId,
+    ledger::SaleAudit,
     message::{Label, text},
 };
 use tokio::sync::{oneshot::error::RecvError, watch};
@@ -45,8 +46,8 @@ use super::{
     },
     theme::Theme,
     views::{
-        Leases, LedgerState, ListState, LogState, OrdersState, OverviewState, PagedState,
-        SalesState, StreamState, Users, View, is_stale, is_too_small,
+        Leases, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState,
+        TableState, Users, View, is_stale, is_too_small,
     },
 };
 
@@ -85,10 +86,10 @@ pub(crate) struct App {
     pub(crate) users: Users,
     /// The order whose trace was requested.
     pub(super) tracing: Option<OrderId>,
-    pub(crate) locks: ListState,
+    pub(crate) locks: TableState<Holder>,
     pub(crate) leases: Leases,
-    pub(crate) jobs: ListState,
-    pub(crate) ledger: LedgerState,
+    pub(crate) jobs: TableState<JobLine>,
+    pub(crate) ledger: TableState<SaleAudit>,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or is being confirmed: input is never lost.
@@ -155,10 +156,10 @@ impl App {
             orders: OrdersState::default(),
             users: Users::default(),
             tracing: None,
-            locks: ListState::default(),
+            locks: TableState::default(),
             leases: Leases::default(),
-            jobs: ListState::default(),
-            ledger: LedgerState::default(),
+            jobs: TableState::default(),
+            ledger: TableState::default(),
             log: LogState::default(),
             dialog: None,
             draft: None,
@@ -247,10 +248,10 @@ impl App {
         if self.selling.look(&self.shown, self.sales.chosen) {
             self.leave_what_is_gone();
         }
-        self.locks.settle(&self.shown.locks.locks);
+        self.locks.settle_list(&self.shown);
         self.leases.look(&self.shown);
-        self.jobs.settle(&self.shown.jobs);
-        self.ledger.settle(&self.shown.ledger.lines);
+        self.jobs.settle_list(&self.shown);
+        self.ledger.settle_list(&self.shown);
         self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);

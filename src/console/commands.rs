@@ -76,7 +76,7 @@ impl App {
             } else {
                 // The cursor starts at the sale in the header.
                 if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
-                    self.sales.point_at(named);
+                    self.sales.table.cursor = Some(named);
                 }
                 self.go(View::Sales);
                 self.note(text!(
@@ -167,7 +167,7 @@ impl App {
     /// Requests a plan; the question follows when it arrives.
     fn plan_replay(&mut self) {
         self.planning.begin(&self.newest);
-        let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
+        let marks: Vec<EntryId> = self.pending.table.marks.iter().copied().collect();
         if !marks.is_empty() {
             self.send(Command::Plan(Scope::Entries(marks)));
             return;
@@ -283,9 +283,8 @@ impl App {
 
     /// Releases the lock of the exact holder that the question names.
     fn ask_release(&mut self) {
-        let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
-        let gone = self.locks.chosen(seen).is_some();
-        let Some(lock) = self.locks.chosen(now).cloned() else {
+        let gone = self.locks.chosen(&self.shown).is_some();
+        let Some(lock) = self.locks.chosen(&self.newest).cloned() else {
             return self.note(if gone {
                 Label("acts-that-holder-does-not-hold-the")
             } else {
@@ -298,8 +297,8 @@ impl App {
     }
 
     fn ask_job(&mut self, run: bool) {
-        let gone = self.jobs.chosen(&self.shown.jobs).is_some();
-        let Some(job) = self.jobs.chosen(&self.newest.jobs).cloned() else {
+        let gone = self.jobs.chosen(&self.shown).is_some();
+        let Some(job) = self.jobs.chosen(&self.newest).cloned() else {
             return self.note(if gone {
                 Label("acts-that-job-is-not-there-any")
             } else {
@@ -441,7 +440,7 @@ impl App {
                     ) => {
                         let done = self.planned.take_if(|(planned, _)| *planned == plan);
                         for mark in done.iter().flat_map(|(_, marks)| marks) {
-                            self.pending.marks.remove(mark);
+                            self.pending.table.marks.remove(mark);
                         }
                     }
                     (
@@ -451,9 +450,9 @@ impl App {
                         | Command::DiscardLetters { scope, .. },
                     ) => match scope {
                         LetterScope::Letters(done) => {
-                            self.letters.marks.retain(|mark| !done.contains(mark));
+                            self.letters.table.marks.retain(|mark| !done.contains(mark));
                         }
-                        LetterScope::Matching { .. } => self.letters.unmark(),
+                        LetterScope::Matching { .. } => self.letters.table.unmark(),
                     },
                     _ => {}
                 }

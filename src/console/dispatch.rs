@@ -1,5 +1,7 @@
 //! Executes actions: moving, opening, typing, confirming.
 
+use std::sync::Arc;
+
 use crossterm::event::Event;
 use seckill_engine::{
     audit_record,
@@ -15,7 +17,7 @@ use super::{
     keymap::{Action, key_of},
     launch::Launch,
     text::{self, commands, conventions},
-    views::{self, Pane, Step, Turn, View},
+    views::{self, Pane, Step, TableView, Turn, View},
 };
 
 impl App {
@@ -207,34 +209,17 @@ impl App {
 
     /// The filter of the current view.
     pub(super) fn filter(&mut self) -> Option<&mut Input> {
-        match self.view {
-            View::Overview => None,
-            View::Sales => Some(&mut self.sales.filter),
-            View::Pending => Some(&mut self.pending.filter),
-            View::Letters => Some(&mut self.letters.filter),
-            View::Stream => Some(&mut self.stream.filter),
-            View::Orders => Some(&mut self.orders.input),
-            View::Locks => Some(&mut self.locks.filter),
-            View::Jobs => Some(&mut self.jobs.filter),
-            View::Ledger => Some(&mut self.ledger.list.filter),
-            View::Activity => Some(&mut self.log.filter),
-        }
+        self.table_mut().map(TableView::input)
     }
 
     pub(super) fn filter_changed(&mut self) {
-        if self.view == View::Sales {
-            self.sales.settle_cursor(&self.shown);
+        let shown = Arc::clone(&self.shown);
+        if let Some(table) = self.table_mut() {
+            table.settle_cursor(&shown);
         }
-        self.pending.settle_cursor(&self.shown);
-        self.letters.settle_cursor(&self.shown);
-        self.stream.settle_cursor(&self.shown);
         if self.view == View::Orders && !self.filtering {
             self.ask_orders();
         }
-        self.locks.settle(&self.shown.locks.locks);
-        self.jobs.settle(&self.shown.jobs);
-        self.ledger.settle(&self.shown.ledger.lines);
-        self.log.settle(&self.shown);
     }
 
     fn act_in_view(&mut self, action: Action) {
@@ -314,63 +299,17 @@ impl App {
         if self.presenter.on {
             return self.step_in_presenter(step);
         }
-        match self.view {
-            View::Pending | View::Letters => self.step_in_pages(step, false),
-            View::Stream => self.step_in_stream(step),
-            View::Orders => self.step_in_orders(step),
-            View::Locks => {
-                let moved = self.locks.step(&self.shown.locks.locks, step);
-                self.note_edge(moved, step);
-            }
-            View::Jobs => {
-                let moved = self.jobs.step(&self.shown.jobs, step);
-                self.note_edge(moved, step);
-            }
-            View::Ledger => {
-                let moved = self.ledger.list.step(&self.shown.ledger.lines, step);
-                self.note_edge(moved, step);
-            }
-            View::Activity => self.step_in_log(step),
-            View::Overview | View::Sales => {
-                let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
-                if !moved && self.shown.sales.is_empty() {
-                    self.note(Label("acts-no-sale-to-choose"));
-                } else {
-                    self.note_edge(moved, step);
-                }
-            }
-        }
-    }
-
-    pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
-        if !moved {
-            self.note(match step {
-                Step::By(..0) | Step::Screens(..0) | Step::First => commands::TOP,
-                _ => commands::BOTTOM,
-            });
-        }
-    }
-
-    pub(super) fn step_in_pages(&mut self, step: Step, quiet: bool) {
-        let letters = self.view == View::Letters;
-        let turn = if letters {
-            self.letters.step(&self.shown, step)
-        } else {
-            self.pending.step(&self.shown, step)
+        let turn = match self.view {
+            View::Overview if self.sales.step_choice(&self.shown, step) => Turn::Moved,
+            View::Overview => Turn::edge(step),
+            _ => self.step_in_table(step),
         };
+        let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
-            Turn::Moved | Turn::Waiting => {}
-            Turn::Edge { .. } if quiet => {}
-            Turn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
-            Turn::Page(_) if self.frozen => self.note(conventions::frozen()),
-            Turn::Page(turn) => {
-                if letters {
-                    self.letters.turn(turn);
-                } else {
-                    self.pending.turn(turn);
-                }
-                self.look();
+            Turn::Edge { .. } if of_sales && self.shown.sales.is_empty() => {
+                self.note(Label("acts-no-sale-to-choose"));
             }
+            turn => self.turn(turn),
         }
     }
 
@@ -396,44 +335,29 @@ impl App {
             View::Overview => {
                 let named = self.target_sale().or_else(|| self.at_sale());
                 if let Some(sale) = named.map(|sale| sale.voucher_id) {
-                    self.sales.point_at(sale);
+                    self.sales.table.cursor = Some(sale);
                 }
                 self.go(View::Sales);
-                self.sales.detail = true;
+                self.sales.table.controls.detail = true;
             }
-            View::Sales if self.sales.detail => {
+            View::Sales if self.sales.table.controls.detail => {
                 self.choose_pointed();
                 self.open_orders_of_sale();
-            }
-            View::Sales if self.pointed_sale().is_some() => {
-                self.choose_pointed();
-                self.sales.detail = true;
-            }
-            View::Pending if self.pending.chosen_line(&self.shown).is_some() => {
-                self.pending.detail = true;
-            }
-            View::Letters if self.letters.chosen_line(&self.shown).is_some() => {
-                self.letters.detail = true;
             }
             View::Stream if self.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-a-consumer-has-no-detail-its").read());
             }
-            View::Stream if self.stream.chosen(&self.shown).is_some() => {
-                self.stream.detail = true;
+            _ if !self.has_choice() => self.note(self.no_choice()),
+            view => {
+                match view {
+                    View::Sales => self.choose_pointed(),
+                    View::Orders => self.orders.forget_trace(),
+                    _ => {}
+                }
+                if let Some(table) = self.table_mut() {
+                    table.controls_mut().detail = true;
+                }
             }
-            View::Orders if self.orders.chosen(&self.shown).is_some() => {
-                self.orders.detail = true;
-                self.orders.forget_trace();
-            }
-            View::Locks if self.locks.chosen(&self.shown.locks.locks).is_some() => {
-                self.locks.detail = true;
-            }
-            View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
-            View::Ledger if self.ledger.list.chosen(&self.shown.ledger.lines).is_some() => {
-                self.ledger.list.detail = true;
-            }
-            View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
-            _ => self.note(self.no_choice()),
         }
     }
 

@@ -2,7 +2,11 @@
 
 use seckill_model::message::Label;
 
-use super::{app::App, text::conventions, views::View};
+use super::{
+    app::App,
+    text::conventions,
+    views::{TableView as _, View},
+};
 
 impl App {
     pub(super) fn go(&mut self, view: View) {
@@ -13,10 +17,8 @@ impl App {
         self.filtering = false;
         self.presenter.on = false;
         self.look();
-        if view == View::Sales {
-            self.sales.point_at_one(&self.shown);
-        }
         match view {
+            View::Sales => self.sales.point_at_one(&self.shown),
             View::Pending => self.pending.settle_cursor(&self.shown),
             View::Letters => self.letters.settle_cursor(&self.shown),
             _ => {}
@@ -37,18 +39,8 @@ impl App {
     }
 
     pub(super) fn close(&mut self) -> bool {
-        match self.view {
-            View::Overview => false,
-            View::Sales => std::mem::take(&mut self.sales.detail),
-            View::Pending => std::mem::take(&mut self.pending.detail),
-            View::Letters => std::mem::take(&mut self.letters.detail),
-            View::Stream => std::mem::take(&mut self.stream.detail),
-            View::Orders => std::mem::take(&mut self.orders.detail),
-            View::Locks => std::mem::take(&mut self.locks.detail),
-            View::Jobs => std::mem::take(&mut self.jobs.detail),
-            View::Ledger => std::mem::take(&mut self.ledger.list.detail),
-            View::Activity => std::mem::take(&mut self.log.detail),
-        }
+        let table = self.table_mut();
+        table.is_some_and(|table| std::mem::take(&mut table.controls_mut().detail))
     }
 
     /// Dismisses one thing at a time, the most urgent first.

@@ -8,7 +8,7 @@ use super::{
     dialogs::{Confirm, Dialog},
     keymap::Action,
     text::{commands, conventions, orders as words, sale_name},
-    views::{OrdersTurn, Step, Users, View, Walked},
+    views::{Users, View},
 };
 
 impl App {
@@ -28,39 +28,15 @@ impl App {
                 self.note(word.read());
             }
             _ => {
-                let walked = self.orders.beyond(&self.shown, action == Action::NextPage);
-                self.walk(walked);
-            }
-        }
-    }
-
-    pub(super) fn step_in_orders(&mut self, step: Step) {
-        let walked = self.orders.step(&self.shown, step);
-        self.walk(walked);
-    }
-
-    fn walk(&mut self, walked: Walked) {
-        match walked {
-            Walked::Here | Walked::Waiting => {}
-            Walked::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
-            Walked::Page(_) if self.frozen => self.note(conventions::frozen()),
-            Walked::Page(turn) => {
-                self.orders.turn(&self.shown, turn);
-                if turn == OrdersTurn::Newest {
-                    self.orders.settle(&self.shown);
-                }
-                self.look();
-            }
-            Walked::Hold => {
-                self.orders.hold(&self.shown);
-                self.look();
+                let turn = self.orders.beyond(&self.shown, action == Action::NextPage);
+                self.turn(turn);
             }
         }
     }
 
     /// The sale whose detail is open.
     pub(super) fn looked_at_sale(&self) -> Option<VoucherId> {
-        let open = self.view == View::Sales && self.sales.detail;
+        let open = self.view == View::Sales && self.sales.table.controls.detail;
         self.pointed_sale().filter(|_| open).map(|sale| sale.voucher_id)
     }
 

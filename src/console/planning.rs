@@ -98,8 +98,8 @@ impl App {
 
     pub(super) fn plan_question(&self, plan: &Plan) -> Question {
         let all = plan.head.filter.is_empty();
-        let filtered = all && !self.pending.filter.value().is_empty();
-        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
+        let filtered = all && !self.pending.table.controls.filter.value().is_empty();
+        let shown = filtered.then(|| self.pending.table.rows(&self.shown).len());
         commands::plan(plan, shown, takeover_ms(&self.newest))
     }
 

@@ -1,55 +1,55 @@
 //! StreamPositions in paged lists, and which dead letters a command applies to.
 
 use seckill_engine::command::LetterScope;
-use seckill_model::{EntryId, filter::Filter};
+use seckill_model::{EntryId, filter::Filter, message::text};
 
 use super::{
     app::App,
+    keymap::{Action, key_of},
     text::{
         commands, ledger,
         letters::{self, About},
     },
-    views::{Step, View},
+    views::{Step, Turn, View},
 };
 
 impl App {
     /// Toggles the mark of the row under the cursor, and moves on.
     pub(super) fn mark(&mut self) {
-        if self.view == View::Letters && self.letters.all {
-            return self.note(letters::all_marked());
-        }
-        if self.view == View::Ledger {
-            if !self.ledger.mark(&self.shown.ledger.lines) {
-                self.note(ledger::NOT_MARKED);
-            }
-            return;
+        if self.view == View::Letters && self.letters.table.all_marked {
+            let key = key_of(Action::MarkAll);
+            return self.note(text!("letters-all-are-marked-takes-the-marks", key));
         }
         let marked = match self.view {
-            View::Letters => self.letters.mark(&self.shown),
-            _ => self.pending.mark(&self.shown),
+            View::Ledger => self.ledger.mark(&self.shown),
+            View::Letters => self.letters.table.mark(&self.shown),
+            _ => self.pending.table.mark(&self.shown),
         };
-        if marked {
-            self.step_in_pages(Step::By(1), true);
-        } else {
-            self.note(commands::NOTHING_MARKED);
+        match (marked, self.view) {
+            (true, _) => match self.step_in_table(Step::By(1)) {
+                Turn::Edge { .. } => {}
+                turn => self.turn(turn),
+            },
+            (false, View::Ledger) => self.note(ledger::NOT_MARKED),
+            (false, _) => self.note(commands::NOTHING_MARKED),
         }
     }
 
     /// StreamPositions all dead letters, or those that match the filter; unmarks them if they are marked.
     pub(super) fn mark_all(&mut self) {
-        if !self.letters.mark_all(&self.shown) {
+        if !self.letters.table.mark_all(&self.shown) {
             self.note(commands::NOTHING_MARKED);
         }
     }
 
     /// The letters that a command applies to: the marked ones, else the one under the cursor.
     pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
-        let state = &self.letters;
+        let state = &self.letters.table;
         if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
             return Err(letters::NOTHING_DEAD.to_string());
         }
-        let filtered = !state.filter.value().is_empty();
-        if state.all {
+        let filtered = !state.controls.filter.value().is_empty();
+        if state.all_marked {
             // The engine reports up to which ID it counted.
             let last = EntryId::MAX;
             let shown = filtered.then(|| state.rows(&self.shown).len());
@@ -57,10 +57,10 @@ impl App {
             return Ok((scope, About::All { shown }));
         }
         if !state.marks.is_empty() {
-            let about = About::Marked(state.hidden(&self.shown));
+            let about = About::Marked(state.marked(&self.shown));
             return Ok((LetterScope::Letters(state.marks.iter().copied().collect()), about));
         }
-        match state.chosen_line(&self.shown) {
+        match state.chosen(&self.shown) {
             Some(line) => {
                 Ok((LetterScope::Letters(vec![line.letter]), About::One(line.letter.to_string())))
             }

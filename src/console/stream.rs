@@ -14,32 +14,10 @@ use super::{
     dialogs::{Confirm, Dialog, GroupForm},
     keymap::{Action, key_of},
     text::{commands, conventions, stream as words},
-    views::{Moved, Pane, Step},
+    views::Pane,
 };
 
 impl App {
-    pub(super) fn step_in_stream(&mut self, step: Step) {
-        let moved = self.stream.step(&self.shown, step);
-        match moved {
-            Moved::Here | Moved::Waiting => return,
-            Moved::Edge { top } => {
-                return self.note(if top { commands::TOP } else { commands::BOTTOM });
-            }
-            // What was read before the pause stays on the screen; no other window can be read.
-            Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
-                return self.note(conventions::frozen());
-            }
-            Moved::Older { at_end } => self.stream.older(&self.shown, at_end),
-            Moved::Newer => self.stream.newer(),
-            Moved::Hold => self.stream.hold(&self.shown),
-            Moved::Follow => {
-                self.stream.follow();
-                self.stream.settle_cursor(&self.shown);
-            }
-        }
-        self.look();
-    }
-
     pub(super) fn switch_pane(&mut self) {
         self.stream.switch();
     }
@@ -121,7 +99,7 @@ impl App {
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
-        let chosen = self.stream.chosen_consumer(&self.shown).cloned();
+        let chosen = self.stream.consumers.chosen(&self.shown).cloned();
         if chosen.is_none() {
             self.note(commands::NOTHING_CHOSEN);
         }

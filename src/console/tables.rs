@@ -1,12 +1,11 @@
-//! Features common to all tables: sorting, copying, choosing with the mouse.
-//!
-//! A new view adds one line to each `match` here.
+//! Features common to all tables: moving, sorting, copying, choosing with the mouse.
+
+use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-use seckill_engine::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
+use seckill_engine::telemetry::snapshot::{LetterLine, PendingLine};
 use seckill_model::{
     is_display_control,
-    ledger::SaleAudit,
     message::{Label, text},
 };
 
@@ -15,12 +14,9 @@ use super::{
     dialogs::Dialog,
     export,
     keymap::{Action, key_of},
-    text::conventions as words,
-    views::{
-        self, PagedRow, Pane, Row, Step, Users, View, log_facets, next_order, order_facets,
-        sales_facets,
-    },
-    widgets::{Scroll, fit},
+    text::{commands, conventions as words},
+    views::{self, Page, PagedRow, Step, TableView, Turn, View},
+    widgets::fit,
 };
 
 /// Most bytes of a copy: more than any row, and accepted by every terminal.
@@ -33,74 +29,70 @@ const TMUX_SETTING: &str = "set -s set-clipboard on";
 const NOTCH: isize = 3;
 
 impl App {
-    /// The table state of this view.
-    fn scroll(&mut self) -> Option<&mut Scroll> {
-        match self.view {
-            View::Overview => None,
-            View::Sales => Some(&mut self.sales.scroll),
-            View::Stream if self.stream.pane == Pane::Consumers => Some(&mut self.stream.consumers),
-            View::Stream => Some(&mut self.stream.scroll),
-            View::Pending => Some(&mut self.pending.scroll),
-            View::Letters => Some(&mut self.letters.scroll),
-            View::Orders => Some(&mut self.orders.scroll),
-            View::Locks => Some(&mut self.locks.scroll),
-            View::Jobs => Some(&mut self.jobs.scroll),
-            View::Ledger => Some(&mut self.ledger.list.scroll),
-            View::Activity => Some(&mut self.log.scroll),
-        }
+    /// The table of this view.
+    pub(crate) fn table(&self) -> Option<&dyn TableView> {
+        Some(match self.view {
+            View::Overview => return None,
+            View::Sales => &self.sales,
+            View::Stream => &self.stream,
+            View::Pending => &self.pending,
+            View::Letters => &self.letters,
+            View::Orders => &self.orders,
+            View::Locks => &self.locks,
+            View::Jobs => &self.jobs,
+            View::Ledger => &self.ledger,
+            View::Activity => &self.log,
+        })
     }
 
-    fn next_order(&mut self) {
-        match self.view {
-            View::Overview | View::Stream => {}
-            View::Sales => next_order(&mut self.sales.scroll, &sales_facets()),
-            View::Pending => next_order(&mut self.pending.scroll, &PendingLine::facets()),
-            View::Letters => next_order(&mut self.letters.scroll, &LetterLine::facets()),
-            View::Orders => next_order(&mut self.orders.scroll, &order_facets()),
-            View::Activity => next_order(&mut self.log.scroll, &log_facets()),
-            View::Locks => next_order(&mut self.locks.scroll, &Holder::facets()),
-            View::Jobs => next_order(&mut self.jobs.scroll, &JobLine::facets()),
-            View::Ledger => next_order(&mut self.ledger.list.scroll, &SaleAudit::facets()),
+    pub(crate) fn table_mut(&mut self) -> Option<&mut dyn TableView> {
+        Some(match self.view {
+            View::Overview => return None,
+            View::Sales => &mut self.sales,
+            View::Stream => &mut self.stream,
+            View::Pending => &mut self.pending,
+            View::Letters => &mut self.letters,
+            View::Orders => &mut self.orders,
+            View::Locks => &mut self.locks,
+            View::Jobs => &mut self.jobs,
+            View::Ledger => &mut self.ledger,
+            View::Activity => &mut self.log,
+        })
+    }
+
+    pub(super) fn step_in_table(&mut self, step: Step) -> Turn {
+        let shown = Arc::clone(&self.shown);
+        let table = self.table_mut();
+        table.map_or(Turn::Waiting, |table| table.step(&shown, step))
+    }
+
+    /// Carries out the effect of a movement.
+    pub(super) fn turn(&mut self, turn: Turn) {
+        let (shown, frozen) = (Arc::clone(&self.shown), self.frozen);
+        match (turn, self.table_mut()) {
+            (Turn::Edge { top }, _) => {
+                self.note(if top { commands::TOP } else { commands::BOTTOM })
+            }
+            // What was read before the pause stays on the screen; no other page can be read.
+            (Turn::Page(_), _) if frozen => self.note(words::frozen()),
+            (Turn::Page(toward), Some(table)) => {
+                table.turn(&shown, toward);
+                self.look();
+            }
+            (Turn::Hold, Some(table)) => {
+                table.hold(&shown);
+                self.look();
+            }
+            _ => {}
         }
     }
 
     /// The ID or name of the chosen row.
     fn chosen_name(&self) -> Option<String> {
-        let shown = &self.shown;
-        match self.view {
-            View::Overview | View::Sales => self.pointed_sale().map(|it| it.voucher_id.to_string()),
-            View::Stream if self.stream.pane == Pane::Consumers => {
-                self.stream.chosen_consumer(shown).map(|it| it.name.clone())
-            }
-            View::Stream => self.stream.chosen(shown).map(|it| it.entry.to_string()),
-            View::Orders => self.orders.chosen(shown).map(|it| it.id.to_string()),
-            View::Pending => self.pending.chosen_line(shown).map(|it| it.id().to_string()),
-            View::Letters => self.letters.chosen_line(shown).map(|it| it.id().to_string()),
-            View::Locks => self.locks.chosen(&shown.locks.locks).map(Row::name),
-            View::Activity => self.log.chosen_line(shown).map(|it| it.id.to_string()),
-            View::Jobs => self.jobs.chosen(&shown.jobs).map(Row::name),
-            View::Ledger => self.ledger.list.chosen(&shown.ledger.lines).map(Row::name),
+        match self.table() {
+            None => self.pointed_sale().map(|sale| sale.voucher_id.to_string()),
+            Some(table) => table.chosen_name(&self.shown),
         }
-    }
-
-    /// The chosen row as exported. A copy names no user.
-    fn chosen_row(&mut self) -> Option<String> {
-        let (users, view) = (self.users, self.view);
-        self.users = Users::MASKED;
-        // The Overview has no table: a sale is copied as its row in Sales, even if the filter hides it.
-        let of_sales = matches!(view, View::Overview | View::Sales);
-        let sale = self.pointed_sale().map(|sale| sale.voucher_id);
-        let kept = of_sales.then(|| self.sales.set_aside(sale));
-        if of_sales {
-            self.view = View::Sales;
-        }
-        let row = views::sheet(self).and_then(|sheet| export::row(&sheet, sheet.cursor?));
-        self.view = view;
-        self.users = users;
-        if let Some(kept) = kept {
-            self.sales.put_back(kept);
-        }
-        row
     }
 
     pub(super) fn has_choice(&self) -> bool {
@@ -123,24 +115,13 @@ impl App {
 
     /// The total of a paged list, if it is longer than one page.
     pub(super) fn paged_total(&self) -> Option<u64> {
-        let beyond = |whole: bool, total| (!whole).then_some(total);
+        fn beyond<R: PagedRow>(page: &Page<'_, R>) -> Option<u64> {
+            (!page.is_whole()).then_some(page.total)
+        }
         match self.view {
-            View::Pending => {
-                let page = PendingLine::page(&self.shown);
-                beyond(page.is_whole(), page.total)
-            }
-            View::Letters => {
-                let page = LetterLine::page(&self.shown);
-                beyond(page.is_whole(), page.total)
-            }
-            View::Overview
-            | View::Sales
-            | View::Stream
-            | View::Orders
-            | View::Locks
-            | View::Jobs
-            | View::Ledger
-            | View::Activity => None,
+            View::Pending => beyond(&PendingLine::page(&self.shown)),
+            View::Letters => beyond(&LetterLine::page(&self.shown)),
+            _ => None,
         }
     }
 
@@ -152,33 +133,31 @@ impl App {
         if self.view == View::Stream {
             return self.note(&*Label("conventions-a-stream-stands-in-the-order"));
         }
-        let Some(scroll) = self.scroll() else { return self.note(&*words::NO_TABLE) };
-        let was = scroll.order.clone();
-        if turn {
-            match &mut scroll.order {
-                Some(order) => order.falling = !order.falling,
-                None => {
-                    return self.note(text!(
-                        "conventions-no-column-is-chosen-chooses-one",
-                        key = key_of(Action::SortNext)
-                    ));
-                }
+        let Some(table) = self.table_mut() else { return self.note(&*words::NO_TABLE) };
+        let controls = table.controls_mut();
+        let before = controls.order;
+        match &mut controls.order {
+            Some(order) if turn => order.is_descending = !order.is_descending,
+            None if turn => {
+                let key = key_of(Action::SortNext);
+                return self.note(text!("conventions-no-column-is-chosen-chooses-one", key));
             }
-        } else {
-            self.next_order();
+            _ => controls.next_order(),
         }
-        let now = self.scroll().and_then(|scroll| scroll.order.clone());
-        match (was, now) {
-            (_, Some(order)) => self.note(words::ordered(&order.head, order.falling)),
-            (Some(_), None) => self.note(&*Label("conventions-the-rows-stand-in-their-own")),
-            (None, None) => self.note(&*Label("conventions-these-rows-stand-in-one-order")),
-        }
+        let text = match (before, controls.order) {
+            (_, Some(order)) => words::ordered(order),
+            (Some(_), None) => text!("conventions-the-rows-stand-in-their-own"),
+            (None, None) => text!("conventions-these-rows-stand-in-one-order"),
+        };
+        self.note(text);
     }
 
     /// Copies the chosen row, or its name, to the clipboard.
     pub(super) fn copy(&mut self, whole: bool) {
         let text = match self.chosen_name() {
-            Some(_) if whole => self.chosen_row(),
+            Some(_) if whole => {
+                views::chosen_row(self).and_then(|sheet| export::row(&sheet, sheet.cursor?))
+            }
             name => name,
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
@@ -221,7 +200,7 @@ impl App {
         }
         self.status.key_pressed();
         if let Some(down) = wheel {
-            if self.scroll().is_some_and(|scroll| scroll.total > 0) {
+            if self.table().is_some_and(|table| table.controls().total > 0) {
                 self.step(Step::By(if down { NOTCH } else { -NOTCH }));
             }
             return;
@@ -232,8 +211,8 @@ impl App {
         {
             return self.go(*view);
         }
-        let Some(scroll) = self.scroll() else { return };
-        let (row, cursor) = (scroll.row_at(event.row), scroll.cursor);
+        let Some(controls) = self.table().map(TableView::controls) else { return };
+        let (row, cursor) = (controls.row_at(event.row), controls.cursor);
         let Some(row) = row else { return };
         if self.view == View::Sales {
             // The cursor may be on a sale that the filter hides.

@@ -35,7 +35,7 @@ pub(crate) use self::{
     alarms::{AlarmText, alarm},
     engine::act_name,
     faults::{order_fault, to_fault},
-    recovery::{act, judged, recovery, verdict, verdict_word},
+    recovery::{act, judged, verdict, verdict_word},
     tables::{columns, details},
 };
 use super::{
@@ -48,8 +48,6 @@ pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
 /// Replaces the latency of a server; 7 cells.
 pub(crate) const LOCKED: Label = Label("console-locked");
-pub(crate) const SALE: Label = Label("console-sale");
-pub(crate) const SALES: Label = Label("console-sales");
 pub(crate) const PROGRAM: &str = "seckill";
 pub(crate) const STOCK: Label = Label("console-stock");
 pub(crate) const ADMISSION: Label = Label("console-admission");
@@ -80,8 +78,6 @@ pub(crate) const NO_LOCKS: Label = Label("console-no-lock-is-held");
 pub(crate) const NO_JOBS: Label = Label("console-the-jobs-have-not-been-read");
 pub(crate) const NO_RUNS: Label = Label("console-it-has-not-run-yet");
 pub(crate) const HISTORY: Label = Label("console-history");
-pub(crate) const JOB: Label = Label("console-job");
-pub(crate) const JOBS: Label = Label("console-jobs");
 pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
 pub(crate) const STRANGER: Label = Label("console-no-node");
@@ -113,42 +109,8 @@ pub(crate) fn cause(cause: Cause) -> &'static str {
     text.read()
 }
 
-pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
-    let (part, whole) = (thousands(shown as u64), thousands(total));
-    match total {
-        0 => String::new(),
-        total if shown as u64 >= total => {
-            let locks = counted(total, "lock", "locks");
-            text!("console-value", locks, whole)
-        }
-        _ => text!("console-of-locks", part, whole),
-    }
-}
-
-pub(crate) fn in_span(span: &str) -> String {
-    text!("console-in", span)
-}
-
-/// A time, and how long until then.
-pub(crate) fn at_in(time: &str, span: &str) -> String {
-    text!("console-in-2", time, span)
-}
-
 pub(crate) fn ago(span: &str) -> String {
     text!("console-ago", span)
-}
-
-pub(crate) fn held(since: &str, span: &str, depth: u32) -> String {
-    text!("console-since-for-deep", since, span, depth)
-}
-
-pub(crate) fn lease(left: &str, waiting: u64) -> String {
-    let waiting = thousands(waiting);
-    text!("console-left-waiting", left, waiting)
-}
-
-pub(crate) fn next_run(schedule: &str, next: &str) -> String {
-    text!("console-value-2", next, schedule)
 }
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
@@ -230,15 +192,6 @@ pub(crate) fn in_flight(orders: u64) -> String {
     text!("console-in-flight", orders)
 }
 
-pub(crate) fn window(begin: Option<&str>, end: Option<&str>) -> String {
-    match (begin, end) {
-        (None, None) => NEVER.to_owned(),
-        (Some(begin), None) => text!("console-from", begin),
-        (None, Some(end)) => text!("console-until", end),
-        (Some(begin), Some(end)) => text!("console-to", begin, end),
-    }
-}
-
 /// Rows of the admission funnel: label and counter.
 pub(crate) fn funnel(
     funnel: &Funnel,
@@ -302,21 +255,6 @@ pub(crate) fn more_alarms(count: usize) -> String {
     text!("console-and-more", count)
 }
 
-pub(crate) fn rows(first: u64, last: u64, total: u64) -> String {
-    let (first, last, total) = (thousands(first), thousands(last), thousands(total));
-    text!("console-of", first, last, total)
-}
-
-pub(crate) fn rows_filtered(shown: usize, of: usize) -> String {
-    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
-    text!("console-of-on-this-page", shown, of)
-}
-
-pub(crate) fn sales_filtered(shown: usize, of: usize) -> String {
-    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
-    text!("console-of-2", shown, of)
-}
-
 pub(crate) fn marked(marked: Marked) -> String {
     let count = thousands(marked.count as u64);
     let mut text = text!("console-marked", count);
@@ -325,11 +263,6 @@ pub(crate) fn marked(marked: Marked) -> String {
         text += &text!("console-hidden", hidden);
     }
     text
-}
-
-pub(crate) fn all_marked(count: u64) -> String {
-    let count = thousands(count);
-    text!("console-all-marked", count)
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {

@@ -5,8 +5,8 @@ use seckill_engine::telemetry::log::Weight;
 use super::{
     app::App,
     keymap::Action,
-    text::{commands, conventions, time},
-    views::{LogTurn, Step, View, marks, until},
+    text::time,
+    views::{View, marks, until},
 };
 
 impl App {
@@ -53,17 +53,5 @@ impl App {
         self.log.turn_level();
         self.log.settle(&self.shown);
         self.look();
-    }
-
-    pub(super) fn step_in_log(&mut self, step: Step) {
-        match self.log.step(&self.shown, step) {
-            LogTurn::Moved | LogTurn::Waiting => {}
-            LogTurn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
-            LogTurn::Page(_) if self.frozen => self.note(conventions::frozen()),
-            LogTurn::Page(toward) => {
-                self.log.turn(toward);
-                self.look();
-            }
-        }
     }
 }

@@ -11,7 +11,8 @@ use crate::{
     export::Format,
     text::export as words,
     theme::Theme,
-    widgets::{Canvas, Extent, fit, right, width},
+    views::Extent,
+    widgets::{Canvas, fit, right, width},
 };
 
 #[derive(Debug)]

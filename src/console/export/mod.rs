@@ -24,8 +24,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::{
     app::App,
     status::Tone,
-    text, views,
-    widgets::{Extent, Sheet},
+    text,
+    views::{self, Extent, Sheet},
 };
 
 /// The command-line name of the export directory.

@@ -5,72 +5,20 @@
 //! formula, and no control character is kept.
 
 use seckill_model::{Millis, escape_json, is_display_control};
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
-use crate::widgets::{Extent, Sheet, Value};
-
-/// Columns of IDs, which are text whatever their digits.
-const IDS: [&str; 7] = ["ID", "ENTRY", "LETTER", "ORDER", "USER", "SALE", "TOKEN"];
-/// Columns of durations, exported in milliseconds.
-const SPANS: [&str; 5] = ["AGE", "IDLE", "LEASE", "HELD", "TOOK"];
-
-/// The value of a text on the screen.
-fn meant(text: &str, title: &str, numeric: bool) -> Value {
-    let text = text.trim();
-    // The placeholder for a missing value.
-    if matches!(text, "" | "-") {
-        return Value::Nothing;
-    }
-    if IDS.contains(&title) {
-        return Value::Text(text.strip_prefix('#').unwrap_or(text).to_owned());
-    }
-    let plain: String = text.chars().filter(|it| *it != ',').collect();
-    match plain.parse() {
-        Ok(number) if numeric => Value::Number(number),
-        _ => Value::Text(text.to_owned()),
-    }
-}
-
-/// The name of a column in a file, with its unit.
-fn name(title: &str) -> String {
-    let name = title.trim().to_lowercase().replace(' ', "_");
-    match title {
-        "" => "mark".to_owned(),
-        _ if SPANS.contains(&title) => format!("{name}_ms"),
-        _ => name,
-    }
-}
-
-/// Exported columns with their names.
-fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
-    let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| (at, name(title)));
-    named
-        .filter(|(at, name)| {
-            let mut cells = sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
-            !(name == "mark" && cells.all(|cell| cell.trim().is_empty()))
-        })
-        .collect()
-}
-
-fn value(sheet: &Sheet, row: &[(String, Option<Value>)], at: usize) -> Value {
-    let Some((title, numeric)) = sheet.columns.get(at) else { return Value::Nothing };
-    match row.get(at) {
-        Some((_, Some(exact))) => exact.clone(),
-        Some((text, None)) => meant(text, title, *numeric),
-        None => Value::Nothing,
-    }
-}
+use crate::views::{Extent, Sheet};
 
 pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
-    let columns = columns(sheet);
     let mut file =
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    file.write_record(columns.iter().map(|(_, name)| cell(name)))?;
+    file.write_record(sheet.columns.iter().map(|name| cell(name)))?;
     for row in &sheet.rows {
-        file.write_record(columns.iter().map(|(at, _)| match value(sheet, row, *at) {
-            Value::Nothing => String::new(),
-            Value::Number(number) => number.to_string(),
-            Value::Text(text) => cell(&text),
+        file.write_record(row.iter().map(|value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => cell(text),
+            other => other.to_string(),
         }))?;
     }
     let bytes = file.into_inner().map_err(csv::IntoInnerError::into_error)?;
@@ -96,18 +44,13 @@ fn cell(text: &str) -> String {
 
 /// A row with its column names, in order.
 struct Row<'a> {
-    sheet: &'a Sheet,
-    columns: &'a [(usize, String)],
-    cells: &'a [(String, Option<Value>)],
+    columns: &'a [String],
+    values: &'a [Value],
 }
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.columns.len()))?;
-        for (at, name) in self.columns {
-            map.serialize_entry(name, &value(self.sheet, self.cells, *at))?;
-        }
-        map.end()
+        serializer.collect_map(self.columns.iter().zip(self.values))
     }
 }
 
@@ -124,9 +67,8 @@ struct Document<'a> {
 }
 
 pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Result<String> {
-    let columns = columns(sheet);
-    let row = |cells| Row { sheet, columns: &columns, cells };
-    let rows = sheet.rows.iter().map(|cells| row(cells)).collect();
+    let row = |values| Row { columns: &sheet.columns, values };
+    let rows = sheet.rows.iter().map(|values| row(values)).collect();
     let Extent { total, more } = sheet.extent;
     let document = Document { view, taken_ms: taken.0, total, more, rows };
     serde_json::to_string_pretty(&document).map(|text| escape_json(&text) + "\n")
@@ -134,8 +76,8 @@ pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Resu
 
 /// One row in one line, with the names and values of the whole document.
 pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
-    let (cells, columns) = (sheet.rows.get(at)?, columns(sheet));
-    let row = serde_json::to_string(&Row { sheet, columns: &columns, cells }).ok()?;
+    let values = sheet.rows.get(at)?;
+    let row = serde_json::to_string(&Row { columns: &sheet.columns, values }).ok()?;
     Some(escape_json(&row))
 }
 
@@ -143,37 +85,25 @@ pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn sheet(cells: &[&[&str]]) -> Sheet {
-        let column = |title: &str, numeric| (title.to_owned(), numeric);
-        Sheet {
-            columns: vec![
-                column("", false),
-                column("TITLE", false),
-                column("LEFT IN SQL", true),
-                column("ORDER", true),
-            ],
-            rows: cells
-                .iter()
-                .map(|row| row.iter().map(|it| ((*it).to_owned(), None)).collect())
-                .collect(),
-            extent: Extent::default(),
-            cursor: None,
-        }
+    fn sheet(rows: Vec<Vec<Value>>) -> Sheet {
+        let columns = ["mark", "title", "left_in_sql", "order"].map(str::to_owned).to_vec();
+        Sheet { columns, rows, ..Sheet::default() }
     }
 
     #[test]
-    fn csv_is_complete_and_free_of_formulas() {
-        let sheet = sheet(&[
-            &[" ", "hot pot, \"50%\" off", "1,204", "618475290624131073"],
-            &[" ", "=HYPERLINK(\"http://x\")", "-3", "-"],
-            &[" ", "a\r\nb\x1b[2J\u{202e}", "unknown", "7"],
+    fn csv_is_complete_and_harmless() {
+        let id = "618475290624131073";
+        let sheet = sheet(vec![
+            vec![Value::Null, "hot pot, \"50%\" off".into(), 1_204.into(), id.into()],
+            vec!["◆".into(), "=HYPERLINK(\"http://x\")".into(), (-3).into(), Value::Null],
+            vec![Value::Null, "a\r\nb\x1b[2J\u{202e}".into(), "unknown".into(), "7".into()],
         ]);
         assert_eq!(
             csv(&sheet).unwrap(),
-            "title,left_in_sql,order\r\n\
-             \"hot pot, \"\"50%\"\" off\",1204,618475290624131073\r\n\
-             \"'=HYPERLINK(\"\"http://x\"\")\",-3,\r\n\
-             a\\r\\nb\\u{1b}[2J\\u{202e},unknown,7\r\n"
+            "mark,title,left_in_sql,order\r\n\
+             ,\"hot pot, \"\"50%\"\" off\",1204,618475290624131073\r\n\
+             ◆,\"'=HYPERLINK(\"\"http://x\"\")\",-3,\r\n\
+             ,a\\r\\nb\\u{1b}[2J\\u{202e},unknown,7\r\n"
         );
         for bad in ["=1", "+1", "-1+1", "@x", "＝1"] {
             assert!(cell(bad).starts_with('\''), "{bad}");
@@ -183,22 +113,23 @@ mod tests {
 
     #[test]
     fn json_keeps_the_order_and_every_digit() {
-        let mut sheet = sheet(&[
-            &["◆", "a\x1b\"\u{9b}\u{200f}", "1,204", "618475290624131073"],
-            &[" ", "b", "-", "7"],
+        let text = "a\x1b\"\u{9b}\u{200f}";
+        let mut sheet = sheet(vec![
+            vec!["◆".into(), text.into(), 1_204.into(), "618475290624131073".into()],
+            vec![Value::Null, "b".into(), Value::Null, "7".into()],
         ]);
         sheet.extent = Extent { total: Some(9), more: true };
-        let text = json(&sheet, "pending", Millis(5)).unwrap();
-        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let json = json(&sheet, "pending", Millis(5)).unwrap();
+        let read: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(read["rows"][0]["left_in_sql"], 1204);
         assert_eq!(read["rows"][0]["order"], "618475290624131073");
         assert_eq!(read["rows"][0]["mark"], "◆");
-        assert_eq!(read["rows"][1]["left_in_sql"], serde_json::Value::Null);
+        assert_eq!(read["rows"][1]["left_in_sql"], Value::Null);
         assert_eq!((read["view"].as_str(), read["taken_ms"].as_i64()), (Some("pending"), Some(5)));
         assert_eq!((read["total"].as_u64(), read["more"].as_bool()), (Some(9), Some(true)));
-        let at = |name: &str| text.find(name).unwrap();
+        let at = |name: &str| json.find(name).unwrap();
         assert!(at("mark") < at("title") && at("title") < at("left_in_sql"));
-        assert_eq!(read["rows"][0]["title"], "a\x1b\"\u{9b}\u{200f}");
-        assert!(!text.contains(|c| is_display_control(c) && c != '\n'));
+        assert_eq!(read["rows"][0]["title"], text);
+        assert!(!json.contains(|c| is_display_control(c) && c != '\n'));
     }
 }

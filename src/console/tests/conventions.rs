@@ -422,13 +422,13 @@ fn the_log_is_sorted_and_the_stream_keeps_its_order() {
     let mut bench = Bench::new(normal());
     bench.keys("0");
     bench.draw(120, 36);
-    bench.keys("ooo");
+    bench.keys("oo");
     assert!(bench.said().starts_with("sorted by "), "{}", bench.said());
     let text = bench.text(120, 36);
     assert!(text.contains("sorted by event within these "), "{text}");
     bench.keys("g");
     let rows = bench.app.log.rows(&bench.app.shown);
-    assert_eq!(bench.app.log.cursor(&rows), Some(0));
+    assert_eq!(bench.app.log.position(&rows), Some(0));
     bench.keys("3o");
     let said = "the stream is always in delivery order";
     assert_eq!(bench.said(), said);

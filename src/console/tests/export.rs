@@ -21,8 +21,7 @@ use crate::{
     dialogs::Dialog,
     export::{Export, ExportError, Written},
     theme::{Depth, Palette, Theme},
-    views,
-    widgets::Extent,
+    views::{self, Extent},
 };
 
 fn made(bench: &mut Bench) -> Vec<Export> {
@@ -163,7 +162,7 @@ fn a_copied_row_equals_the_exported_row() {
     bench.keys("y");
     let id = bench.app.clipboard.take().expect("an id");
     assert!(copied.starts_with(&format!(r#"{{"id":"{id}","title":"#)), "{id}: {copied}");
-    assert_eq!(bench.app.sales.filter.value(), "noodles");
+    assert_eq!(bench.app.sales.table.controls.filter.value(), "noodles");
 }
 
 #[test]

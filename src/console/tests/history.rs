@@ -170,10 +170,10 @@ fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     bench.keys("0");
     assert!(bench.app.log.follows());
     bench.show(read(LogView::default(), 2_010, 200, true));
-    assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_209));
+    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_209));
     bench.keys("kk");
     bench.show(read(LogView::default(), 2_015, 200, true));
-    assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_207));
+    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_207));
     assert!(bench.text(120, 36).contains("press End to follow"));
     bench.keys("G");
     assert!(bench.app.log.follows() && bench.text(120, 36).contains("following"));
@@ -193,7 +193,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     bench.keys("k");
     assert_eq!(bench.focus.borrow().log, Some(asked), "one page at a time");
     bench.show(read(asked, 1_800, 200, false));
-    assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(1_999));
+    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(1_999));
     assert_screen("activity_older_page", &bench.text(120, 36));
     bench.keys("gk");
     assert_eq!(bench.said(), "this is the first row");
@@ -203,7 +203,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     }
     assert_eq!(bench.focus.borrow().log, Some(LogView::default()));
     bench.show(crowded());
-    assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_000));
+    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_000));
     bench.keys("1");
     assert_eq!(bench.focus.borrow().log, None, "the view is closed");
 }

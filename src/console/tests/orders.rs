@@ -363,7 +363,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let mut bench = Bench::new(sold());
     bench.keys("7");
     bench.draw(120, 36);
-    let heads = |bench: &Bench| bench.app.orders.scroll.order.as_ref().map(|it| it.head.clone());
+    let heads = |bench: &Bench| bench.app.orders.table.controls.order.map(|it| it.title.to_owned());
     while heads(&bench).as_deref() != Some("STATUS") {
         bench.keys("o");
     }

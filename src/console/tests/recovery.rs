@@ -67,7 +67,7 @@ fn users_are_masked_in_every_view_until_asked() {
         }
         let mut bench = Bench::new(with_users());
         bench.keys(view);
-        let sheet = views::sheet(&mut bench.app).map(|sheet| format!("{:?}", sheet.rows));
+        let sheet = views::sheet(&bench.app).map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
         bench.keys("u");
         assert_eq!(bench.said(), "users are shown");

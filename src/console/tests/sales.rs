@@ -271,7 +271,7 @@ fn unknown_is_not_shown_as_unreachable() {
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(expected) && !line.contains(not), "{text}");
                 bench.keys(&format!("/{expected}"));
-                let found = bench.app.sales.rows(&bench.app.shown).len();
+                let found = bench.app.sales.table.rows(&bench.app.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }
         }
@@ -316,7 +316,9 @@ fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last()
     assert!(bench.text(120, 36).contains(" #2  cinema"), "{}", bench.text(120, 36));
     bench.keys("/#2 ");
     bench.press(KeyCode::Enter);
-    assert!(bench.app.sales.rows(&bench.app.shown).iter().any(|it| it.voucher_id == VoucherId(2)));
+    assert!(
+        bench.app.sales.table.rows(&bench.app.shown).iter().any(|it| it.voucher_id == VoucherId(2))
+    );
     bench.keys("/");
     bench.press(KeyCode::Esc);
     bench.keys("/running");

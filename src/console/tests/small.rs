@@ -89,6 +89,6 @@ fn a_consumer_without_detail_is_reported() {
         bench.press(KeyCode::Enter);
         assert_eq!(bench.said(), said);
         bench.keys("c");
-        assert!(!bench.app.stream.detail);
+        assert!(!bench.app.stream.entries.controls.detail);
     }
 }

@@ -454,7 +454,7 @@ fn consumers_of_one_name_are_distinguished_by_partition() {
     let mut bench = Bench::new(snapshot);
     bench.keys("3cj");
     let chosen = |bench: &Bench| {
-        let it = bench.app.stream.chosen_consumer(&bench.app.shown).unwrap();
+        let it = bench.app.stream.consumers.chosen(&bench.app.shown).unwrap();
         it.partition
     };
     assert_eq!(chosen(&bench), 1);

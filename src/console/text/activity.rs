@@ -1,12 +1,10 @@
 //! Texts of the Activity view.
 
-use seckill_model::message::{Label, text};
+use seckill_model::message::Label;
 
-use super::figures::{signed, thousands};
-use crate::keymap::{Action, key_of};
+use super::figures::signed;
 
 pub(crate) const HEADING: Label = Label("activity-activity");
-pub(crate) const FOLLOWS: Label = Label("activity-following");
 
 /// Column headings.
 pub(crate) mod heads {
@@ -32,52 +30,6 @@ pub(crate) mod labels {
     pub(crate) const NO_REASON: Label = Label("activity-none-was-given");
     pub(crate) const FIGURES: Label = Label("activity-figures");
     pub(crate) const UNCHANGED: Label = Label("activity-unchanged");
-}
-
-/// What the level includes.
-pub(crate) mod levels {
-    use seckill_model::message::Label;
-
-    pub(crate) const ALL: Label = Label("activity-all");
-    pub(crate) const ALARMS: Label = Label("activity-alarms");
-    pub(crate) const ACTS: Label = Label("activity-acts");
-}
-
-/// The log is empty.
-pub(crate) const EMPTY: Label = Label("activity-nothing-is-in-the-log-yet");
-pub(crate) const UNREAD: Label = Label("activity-the-log-is-in-the-database");
-
-/// No entry has the level.
-pub(crate) fn none_of(level: &str) -> String {
-    let key = key_of(Action::Level);
-    text!("activity-no-line-of-this-page-is", level, key)
-}
-
-/// The time, and the node that logged it.
-pub(crate) fn when(at: &str, node: &str) -> String {
-    text!("activity-on-2", at, node)
-}
-
-/// How to follow the log.
-pub(crate) fn paused() -> String {
-    let key = key_of(Action::Last);
-    text!("activity-follows", key)
-}
-
-/// The range of an older page.
-pub(crate) fn older_page(first: &str, last: &str) -> String {
-    text!("activity-to", first, last)
-}
-
-/// The number of visible entries.
-pub(crate) fn count(shown: usize, all: usize) -> String {
-    let (number, shown_of, all_of) = (all as u64, thousands(shown as u64), thousands(all as u64));
-    if shown == all {
-        let lines = super::figures::counted(number, "line", "lines");
-        text!("activity-value", lines, all_of)
-    } else {
-        text!("activity-of-on-this-page", shown_of, all_of)
-    }
 }
 
 /// Names of logged figures by their keys.

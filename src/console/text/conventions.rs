@@ -3,12 +3,16 @@
 use seckill_model::message::{Label, text};
 
 use super::figures::thousands;
-use crate::keymap::{Action, Context, footer, key_of};
+use crate::{
+    keymap::{Action, Context, footer, key_of},
+    views::Order,
+};
 
 pub(crate) const NO_TABLE: Label = Label("conventions-this-view-has-no-table");
 
-pub(crate) fn ordered(head: &str, falling: bool) -> String {
-    if falling {
+pub(crate) fn ordered(order: Order) -> String {
+    let head = order.title;
+    if order.is_descending {
         text!("conventions-ordered-by-descending", head)
     } else {
         text!("conventions-ordered-by-ascending", head)
@@ -16,8 +20,8 @@ pub(crate) fn ordered(head: &str, falling: bool) -> String {
 }
 
 /// The heading of a sorted page.
-pub(crate) fn sorted_page(head: &str, rows: usize) -> String {
-    let (head, rows) = (head.to_lowercase(), thousands(rows as u64));
+pub(crate) fn sorted_page(order: Order, rows: usize) -> String {
+    let head = order.title.to_lowercase();
     text!("conventions-sorted-by-of-these", head, rows)
 }
 

@@ -9,7 +9,7 @@ use super::figures::thousands;
 use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
     frame_writer::Drawn,
-    widgets::Extent,
+    views::Extent,
 };
 
 /// What a format contains.

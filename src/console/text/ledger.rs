@@ -38,26 +38,6 @@ pub(crate) mod labels {
     pub(crate) const CHANGE: Label = Label("ledger-change");
 }
 
-/// The state of a sale in one or two words.
-pub(crate) fn state(line: &SaleAudit) -> String {
-    let (found, flying) = (line.findings.len() as u64, line.in_flight());
-    let (count, orders) = (thousands(found), thousands(flying));
-    if found > 0 {
-        let differences = counted(found, "difference", "differences");
-        text!("ledger-value", differences, count)
-    } else if flying > 0 {
-        text!("ledger-in-flight", orders)
-    } else {
-        Label("ledger-balanced").to_string()
-    }
-}
-
-/// The number of audited sales, and the age of the audit.
-pub(crate) fn audited(sales: usize, age: &str) -> String {
-    let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
-    text!("ledger-audited-ago", sales, age, count)
-}
-
 /// The result over all sales.
 pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let off = lines.iter().filter(|line| !line.findings.is_empty()).count() as u64;
@@ -94,16 +74,6 @@ pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     }
 }
 
-/// A difference summed over all sales.
-pub(crate) fn of_all(finding: &str) -> String {
-    text!("ledger-all-sales", finding)
-}
-
-/// A partition error.
-pub(crate) fn partition(number: u16, fault: &str) -> String {
-    text!("ledger-partition", number, fault)
-}
-
 /// Why no newer audit can be run from here.
 pub(crate) fn limit(limit: AuditLimit) -> String {
     match limit {
@@ -125,20 +95,6 @@ pub(crate) fn sum(stock: i64, orders: u64, initial: u64) -> String {
     let held = counted(orders, "order", "orders");
     let orders = thousands(orders);
     text!("ledger-left-of", stock, held, sum, initial, orders)
-}
-
-/// In-flight, dead and closed orders.
-pub(crate) fn elsewhere(line: &SaleAudit) -> String {
-    let [undelivered, pending, dead, closed] =
-        [line.undelivered, line.pending, line.dead, line.closed].map(thousands);
-    text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed)
-}
-
-/// Lines of the detail that do not fit.
-pub(crate) fn more_lines(count: usize) -> String {
-    let (count, lines) =
-        (thousands(count as u64), counted(count as u64, "more line", "more lines"));
-    text!("ledger-in-a-larger-window", lines, count)
 }
 
 /// What the operator has to do about a difference that no repair fixes.

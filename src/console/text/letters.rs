@@ -21,10 +21,6 @@ pub(crate) const UNREAD: Label = Label("letters-they-cant-be-read-while-redis");
 pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
 pub(crate) const COUNTING: Label = Label("letters-counting-the-dead-letters");
 pub(crate) const COUNTED: Label = Label("letters-the-dead-letters-are-counted");
-pub(crate) fn all_marked() -> String {
-    let key = key_of(Action::MarkAll);
-    text!("letters-all-are-marked-takes-the-marks", key)
-}
 
 pub(crate) const ALL_GONE: Label = Label("letters-none-of-them-is-there-any");
 
@@ -264,50 +260,6 @@ pub(crate) fn marks_gone(count: usize) -> String {
     let gone = counted(count as u64, "marked letter is", "marked letters are");
     let count = thousands(count as u64);
     text!("letters-no-longer-there-the-mark-is", gone, count)
-}
-
-/// The letter's ID, and that of the original entry.
-pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
-    match entry {
-        Some(entry) => text!("letters-was-entry", letter, entry),
-        None => letter.to_owned(),
-    }
-}
-
-pub(crate) fn buyer(order: Option<String>, user: Option<String>, sale: Option<String>) -> String {
-    match (order, user, sale) {
-        (Some(order), Some(user), Some(sale)) => {
-            text!("letters-user-sale", order, user, sale)
-        }
-        _ => text!("common-none"),
-    }
-}
-
-pub(crate) fn no_order(fault: &str) -> String {
-    text!("letters-none", fault)
-}
-
-pub(crate) fn field(name: &str, value: &str) -> String {
-    format!("{name} = {value}")
-}
-
-pub(crate) fn more_fields(count: usize) -> String {
-    let more = counted(count as u64, "more field", "more fields");
-    let count = thousands(count as u64);
-    text!("letters-value-6", more, count)
-}
-
-pub(crate) fn more_lines(count: usize) -> String {
-    let more = counted(count as u64, "more line", "more lines");
-    let count = thousands(count as u64);
-    text!("letters-seckill-dead-show", more, count)
-}
-
-pub(crate) fn burial(at: &str, deliveries: u64, consumer: &str, reason: &str) -> String {
-    let tries = counted(deliveries, "delivery", "deliveries");
-    let count = thousands(deliveries);
-    let from = if consumer.is_empty() { String::new() } else { text!("letters-value-7", consumer) };
-    text!("letters-value-8", at, tries, from, reason, count)
 }
 
 #[cfg(test)]

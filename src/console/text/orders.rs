@@ -1,44 +1,20 @@
 //! Texts of orders in SQL, and of an order's trace.
 
-use seckill_engine::orders::{Decoded, Location};
+use seckill_engine::orders::Location;
 use seckill_model::{
     Order, OrderStatus, VoucherId,
     message::{Label, text},
 };
 
-use super::{
-    commands::Question,
-    faults::order_fault,
-    figures::{span, thousands},
-};
+use super::{commands::Question, faults::order_fault, figures::span};
 use crate::{
     keymap::{Action, key_of},
     views::View,
 };
 
 pub(crate) const HEADING: Label = Label("orders-orders-2");
-pub(crate) const NONE: Label = Label("orders-no-order-is-in-sql-yet");
-pub(crate) const UNREAD: Label = Label("orders-sql-is-away-so-its-orders");
-pub(crate) const READING: Label = Label("common-reading");
-pub(crate) const LATE: Label = Label("orders-sql-takes-long");
-pub(crate) const UNANSWERED: Label = Label("orders-sql-did-not-answer-within-two");
-pub(crate) const NEWEST: Label = Label("orders-newest-first");
 pub(crate) const LOOKING: Label = Label("orders-looking-for-it");
-pub(crate) const NO_ANSWER: Label = Label("orders-unknown-a-server-did-not-answer");
-/// What can be queried, and the key.
-pub(crate) fn query_hint() -> String {
-    let ask = key_of(Action::Press);
-    text!("orders-id-user-1001-voucher-7-paid", ask)
-}
 
-pub(crate) const NOT_YET: Label = Label("orders-not-yet");
-pub(crate) const NEVER: Label = Label("orders-never");
-pub(crate) const NO_ENTRY: Label = Label("orders-no-entry-near-that-second-it");
-pub(crate) const MORE_ENTRIES: Label = Label("orders-not-among-those-near-that-second");
-pub(crate) const HELD: Label = Label("orders-its-buyer-holds-it-in-redis");
-pub(crate) const NOT_HELD: Label = Label("orders-its-buyer-does-not-hold-it");
-pub(crate) const ACKNOWLEDGED: Label = Label("orders-and-acknowledged-when-is-unknown");
-pub(crate) const UNDELIVERED: Label = Label("orders-not-delivered-yet");
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
 
@@ -82,42 +58,9 @@ pub(crate) fn status(status: OrderStatus) -> &'static str {
     .read()
 }
 
-pub(crate) fn no_match(query: &str) -> String {
-    let (query, key) = (super::echo(query), key_of(Action::Back));
-    text!("orders-no-order-in-sql-matches-shows", query, key)
-}
-
 /// The query, as it would be typed.
 pub(crate) fn query_of_sale(voucher: VoucherId) -> String {
     format!("voucher={voucher}")
-}
-
-/// The page is held while new orders arrive.
-pub(crate) fn held(at: &str) -> String {
-    let key = key_of(Action::First);
-    text!("orders-those-up-to-shows-the-newest", at, key)
-}
-
-/// The number of orders on a page, and whether those are all.
-pub(crate) fn page(count: usize, newest: bool, more: bool) -> String {
-    let count = thousands(count as u64);
-    match (newest, more) {
-        (_, true) => text!("orders-and-more", count),
-        (true, false) => text!("orders-in-all", count),
-        (false, false) => text!("orders-the-last", count),
-    }
-}
-
-pub(crate) fn in_stream(entry: &str) -> String {
-    text!("orders-in-the-same-step-as-entry", entry)
-}
-
-/// The admission time, and the state of the buyer record.
-pub(crate) fn admitted(at: Option<&str>, held: Label) -> String {
-    match at {
-        Some(at) => and(at, held.read()),
-        None => and(Label("orders-time-unknown").read(), held.read()),
-    }
 }
 
 /// Joins two texts in one line.
@@ -125,14 +68,9 @@ pub(crate) fn and(first: &str, second: &str) -> String {
     text!("orders-value", first, second)
 }
 
-/// When a step happened, and how long after the previous one.
-pub(crate) fn time_after(time: &str, millis: i64) -> String {
-    and(time, &after(millis))
-}
-
 /// How long after the previous step. Redis dates the entry and the node dates the row: if a step seems to precede its
 /// cause, their clocks differ by at least that much.
-fn after(millis: i64) -> String {
+pub(crate) fn after(millis: i64) -> String {
     let size = millis.unsigned_abs();
     let (seconds, tenths, long) = (size / 1_000, size % 1_000 / 100, span(size));
     let size = match size {
@@ -141,15 +79,6 @@ fn after(millis: i64) -> String {
         _ => long,
     };
     if millis < 0 { text!("orders-clocks-differ-by-or-more", size) } else { format!("+{size}") }
-}
-
-pub(crate) fn id_says(issued: &str, decoded: &Decoded, partition: Option<u16>) -> String {
-    let (sequence, day) = (thousands(u64::from(decoded.sequence)), decoded.day);
-    let mut text = text!("orders-issued-number-of-utc", issued, sequence, day);
-    if let Some(number) = partition {
-        text.push_str(&text!("orders-partition", number));
-    }
-    text
 }
 
 pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
@@ -181,12 +110,6 @@ pub(crate) fn standing(standing: &Location) -> Option<String> {
         Location::Lost { .. } => text!("orders-lost-its-buyer-holds-it-in"),
         Location::Unknown => text!("orders-unknown-neither-sql-nor-the-stream"),
     })
-}
-
-/// The last delivery: time, consumer and count.
-pub(crate) fn pending_with(last: &str, consumer: &str, deliveries: u64) -> String {
-    let times = thousands(deliveries);
-    text!("orders-to-try", last, consumer, times)
 }
 
 /// Asks for confirmation of a payment.

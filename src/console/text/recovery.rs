@@ -7,12 +7,6 @@ use seckill_model::{
 
 use super::figures::{span, thousands};
 
-/// The progress of a plan.
-pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {
-    let (done, planned) = (thousands(done), thousands(planned));
-    text!("recovery-of", act, done, planned)
-}
-
 /// An age class: younger than `border`, or at least as old.
 pub(crate) fn aged(border: u64, younger: bool) -> String {
     let (sign, border) = (if younger { '<' } else { '>' }, whole(border));

@@ -13,7 +13,6 @@ pub(crate) mod columns {
     pub(crate) const ADMITTED: Label = Label("tables-admitted");
     pub(crate) const PERSISTED: Label = Label("tables-persisted");
     pub(crate) const WINDOW: Label = Label("tables-window");
-    pub(crate) const MARK: Label = Label("common-empty");
     pub(crate) const ENTRY: Label = Label("tables-entry");
     pub(crate) const AGE: Label = Label("tables-age");
     pub(crate) const IDLE: Label = Label("tables-idle");

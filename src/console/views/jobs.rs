@@ -1,14 +1,23 @@
 //! Jobs: next run, last result and history.
 
-use ratatui::{style::Style, text::Line};
-use seckill_engine::{jobs::outcome_name, telemetry::snapshot::JobLine};
-use seckill_model::{JobOutcome, JobRun, Millis};
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use seckill_engine::{
+    jobs::outcome_name,
+    telemetry::{Snapshot, snapshot::JobLine},
+};
+use seckill_model::{JobOutcome, JobRun, Millis, message::text};
 
-use super::{ListState, Scene, Source, View, alone, detail_line};
+use super::{
+    Scene, Source, View, draw_head, draw_notice,
+    table::{self, Column, REST, Row, TableState, Value},
+};
 use crate::{
     text::{self, columns, details, figures},
     theme::Theme,
-    widgets::{Canvas, Cell, Column, Value, left, right, table, width, wrap},
+    widgets::{Canvas, left, right, width, wrap},
 };
 
 /// From this width on, the chosen job is beside the table.
@@ -17,101 +26,126 @@ const BESIDE: u16 = 160;
 const DATED: u16 = 90;
 /// Most lines of a run's result.
 const RESULT: usize = 3;
-/// Lines of the detail pane above the history: rule, purpose, schedule, headings.
+/// Lines of the detail above the history: rule, purpose, schedule, headings.
 const ABOVE: u16 = 5;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut ListState) {
-    let theme = scene.theme;
-    let (w, h) = (canvas.width(), canvas.height());
-    let jobs = &scene.snapshot.jobs;
-    let rows = state.rows(jobs);
-    canvas.line(1, 0, &scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]));
-    let filter = state.filter.value();
-    let count = if jobs.is_empty() {
-        String::new()
-    } else if filter.is_empty() {
-        figures::counted(jobs.len() as u64, &text::JOB, &text::JOBS)
-    } else {
-        format!("/{filter}   {}", text::sales_filtered(rows.len(), jobs.len()))
-    };
-    let mut head = canvas.part(0, 0, w.saturating_sub(2), 1);
-    head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() && !canvas.is_noting() {
-        let said = if jobs.is_empty() { text::NO_JOBS.to_owned() } else { text::no_match(filter) };
-        canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
-        return;
+impl Row for JobLine {
+    type Id = String;
+
+    const FROM_REDIS: bool = false;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::JOB, &[(0, REST)], |job: &Self| job.name.clone().into()),
+        // In a narrow pane the name and the next run take precedence.
+        Column::new(columns::SCHEDULE, &[(72, 12), (100, 18)], |job: &Self| {
+            job.schedule.clone().into()
+        })
+        .soft(),
+        Column::new(columns::NEXT, &[(0, 9)], |job: &Self| match job.next {
+            _ if job.paused => Value::Text(text::PAUSED.to_owned()),
+            Some(at) => Value::Time(at),
+            None => Value::Nothing,
+        })
+        .by(|job| job.next.map_or(Value::Nothing, Value::Time))
+        .shown(|scene, job, _| match job.next {
+            _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn()),
+            Some(at) => {
+                let span = figures::span(at.since(scene.now));
+                text!("console-in", span).into()
+            }
+            None => "-".into(),
+        })
+        .right(),
+        Column::new(columns::LAST, &[(0, 10)], |job: &Self| {
+            of_last(job, |run| Value::Time(run.started))
+        })
+        .by(|job| of_last(job, |run| Value::Since(run.started)))
+        .shown(|scene, job, _| match job.runs.first() {
+            Some(run) => text::ago(&figures::span(scene.now.since(run.started))).into(),
+            None => Line::styled("-", scene.theme.soft()),
+        })
+        .right(),
+        Column::new(columns::OUTCOME, &[(0, 9)], |job: &Self| {
+            of_last(job, |run| Value::name(outcome_name(run.outcome).read(), &run.outcome))
+        })
+        .styled(|scene, job| {
+            let last = job.runs.first();
+            last.map_or(scene.theme.soft(), |run| outcome_style(scene.theme, run.outcome))
+        }),
+        Column::new(columns::TOOK, &[(72, 7)], |job: &Self| {
+            of_last(job, |run| run.took_ms.map_or(Value::Nothing, Value::Span))
+        })
+        .in_ms()
+        .right(),
+        Column::new(columns::ROWS, &[(100, 9)], |job: &Self| of_last(job, |run| run.rows.into()))
+            .right(),
+        Column::new(columns::NODE, &[(120, 20)], |job: &Self| {
+            of_last(job, |run| run.node.clone().into())
+        })
+        .soft(),
+    ];
+
+    fn id(&self) -> String {
+        self.name.clone()
     }
-    let cursor = state.cursor(&rows);
-    if w >= BESIDE {
-        let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
-        return beside(canvas, scene, state, &rows, cursor);
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
-    let top = u16::from(!scene.compact) + 1;
-    // The history takes the rows that the list leaves.
-    let list = (rows.len() as u16 + 1).min(h / 2);
-    let open = state.detail && h > top + list + ABOVE + 1;
-    let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
-    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
-    if let Some(job) = chosen.filter(|_| !open) {
-        return detail(&mut alone(canvas, &mut state.scroll), scene, job);
-    }
-    let height = if open { list } else { h.saturating_sub(top) };
-    table(
-        &mut canvas.part(0, top, w, height),
-        theme,
-        &layout(w),
-        (rows.len(), cursor),
-        &mut state.scroll,
-        |row, columns| cells(scene, &rows[row], columns),
-    );
-    if let Some(job) = chosen {
-        let y = top + list + 1;
-        detail(&mut canvas.part(0, y, w, h - y), scene, job);
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.jobs.iter().collect()
     }
 }
 
-/// The table with the chosen job beside it.
-fn beside(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    state: &mut ListState,
-    rows: &[JobLine],
-    cursor: Option<usize>,
-) {
+fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
+    job.runs.first().map_or(Value::Nothing, value)
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<JobLine>) {
     let (w, h) = (canvas.width(), canvas.height());
-    let half = w / 2;
-    let cells = |row: usize, columns: &[Column]| {
-        rows.get(row).map(|job| cells(scene, job, columns)).unwrap_or_default()
+    let all = scene.snapshot.jobs.len();
+    let rows = state.rows(scene.snapshot);
+    let filter = state.controls.filter.value();
+    let count = match all {
+        0 => String::new(),
+        _ if filter.is_empty() => text!("console-jobs", count = all),
+        _ => scene.filtered(filter, rows.len(), all),
     };
-    let mut list = canvas.part(0, 2, half, h.saturating_sub(2));
-    table(&mut list, scene.theme, &layout(half), (rows.len(), cursor), &mut state.scroll, cells);
-    if let Some(job) = cursor.and_then(|row| rows.get(row)) {
+    let heading = scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]);
+    draw_head(canvas, &heading, &scene.summary(canvas, &count));
+    if rows.is_empty() {
+        let none = if all == 0 { text::NO_JOBS.to_owned() } else { text::no_match(filter) };
+        return draw_notice(canvas, scene, &none);
+    }
+    let cursor = state.position(&rows);
+    let chosen = cursor.and_then(|row| rows.get(row));
+    let detail = |canvas: &mut Canvas<'_>| {
+        if let Some(job) = chosen {
+            draw_detail(canvas, scene, job);
+        }
+    };
+    if w >= BESIDE {
+        let half = w / 2;
+        let mut list = canvas.part(0, 2, half, h.saturating_sub(2));
+        table::draw(&mut list, scene, state, &rows, cursor);
         // Its rule is aligned with the table headings.
         let x = half + 2;
-        detail(&mut canvas.part(x, 2, w - x, h.saturating_sub(2)), scene, job);
+        return detail(&mut canvas.part(x, 2, w - x, h.saturating_sub(2)));
     }
-}
-
-fn layout(width: u16) -> Vec<Column> {
-    let column = |title, width, numeric| Column { title, width, numeric };
-    let mut all = vec![column(columns::JOB, 0, false)];
-    // In a narrow pane the name and the next run take precedence over the rule.
-    if width >= 72 {
-        all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
+    let top = scene.table_top();
+    // The history takes the rows that the list leaves.
+    let list = (rows.len() as u16 + 1).min(h / 2);
+    match (state.controls.detail, h > top + list + ABOVE + 1) {
+        (true, true) => {
+            table::draw(&mut canvas.part(0, top, w, list), scene, state, &rows, cursor);
+            detail(&mut canvas.below(top + list + 1));
+        }
+        (true, false) => {
+            state.controls.top = None;
+            detail(&mut canvas.below(1));
+        }
+        (false, _) => table::draw(&mut canvas.below(top), scene, state, &rows, cursor),
     }
-    all.push(column(columns::NEXT, 9, true));
-    all.push(column(columns::LAST, 10, true));
-    all.push(column(columns::OUTCOME, 9, false));
-    if width >= 72 {
-        all.push(column(columns::TOOK, 7, true));
-    }
-    if width >= 100 {
-        all.push(column(columns::ROWS, 9, true));
-    }
-    if width >= 120 {
-        all.push(column(columns::NODE, 20, false));
-    }
-    all
 }
 
 fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
@@ -123,98 +157,59 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
     }
 }
 
-fn from_now(scene: &Scene<'_>, at: Millis) -> String {
-    figures::span(at.since(scene.now))
-}
-
-fn ago(scene: &Scene<'_>, at: Millis) -> String {
-    figures::span(scene.now.since(at))
-}
-
-fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
+fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
     let theme = scene.theme;
-    let last = job.runs.first();
-    let of_last = |cell: &dyn Fn(&JobRun) -> Cell| match last {
-        Some(run) => cell(run),
-        None => Cell::new("-", theme.soft()),
-    };
-    let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let cell = |column: &Column| match column.title {
-        columns::JOB => Cell::plain(job.name.clone()),
-        columns::SCHEDULE => Cell::new(job.schedule.clone(), theme.soft()),
-        columns::NEXT if job.paused => Cell::new(text::PAUSED, theme.warn()),
-        columns::NEXT => {
-            Cell::plain(optional(job.next.map(|at| text::in_span(&from_now(scene, at)))))
-                .exactly(Value::time(job.next))
-        }
-        columns::LAST => of_last(&|run| {
-            Cell::plain(text::ago(&ago(scene, run.started))).exactly(Value::time(Some(run.started)))
-        }),
-        columns::OUTCOME => of_last(&|run| {
-            Cell::new(outcome_name(run.outcome).read(), outcome_style(theme, run.outcome))
-                .exactly(Value::word(&run.outcome))
-        }),
-        columns::TOOK => of_last(&|run| {
-            Cell::plain(optional(run.took_ms.map(figures::span))).exactly(Value::count(run.took_ms))
-        }),
-        columns::ROWS => of_last(&|run| Cell::plain(optional(run.rows.map(figures::thousands)))),
-        columns::NODE => of_last(&|run| Cell::new(run.node.clone(), theme.soft())),
-        _ => Cell::plain(""),
-    };
-    layout.iter().map(cell).collect()
-}
-
-fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
-    let theme = scene.theme;
-    let (w, h) = (canvas.width(), canvas.height());
-    let room = w.saturating_sub(18);
+    let w = canvas.width();
     canvas.rule(0, theme.glyphs.rule, theme.soft());
     let x = canvas.text(1, 1, &job.name, theme.strong());
     canvas.text(x + 2, 1, &scene.fit(&job.about, w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
-        Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
+        Some(at) => {
+            let (time, span) = (scene.at(at), figures::span(at.since(scene.now)));
+            text!("console-in-2", time, span)
+        }
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };
-    let line = Line::raw(scene.fit(&text::next_run(&job.schedule, &next), room));
-    detail_line(canvas, theme, 2, &details::NEXT, &line);
+    let next = text!("console-value-2", next, schedule = job.schedule);
+    canvas.text(1, 2, &details::NEXT, theme.soft());
+    canvas.text(16, 2, &scene.fit(&next, w.saturating_sub(18)), Style::new());
     if job.runs.is_empty() {
         canvas.text(1, 4, &text::NO_RUNS, theme.soft());
         return;
     }
     canvas.text(1, 4, &text::HISTORY, theme.heading());
-    let ellipsis = theme.glyphs.ellipsis;
     let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
     let node = widest.clamp(4, if w >= DATED { 20 } else { 12 });
-    let mut y = ABOVE;
-    for run in &job.runs {
-        if y >= h {
-            break;
-        }
-        // In a narrow window today's date is omitted.
-        let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
-        let x = canvas.text(
-            1,
-            y,
-            &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis),
-            Style::new(),
-        );
-        let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
-        let x = canvas.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
-        let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
-        let x = canvas.text(x + 1, y, &right(&took, 7, ellipsis), Style::new());
-        let cause = left(text::cause(run.cause), 8, ellipsis);
-        let x = canvas.text(x + 2, y, &cause, theme.soft());
-        let x = canvas.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
-        // The full result, on rows of its own if it is long.
-        let said = text::audit_log::job_result(run.outcome, run.detail.as_ref());
-        let lines = wrap(&said, usize::from(w.saturating_sub(x + 1)));
-        for (row, line) in lines.iter().take(RESULT).enumerate() {
-            let y = y + row as u16;
-            if y < h {
-                canvas.text(x, y, line, Style::new());
-            }
-        }
-        y += lines.len().clamp(1, RESULT) as u16;
+    let lines = job.runs.iter().flat_map(|run| run_lines(scene, run, node, w));
+    for (y, line) in (ABOVE..canvas.height()).zip(lines) {
+        canvas.line(1, y, &line);
     }
+}
+
+/// One run, with its full result.
+fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
+    let theme = scene.theme;
+    let ellipsis = theme.glyphs.ellipsis;
+    let due = |at: Millis| match cells {
+        // In a narrow window today's date is omitted.
+        ..DATED => left(&scene.at(at), 11, ellipsis),
+        DATED.. => left(&at.date_time(scene.zone), 19, ellipsis),
+    };
+    let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
+    let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
+    let cause = left(text::cause(run.cause), 8, ellipsis);
+    let head = Line::from(vec![
+        Span::raw(format!("{}  ", due(run.due))),
+        Span::styled(outcome, outcome_style(theme, run.outcome)),
+        Span::raw(format!(" {}  ", right(&took, 7, ellipsis))),
+        Span::styled(format!("{cause}  {}  ", left(&run.node, node, ellipsis)), theme.soft()),
+    ]);
+    let indent = head.width();
+    let result = text::audit_log::job_result(run.outcome, run.detail.as_ref());
+    let room = usize::from(cells).saturating_sub(indent + 2);
+    let mut parts = wrap(&result, room).into_iter();
+    let first = Span::raw(parts.next().unwrap_or_default());
+    let rest = parts.take(RESULT - 1).map(|part| Line::raw(" ".repeat(indent) + &part));
+    std::iter::once(head + first).chain(rest).collect()
 }

@@ -1,7 +1,7 @@
 //! The frame around every view: header, tabs, guide, status line, keys.
 
 use ratatui::{
-    style::Style,
+    style::{Modifier, Style},
     text::{Line, Span},
 };
 use seckill_engine::{
@@ -180,14 +180,17 @@ pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bo
 
 /// A phase in capitals, in the colour of its state.
 pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
-    let style = match phase {
-        Phase::Running => theme.good().add_modifier(ratatui::style::Modifier::BOLD),
+    (text::phase(phase).to_uppercase(), phase_style(theme, phase))
+}
+
+pub(super) fn phase_style(theme: Theme, phase: Phase) -> Style {
+    match phase {
+        Phase::Running => theme.good().add_modifier(Modifier::BOLD),
         Phase::Paused => theme.warn(),
         Phase::Planned => theme.accent(),
         Phase::SoldOut => theme.strong(),
         Phase::Ended | Phase::Archived => theme.soft(),
-    };
-    (text::phase(phase).to_uppercase(), style)
+    }
 }
 
 fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
@@ -321,22 +324,12 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     rows.chain(typed).collect()
 }
 
-fn filter_input(app: &App, canvas: &mut Canvas<'_>, y: u16) -> Option<(u16, u16)> {
-    let input = match app.view {
-        View::Overview => return None,
-        View::Sales => &app.sales.filter,
-        View::Pending => &app.pending.filter,
-        View::Letters => &app.letters.filter,
-        View::Stream => &app.stream.filter,
-        View::Orders => &app.orders.input,
-        View::Locks => &app.locks.filter,
-        View::Jobs => &app.jobs.filter,
-        View::Ledger => &app.ledger.list.filter,
-        View::Activity => &app.log.filter,
-    };
-    let x = canvas.text(1, y, "/", app.theme.key());
+fn filter_input(app: &mut App, canvas: &mut Canvas<'_>, y: u16) -> Option<(u16, u16)> {
+    let theme = app.theme;
+    let input = app.table_mut()?.input();
+    let x = canvas.text(1, y, "/", theme.key());
     let room = canvas.width().saturating_sub(x + 1);
-    draw_input(&mut canvas.part(x, y, room, 1), app.theme, input, false)
+    draw_input(&mut canvas.part(x, y, room, 1), theme, input, false)
 }
 
 /// The guide in one or two lines, three below 80 columns, its title first.

@@ -1,97 +1,150 @@
 //! Ledger: the audit findings of each sale, their causes, and the effects of a repair.
 
+use std::collections::BTreeSet;
+
 use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use seckill_engine::telemetry::snapshot::AlarmKind;
-use seckill_model::ledger::{Balance, SaleAudit, SaleFinding};
-
-use seckill_model::message::Label;
-
-use super::{LedgerState, Marked, Scene, Source, View, alone};
-use crate::{
-    text::{
-        self, columns, figures,
-        ledger::{self as words, labels},
-    },
-    widgets::{Canvas, Cell, Column, table, wrap},
+use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
+use seckill_model::{
+    VoucherId,
+    ledger::{Balance, SaleAudit, SaleFinding},
+    message::text,
 };
 
-/// Rows reserved for the table beside the notes and the detail.
+use super::{
+    Scene, Source, View,
+    detail::{Detail, draw_table},
+    draw_head,
+    table::{Column, REST, Row, TableState, Value},
+};
+use crate::{
+    text::{
+        self, columns, details, figures,
+        ledger::{self as texts, labels},
+    },
+    widgets::{Canvas, wrap},
+};
+
+/// Rows that the table keeps beside the notes.
 const TABLE: u16 = 4;
 /// Lines of one note.
 const NOTE: usize = 2;
-/// Column of the detail's text.
-const LABEL: u16 = 16;
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LedgerState) {
-    let theme = scene.theme;
-    let (w, h) = (canvas.width(), canvas.height());
-    let page = &scene.snapshot.ledger;
-    let all = state.list.rows(&page.lines);
-    let title = View::Ledger.title().to_uppercase();
-    canvas.line(1, 0, &scene.heading(&title, &[Source::Redis, Source::Sql]));
-    let said = summary(scene, state, all.len());
-    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    let gap = u16::from(!scene.compact);
-    let notes = notes(scene, usize::from(w.saturating_sub(2)));
-    let room = usize::from(h.saturating_sub(2 * gap + 1 + TABLE));
-    let cursor = state.list.cursor(&all);
-    let chosen = cursor.filter(|_| state.list.detail).and_then(|row| all.get(row).copied());
-    let detail = chosen.map(|line| detail(scene, line, w));
-    let wanted = detail.as_ref().map_or(0, |lines| lines.len() as u16 + 2);
-    let top = 1 + 2 * gap + notes.len().min(room) as u16;
-    if let Some(lines) = detail.as_ref().filter(|_| h < top + TABLE + wanted) {
-        return draw_detail(&mut alone(canvas, &mut state.list.scroll), scene, lines);
+/// Widths of a figure by the width of the table.
+const FIGURE: &[(u16, u16)] = &[(0, 9), (150, 12)];
+
+impl Row for SaleAudit {
+    type Id = VoucherId;
+
+    const MARKS: bool = true;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::ID, &[(0, 5)], |line: &Self| line.voucher_id.into()).soft().right(),
+        Column::new(columns::TITLE, &[(0, REST)], |line: &Self| line.title.clone().into()),
+        Column::new(columns::INITIAL, &[(92, 9), (150, 12)], |line: &Self| line.initial.into())
+            .right(),
+        Column::new(columns::REDIS_LEFT, &[(72, 10), (150, 12)], |line: &Self| line.stock.into())
+            .right(),
+        Column::new(columns::BUYERS, FIGURE, |line: &Self| line.admitted.into()).right(),
+        Column::new(columns::SQL_ORDERS, &[(0, 10), (150, 12)], |line: &Self| {
+            line.persisted.into()
+        })
+        .right(),
+        Column::new(columns::SQL_LEFT, &[(92, 9), (150, 12)], |line: &Self| line.db_stock.into())
+            .right(),
+        Column::new(columns::IN_FLIGHT, &[(112, 9)], |line: &Self| line.in_flight().into())
+            .styled(|scene, line| match line.in_flight() {
+                0 => scene.theme.soft(),
+                _ => scene.theme.accent(),
+            })
+            .right(),
+        Column::new(columns::DEAD, &[(112, 5)], |line: &Self| line.dead.into())
+            .styled(|scene, line| match line.dead {
+                0 => scene.theme.soft(),
+                _ => scene.theme.warn(),
+            })
+            .right(),
+        Column::new(columns::STATE, &[(0, 14)], |line: &Self| state(line).into())
+            .by(|line| Value::Number(line.findings.len() as i64))
+            .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
+                (0, 0) => scene.theme.good(),
+                (0, _) => scene.theme.accent(),
+                _ => scene.theme.bad(),
+            }),
+    ];
+
+    fn id(&self) -> VoucherId {
+        self.voucher_id
     }
-    for (row, (line, style)) in notes.into_iter().take(room).enumerate() {
-        canvas.text(1, 1 + gap + row as u16, &line, style);
+
+    fn name(&self) -> String {
+        self.voucher_id.to_string()
     }
-    if all.is_empty() && !canvas.is_noting() {
-        if !page.lines.is_empty() {
-            let none = text::no_match(state.list.filter.value());
-            canvas.text(1, top, &scene.fit(&none, w.saturating_sub(2)), theme.soft());
-        }
-        return;
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.ledger.lines.iter().collect()
     }
-    let rows: Vec<SaleAudit> = all.into_iter().cloned().collect();
-    let marks = &state.marks;
-    table(
-        &mut canvas.part(0, top, w, h.saturating_sub(top + wanted)),
-        theme,
-        &layout(w),
-        (rows.len(), cursor),
-        &mut state.list.scroll,
-        |row, columns| {
-            let marked = marks.contains(&rows[row].voucher_id);
-            scene.last_known(cells(scene, &rows[row], marked, columns))
-        },
-    );
-    if let Some(lines) = detail {
-        draw_detail(&mut canvas.part(0, h - wanted, w, wanted), scene, &lines);
+
+    /// Repaired sales lose their marks.
+    fn is_markable(&self) -> bool {
+        !self.cures().is_empty()
     }
 }
 
-/// StreamPositions, filter, and the age of the audit.
-fn summary(scene: &Scene<'_>, state: &LedgerState, shown: usize) -> Line<'static> {
+/// The state of a sale in one or two words.
+fn state(line: &SaleAudit) -> String {
+    match (line.findings.len(), line.in_flight()) {
+        (0, 0) => text!("ledger-balanced"),
+        (0, orders) => text!("ledger-in-flight", orders),
+        (count, _) => text!("ledger-differences-of-sale", count),
+    }
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<SaleAudit>) {
+    let (w, h) = (canvas.width(), canvas.height());
+    let page = &scene.snapshot.ledger;
+    let rows = state.rows(scene.snapshot);
+    let heading =
+        scene.heading(&View::Ledger.title().to_uppercase(), &[Source::Redis, Source::Sql]);
+    draw_head(canvas, &heading, &summary(scene, state, rows.len()));
+    let open = state.controls.detail;
+    let detail = state.chosen(scene.snapshot).filter(|_| open).map(|line| detail(scene, line, w));
+    let gap = scene.table_top() - 1;
+    let notes = notes(scene, usize::from(w.saturating_sub(2)));
+    let room = h.saturating_sub(2 * gap + 1 + TABLE);
+    let shown = (notes.len() as u16).min(room);
+    let top = 1 + 2 * gap + shown;
+    let is_alone = detail.as_ref().is_some_and(|detail| !detail.fits(scene, h, top));
+    for (y, (line, style)) in notes.iter().take(shown.into()).enumerate().filter(|_| !is_alone) {
+        canvas.text(1, 1 + gap + y as u16, line, *style);
+    }
+    if !rows.is_empty() {
+        let cursor = state.position(&rows);
+        draw_table(canvas, scene, top, state, &rows, cursor, detail);
+    } else if !page.lines.is_empty() {
+        let none = text::no_match(state.controls.filter.value());
+        canvas.text(1, top, &scene.fit(&none, w.saturating_sub(2)), scene.theme.soft());
+    }
+}
+
+/// Marks, filter, and the age of the audit.
+fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>, shown: usize) -> Line<'static> {
     let (theme, page) = (scene.theme, &scene.snapshot.ledger);
     let mut spans = Vec::new();
     if !state.marks.is_empty() {
-        let filtered = state.list.rows(&page.lines);
-        let shown = filtered.iter().filter(|it| state.marks.contains(&it.voucher_id)).count();
-        let count = state.marks.len();
-        let marked = text::marked(Marked { count, filtered: count - shown, elsewhere: 0 });
+        let marked = text::marked(state.marked(scene.snapshot));
         spans.push(Span::styled(format!("{marked}   "), theme.key()));
     }
-    let filter = state.list.filter.value();
+    let filter = state.controls.filter.value();
     if !filter.is_empty() {
-        let part = text::sales_filtered(shown, page.lines.len());
-        spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
+        let filter = scene.fit(filter, 20);
+        let part = scene.filtered(&filter, shown, page.lines.len());
+        spans.push(Span::raw(format!("{part}   ")));
     }
     if let Some(taken) = page.taken {
         let age = figures::steady_span(scene.now.since(taken));
-        let audited = words::audited(page.lines.len(), &age);
+        let audited = text!("ledger-audited-ago", age, sales = page.lines.len());
         spans.push(Span::styled(audited, theme.soft()));
     }
     Line::from(spans)
@@ -102,188 +155,82 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = &snapshot.ledger;
     let up = snapshot.redis.up && snapshot.sql.up;
+    let passed = page.lines.iter().all(|line| line.findings.is_empty());
     let mut notes = Vec::new();
     match (page.taken, page.limit) {
         (Some(_), _) if page.lines.is_empty() => {
-            notes.push((words::NO_SALES.to_string(), theme.soft()));
+            notes.push((texts::NO_SALES.to_owned(), theme.soft()));
         }
         (Some(_), _) => {
-            let passed = page.lines.iter().all(|line| line.findings.is_empty());
             let style = match passed {
                 _ if !up => theme.dimmed(),
                 true => theme.good(),
                 false => theme.bad(),
             };
-            notes.push((words::verdict(&page.lines), style));
+            notes.push((texts::verdict(&page.lines), style));
         }
         (None, Some(_)) => {}
-        (None, None) if up => notes.push((words::AUDITING.to_string(), theme.soft())),
-        (None, None) => notes.push((words::AWAY.to_string(), theme.warn())),
+        (None, None) if up => notes.push((texts::AUDITING.to_owned(), theme.soft())),
+        (None, None) => notes.push((texts::AWAY.to_owned(), theme.warn())),
     }
-    notes.extend(page.limit.map(|limit| (words::limit(limit), theme.warn())));
-    let explained = page.lines.iter().any(|line| !line.findings.is_empty());
+    notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));
     if let Balance::Off { findings } = &snapshot.audit
-        && !explained
+        && passed
     {
         // From figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
-        notes.extend(
-            all.map(|SaleFinding { what, .. }| (words::of_all(&what.to_string()), theme.bad())),
-        );
+        notes.extend(all.map(|SaleFinding { what: finding, .. }| {
+            (text!("ledger-all-sales", finding), theme.bad())
+        }));
     }
     for found in page.partitions.iter() {
         let fault = text::audit_log::partition_fault(&found.fault);
-        notes.push((words::partition(found.partition, &fault), theme.bad()));
+        let number = found.partition.to_string();
+        notes.push((text!("ledger-partition", number, fault), theme.bad()));
     }
     let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
     });
     notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
-    notes
-        .into_iter()
-        .flat_map(|(note, style)| {
-            wrap(&note, cells).into_iter().take(NOTE).map(move |line| (line, style))
-        })
-        .collect()
+    let lines = |(note, style): (String, Style)| {
+        wrap(&note, cells).into_iter().take(NOTE).map(move |line| (line, style))
+    };
+    notes.into_iter().flat_map(lines).collect()
 }
 
-fn layout(width: u16) -> Vec<Column> {
-    let column = |title, width, numeric| Column { title, width, numeric };
-    let figure = if width >= 150 { 12 } else { 9 };
-    let mut all = vec![
-        column(columns::MARK, 1, false),
-        column(columns::ID, 5, true),
-        column(columns::TITLE, 0, false),
-    ];
-    if width >= 92 {
-        all.push(column(columns::INITIAL, figure, true));
-    }
-    if width >= 72 {
-        all.push(column(columns::REDIS_LEFT, figure.max(10), true));
-    }
-    all.push(column(columns::BUYERS, figure, true));
-    all.push(column(columns::SQL_ORDERS, figure.max(10), true));
-    if width >= 92 {
-        all.push(column(columns::SQL_LEFT, figure, true));
-    }
-    if width >= 112 {
-        all.push(column(columns::IN_FLIGHT, 9, true));
-        all.push(column(columns::DEAD, 5, true));
-    }
-    all.push(column(columns::STATE, 14, false));
-    all
-}
-
-fn state_style(scene: &Scene<'_>, line: &SaleAudit) -> Style {
-    match (line.findings.is_empty(), line.in_flight()) {
-        (false, _) => scene.theme.bad(),
-        (true, 0) => scene.theme.good(),
-        (true, _) => scene.theme.accent(),
-    }
-}
-
-fn cells(scene: &Scene<'_>, line: &SaleAudit, marked: bool, layout: &[Column]) -> Vec<Cell> {
+/// Differences of a sale first, with their repair and what is left to the operator; then its figures.
+fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     let theme = scene.theme;
-    let count = |count: u64| Cell::plain(figures::thousands(count));
-    let some = |count: u64, style: Style| {
-        Cell::new(figures::thousands(count), if count > 0 { style } else { theme.soft() })
-    };
-    let cell = |column: &Column| match column.title {
-        columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
-        columns::ID => Cell::new(format!("#{}", line.voucher_id), theme.soft()),
-        columns::TITLE => {
-            let style = if marked { theme.strong() } else { Style::new() };
-            Cell::new(line.title.clone(), style)
-        }
-        columns::INITIAL => count(line.initial),
-        columns::REDIS_LEFT => {
-            Cell::plain(line.stock.map_or_else(|| "-".to_owned(), figures::signed))
-        }
-        columns::BUYERS => count(line.admitted),
-        columns::SQL_ORDERS => count(line.persisted),
-        columns::SQL_LEFT => Cell::plain(figures::signed(line.db_stock)),
-        columns::IN_FLIGHT => some(line.in_flight(), theme.accent()),
-        columns::DEAD => some(line.dead, theme.warn()),
-        columns::STATE => Cell::new(words::state(line), state_style(scene, line)),
-        _ => Cell::plain(""),
-    };
-    layout.iter().map(cell).collect()
-}
-
-/// A line of the detail, with its label if it is the first of its kind.
-struct DetailLine {
-    label: Option<Label>,
-    text: String,
-    style: Style,
-}
-
-/// The detail of a sale: figures, differences, their repair, and what is left to the operator.
-fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
-    let theme = scene.theme;
-    let room = usize::from(width.saturating_sub(LABEL + 2));
-    let mut lines = Vec::new();
-    let mut add = |label: Label, texts: Vec<String>, style: Style| {
-        let texts = texts.iter().flat_map(|text| wrap(text, room));
-        lines.extend(texts.enumerate().map(|(row, text)| DetailLine {
-            label: (row == 0).then_some(label),
-            text,
-            style,
-        }));
-    };
+    let mut detail = Detail::new(scene, width);
     let name = text::sale_name(line.voucher_id, &line.title);
-    add(text::details::VOUCHER, vec![scene.fit(&name, room as u16)], theme.strong());
-    let in_redis = match line.stock {
-        Some(stock) => words::sum(stock, line.admitted, line.initial),
-        None => text::NOT_IN_REDIS.to_string(),
-    };
-    add(labels::REDIS, vec![in_redis], Style::new());
-    let in_sql = words::sum(line.db_stock, line.persisted, line.initial);
-    add(labels::SQL, vec![in_sql], Style::new());
-    add(text::details::UNDER_WAY, vec![words::elsewhere(line)], Style::new());
-    if scene.snapshot.undelivered.contains(&line.voucher_id) {
-        add(labels::CHANGE, vec![words::UNCONFIRMED.to_string()], theme.warn());
-    }
+    detail.field_of(1, details::VOUCHER, name, theme.strong());
     if line.findings.is_empty() {
-        add(labels::DIFFERENCES, vec![words::NONE.to_string()], theme.good());
-        return lines;
+        detail.field(labels::DIFFERENCES, texts::NONE, theme.good());
     }
-    let findings = line.findings.iter().map(ToString::to_string).collect();
-    add(labels::DIFFERENCES, findings, theme.bad());
-    let cures = line.cures().into_iter().enumerate();
-    let cures = cures.map(|(place, cure)| format!("{}. {cure}", place + 1));
-    add(labels::REPAIR, cures.collect(), theme.key());
-    let mut advice: Vec<String> = Vec::new();
-    for left in line.findings.iter().filter(|it| it.cure().is_none()) {
-        let shown = words::advice(left, line.voucher_id);
-        if !advice.contains(&shown) {
-            advice.push(shown);
-        }
+    for finding in &line.findings {
+        detail.field(labels::DIFFERENCES, finding.to_string(), theme.bad());
     }
-    add(labels::BY_HAND, advice, theme.warn());
-    lines
-}
-
-fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
-    let theme = scene.theme;
-    canvas.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(canvas.height().saturating_sub(1));
-    let is_kind = |line: &DetailLine, label: Label| line.label.is_some_and(|it| it == label);
-    // If space is short, differences come first: the figures are in the table too.
-    let first = lines.iter().position(|line| is_kind(line, labels::DIFFERENCES)).unwrap_or(1);
-    let skipped = if lines.len() > room { first.saturating_sub(1) } else { 0 };
-    let seen: Vec<&DetailLine> =
-        lines.iter().take(1).chain(lines.iter().skip(1 + skipped)).collect();
-    let cut = seen.len() > room;
-    let shown = if cut { room.saturating_sub(1) } else { seen.len() };
-    for (row, line) in seen.iter().take(shown).enumerate() {
-        let y = row as u16 + 1;
-        if let Some(label) = line.label {
-            canvas.text(1, y, &label, theme.soft());
-        }
-        canvas.text(LABEL, y, &line.text, line.style);
+    for (place, cure) in line.cures().into_iter().enumerate() {
+        detail.field(labels::REPAIR, format!("{}. {cure}", place + 1), theme.key());
     }
-    if cut {
-        let more = words::more_lines(seen.len() - shown);
-        canvas.text(LABEL, shown as u16 + 1, &more, theme.soft());
+    let manual = line.findings.iter().filter(|it| it.cure().is_none());
+    let advice: BTreeSet<_> = manual.map(|it| texts::advice(it, line.voucher_id)).collect();
+    for advice in advice {
+        detail.field(labels::BY_HAND, advice, theme.warn());
     }
+    if scene.snapshot.undelivered.contains(&line.voucher_id) {
+        detail.field(labels::CHANGE, texts::UNCONFIRMED, theme.warn());
+    }
+    let in_redis = match line.stock {
+        Some(stock) => texts::sum(stock, line.admitted, line.initial),
+        None => text::NOT_IN_REDIS.to_owned(),
+    };
+    let in_sql = texts::sum(line.db_stock, line.persisted, line.initial);
+    let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
+    let elsewhere =
+        text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
+    detail.field(labels::REDIS, in_redis, Style::new());
+    detail.field(labels::SQL, in_sql, Style::new());
+    detail.field(details::UNDER_WAY, elsewhere, Style::new());
+    detail
 }

@@ -1,85 +1,121 @@
 //! Dead letters: entry, reason and current verdict, page by page.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
+use ratatui::{style::Style, text::Span};
+use seckill_engine::telemetry::{Snapshot, snapshot::LetterLine};
+use seckill_model::{
+    EntryId, LetterAct,
+    message::{Label, text},
 };
-use seckill_engine::telemetry::snapshot::LetterLine;
-use seckill_model::LetterAct;
 
-use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
+use super::{
+    PagedState, Scene, Source,
+    detail::{Detail, draw_table},
+    draw_head, draw_notice, is_stale,
+    paged::{Page, PagedRow},
+    table::{Column, REST, Row, Value},
+};
 use crate::{
     text::{self, columns, figures, letters::labels},
-    theme::Theme,
-    widgets::{Canvas, Cell, Column, Value, left, table, wrap},
+    widgets::Canvas,
 };
 
-/// Rows reserved for the table beside an open detail, with and without space.
-const TABLE: [u16; 2] = [6, 4];
-/// Rows that a detail needs: a rule and the first fields.
-const DETAIL: u16 = 5;
 /// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
 /// A page is read once a second; an older one is outdated.
 const STALE_MS: u64 = 4_000;
 
+impl Row for LetterLine {
+    type Id = EntryId;
+
+    const MARKS: bool = true;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::LETTER, &[(0, 15), (100, 19)], |line: &Self| {
+            Value::Entry(line.letter)
+        })
+        .fit(|_, line| line.letter.to_string().len()),
+        Column::new(columns::AGE, &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
+            .in_ms()
+            .right(),
+        Column::hidden(columns::ENTRY, |line: &Self| {
+            line.entry.map_or(Value::Nothing, Value::Entry)
+        }),
+        Column::new(columns::TRIES, &[(72, 5)], |line: &Self| line.deliveries.into())
+            .shown(|_, line, cells| figures::within(line.deliveries, cells.into()).into())
+            .soft()
+            .right(),
+        Column::new(columns::REPLAYS, &[(100, 7)], |line: &Self| line.replays.into())
+            .shown(|_, line, cells| figures::within(line.replays, cells.into()).into())
+            .styled(|scene, line| match line.replays {
+                0 => scene.theme.soft(),
+                _ => scene.theme.warn(),
+            })
+            .right(),
+        Column::new(columns::ORDER, &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(columns::USER, &[(110, 10)], |line: &Self| line.user.into()).right(),
+        Column::new(columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::hidden(columns::HOLDER, |line: &Self| line.consumer.clone().into()),
+        Column::new(columns::VERDICT, &[(0, 12)], |line: &Self| {
+            Value::name(text::letters::verdict_word(line.verdict), &line.verdict)
+        })
+        // By urgency: a buyer waits, a decision is needed, or neither.
+        .styled(|scene, line| match line.verdict.act() {
+            LetterAct::Replay => Style::new(),
+            LetterAct::Decide => scene.theme.warn(),
+            LetterAct::Discard => scene.theme.soft(),
+        }),
+        Column::new(columns::REASON, &[(0, REST)], |line: &Self| {
+            Value::Mentions(text::order_fault(&line.reason), line.user)
+        })
+        .soft(),
+    ];
+
+    fn id(&self) -> EntryId {
+        self.letter
+    }
+
+    fn name(&self) -> String {
+        self.letter.to_string()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.letters.lines.iter().collect()
+    }
+}
+
+impl PagedRow for LetterLine {
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let page = &snapshot.letters;
+        let total = snapshot.stream.as_ref().map_or(0, |stream| stream.dead);
+        let is_fresh = snapshot.redis.up && page.taken.is_some();
+        Page { from: page.from, lines: &page.lines, total, more: page.more, is_fresh }
+    }
+
+    fn is_known(scene: &Scene<'_>) -> bool {
+        scene.snapshot.letters.taken.is_some() || has_none(scene)
+    }
+}
+
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
-    let theme = scene.theme;
-    let (w, h) = (canvas.width(), canvas.height());
-    let all = state.rows(scene.snapshot);
+    let rows = state.table.rows(scene.snapshot);
     let mut heading = scene.heading(&text::letters::HEADING, &[Source::Redis, Source::Sql]);
-    let stale = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
-    if let Some(age) = age(scene).filter(|age| *age > STALE_MS && stale == [false; 2]) {
-        heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
+    let away = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
+    let age = scene.snapshot.letters.taken.map(|taken| scene.now.since(taken));
+    if let Some(age) = age.filter(|age| *age > STALE_MS && away == [false; 2]) {
+        heading.push_span(Span::styled(format!("  {}", text::old(age)), scene.theme.warn()));
     }
-    canvas.line(1, 0, &heading);
-    let said = summary(scene, state, all.len());
-    canvas.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    let known = scene.snapshot.letters.taken.is_some() || none_dead(scene);
-    if all.is_empty() && !(known && !state.is_waiting() && canvas.is_noting()) {
-        let said = nothing(scene, state);
-        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            canvas.text(1, 2 + row as u16, line, theme.soft());
-        }
-        return;
+    draw_head(canvas, &heading, &state.summary(scene, rows.len()));
+    if rows.is_empty() {
+        return draw_notice(canvas, scene, &nothing(scene, state));
     }
-    let cursor = state.position(&all);
-    let rows: Vec<&LetterLine> = all;
-    let kept = TABLE[usize::from(scene.compact)];
-    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
-    let stale = match chosen.map(|line| detail_lines(scene, line, w)) {
-        Some(stale) if h < kept + DETAIL => {
-            return detail(&mut alone(canvas, &mut state.scroll), scene, stale);
-        }
-        stale => stale,
-    };
-    let below =
-        stale.as_ref().map_or(0, |stale| h.saturating_sub(kept).min((stale.len() + 1) as u16));
-    let top = u16::from(!scene.compact) + 1;
-    let (marks, all) = (&state.marks, state.all);
-    table(
-        &mut canvas.part(0, top, w, h.saturating_sub(top + below)),
-        theme,
-        &layout(w, &rows),
-        (rows.len(), cursor),
-        &mut state.scroll,
-        |row, columns| {
-            let line = rows[row];
-            let marked = all || marks.contains(&line.letter);
-            scene.last_known(cells(scene, line, marked, columns))
-        },
-    );
-    if let Some(stale) = stale {
-        detail(&mut canvas.part(0, h - below, w, below), scene, stale);
-    }
+    let open = state.table.controls.detail;
+    let chosen = state.table.chosen(scene.snapshot).filter(|_| open);
+    let detail = chosen.map(|line| detail(scene, line, canvas.width()));
+    let cursor = state.table.position(&rows);
+    draw_table(canvas, scene, scene.table_top(), &mut state.table, &rows, cursor, detail);
 }
 
-/// Milliseconds since the page was read.
-fn age(scene: &Scene<'_>) -> Option<u64> {
-    scene.snapshot.letters.taken.map(|taken| scene.now.since(taken))
-}
-
-fn none_dead(scene: &Scene<'_>) -> bool {
+/// There are no dead letters, whether or not a page was read.
+fn has_none(scene: &Scene<'_>) -> bool {
     !scene.is_blind() && scene.snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0)
 }
 
@@ -87,152 +123,58 @@ fn none_dead(scene: &Scene<'_>) -> bool {
 fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     let snapshot = scene.snapshot;
     let page = &snapshot.letters;
-    if page.lines.is_empty() && none_dead(scene) {
+    if page.lines.is_empty() && has_none(scene) {
         text::letters::NONE.to_owned()
     } else if scene.is_blind() || page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
         text::letters::UNREAD.to_owned()
     } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
         text::READING.to_owned()
     } else {
-        text::no_match(state.filter.value())
+        text::no_match(state.table.controls.filter.value())
     }
 }
 
-/// IDs take what they need, and the reason takes the rest.
-fn layout(width: u16, rows: &[&LetterLine]) -> Vec<Column> {
-    let longest = rows.iter().map(|line| line.letter.to_string().len()).max().unwrap_or(0);
-    let letter = if width >= 100 { 19.max(longest as u16) } else { 15.max(longest as u16) };
-    let column = |title, width, numeric| Column { title, width, numeric };
-    let mut all = vec![
-        column(columns::MARK, 1, false),
-        column(columns::LETTER, letter, false),
-        column(columns::AGE, 7, true),
-    ];
-    if width >= 72 {
-        all.push(column(columns::TRIES, 5, true));
-    }
-    if width >= 100 {
-        all.push(column(columns::REPLAYS, 7, true));
-    }
-    if width >= 150 {
-        all.push(column(columns::ORDER, 19, true));
-    }
-    if width >= 110 {
-        all.push(column(columns::USER, 10, true));
-    }
-    if width >= 72 {
-        all.push(column(columns::VOUCHER, 6, true));
-    }
-    all.push(column(columns::VERDICT, 12, false));
-    all.push(column(columns::REASON, 0, false));
-    all
-}
-
-fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
-    let theme = scene.theme;
-    let shown = |text: &str| scene.users.within(text, line.user);
-    let cell = |column: &Column| match column.title {
-        columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
-        columns::LETTER => {
-            let style = if marked { theme.strong() } else { Style::new() };
-            Cell::new(line.letter.to_string(), style)
-        }
-        columns::TRIES => Cell::new(figures::within(line.deliveries, 5), theme.soft())
-            .exactly(Value::count(Some(line.deliveries))),
-        columns::REPLAYS => {
-            let style = if line.replays > 0 { theme.warn() } else { theme.soft() };
-            Cell::new(figures::within(line.replays, 7), style)
-                .exactly(Value::count(Some(line.replays)))
-        }
-        columns::VERDICT => {
-            Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
-                .exactly(Value::word(&line.verdict))
-        }
-        columns::REASON => Cell::new(shown(&text::order_fault(&line.reason)), theme.soft()),
-        title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),
-    };
-    layout.iter().map(cell).collect()
-}
-
-/// Colour by urgency: a buyer waits, a decision is needed, or neither.
-fn verdict(theme: Theme, line: &LetterLine) -> Style {
-    match line.verdict.act() {
-        LetterAct::Replay => Style::new(),
-        LetterAct::Decide => theme.warn(),
-        LetterAct::Discard => theme.soft(),
-    }
-}
-
-type DetailRow = (&'static str, String, Style);
-
-/// The detail of a letter, one line each, the most significant first.
-fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<DetailRow> {
+/// The most significant fields first.
+fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
     let theme = scene.theme;
     let plain = Style::new();
+    let mut detail =
+        Detail::new(scene, width).with_more(|count| text!("letters-seckill-dead-show", count));
     let masked = |text: &str| scene.users.within(text, line.user);
-    let entry = line.entry.map(|entry| entry.to_string());
-    let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
-        Some(sale) => text::sale_name(id, &sale.title),
-        None => format!("#{id}"),
-    });
-    let (order, style) = if let Some(fault) = &line.fault {
-        (text::letters::no_order(&masked(&text::order_fault(fault))), theme.warn())
-    } else {
-        let order = line.order.map(|order| order.to_string());
-        let user = line.user.map(|user| scene.users.number(user));
-        (text::letters::buyer(order, user, sale), plain)
+    let letter = line.letter;
+    let was = match line.entry {
+        Some(entry) => text!("letters-was-entry", letter, entry),
+        None => letter.to_string(),
     };
-    let id = line.letter.to_string();
-    let mut rows = vec![
-        (labels::LETTER.read(), text::letters::was(&id, entry.as_deref()), plain),
-        (labels::VERDICT.read(), text::letters::why(line.verdict), theme.strong()),
-        (labels::REASON.read(), masked(&text::order_fault(&line.reason)), plain),
-        (labels::ORDER.read(), order, style),
-    ];
-    let fields =
-        line.payload.iter().map(|(name, value)| masked(&text::letters::field(name, value)));
-    let more = (line.fields_more > 0).then(|| text::letters::more_fields(line.fields_more));
-    rows.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
-    rows.extend(line.history.iter().rev().map(|it| {
-        let at = it.at.date_time(scene.zone);
-        let why = masked(&text::order_fault(&it.reason));
-        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &why);
-        (labels::HISTORY.read(), text, theme.soft())
-    }));
-    let room = usize::from(width.saturating_sub(18));
-    let mut lines: Vec<DetailRow> = Vec::new();
-    let mut before = "";
-    for (label, text, style) in rows {
-        let mut parts = wrap(&text, room);
-        if label == labels::FIELDS.read() && parts.len() > FIELD_ROWS {
-            parts.truncate(FIELD_ROWS);
-            if let Some(last) = parts.last_mut() {
-                let cut = left(last, room.saturating_sub(1), "");
-                *last = format!("{}{}", cut.trim_end(), theme.glyphs.ellipsis);
-            }
+    detail.field(labels::LETTER, was, plain);
+    detail.field(labels::VERDICT, text::letters::why(line.verdict), theme.strong());
+    detail.field(labels::REASON, masked(&text::order_fault(&line.reason)), plain);
+    match (&line.fault, line.order, line.user, line.voucher) {
+        (Some(fault), ..) => {
+            let fault = masked(&text::order_fault(fault));
+            detail.field(labels::ORDER, text!("letters-none", fault), theme.warn());
         }
-        for (row, part) in parts.into_iter().enumerate() {
-            let head = if row == 0 && label != before { label } else { "" };
-            lines.push((head, part, style));
+        (None, Some(order), Some(user), Some(sale)) => {
+            let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
+            detail.field(labels::ORDER, text!("letters-user-sale", order, user, sale), plain);
         }
-        before = label;
+        _ => detail.field(labels::ORDER, Label("common-none"), plain),
     }
-    lines
-}
-
-fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, mut rows: Vec<DetailRow>) {
-    let theme = scene.theme;
-    canvas.rule(0, theme.glyphs.rule, theme.soft());
-    let room = usize::from(canvas.height().saturating_sub(1));
-    if rows.len() > room && room > 0 {
-        let more = rows.len() - room + 1;
-        rows.truncate(room - 1);
-        let said = text::letters::more_lines(more);
-        rows.push(("", said, theme.soft()));
+    for (name, value) in &line.payload {
+        detail.field_of(FIELD_ROWS, labels::FIELDS, masked(&format!("{name} = {value}")), plain);
     }
-    for (row, (label, value, style)) in rows.into_iter().enumerate() {
-        let y = row as u16 + 1;
-        canvas.text(1, y, label, theme.soft());
-        canvas.line(16, y, &Line::styled(value, style));
+    if line.fields_more > 0 {
+        let more = text!("letters-more-fields", count = line.fields_more);
+        detail.field(labels::FIELDS, more, plain);
     }
+    for it in line.history.iter().rev() {
+        let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
+        let reason = masked(&text::order_fault(&it.reason));
+        let text = match &*it.consumer {
+            "" => text!("letters-given-up-at", at, deliveries, reason),
+            consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
+        };
+        detail.field(labels::HISTORY, text, theme.soft());
+    }
+    detail
 }

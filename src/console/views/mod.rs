@@ -4,34 +4,25 @@
 
 mod activity;
 mod big_figure;
-mod columns;
+mod detail;
 mod entry_holder;
-mod extent;
 mod jobs;
 mod layout;
-mod lease_age;
 mod ledger;
-mod ledger_state;
 mod letters;
-mod list_state;
 mod locks;
-mod log_state;
 mod orders;
-mod orders_state;
 mod overview;
 mod overview_state;
-mod paged_rows;
-mod paged_state;
+mod paged;
 mod pending;
-mod pending_histogram;
 mod presenter;
-mod sale_detail;
 mod sales;
-mod sales_state;
 mod stock_panel;
 mod stream;
 mod stream_panel;
 mod stream_state;
+mod table;
 mod tabs;
 mod throughput_chart;
 mod user_masking;
@@ -40,24 +31,25 @@ use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
-    layout::Rect,
     text::{Line, Span},
 };
 
-pub(crate) use columns::next_order;
-pub(crate) use lease_age::Leases;
-pub(crate) use ledger_state::LedgerState;
-pub(crate) use list_state::{ListState, Row};
-pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
-pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
+pub(crate) use activity::LogState;
+pub(crate) use locks::Leases;
+pub(crate) use orders::OrdersState;
 pub(crate) use overview_state::OverviewState;
-pub(crate) use paged_rows::PagedRow;
-pub(crate) use paged_state::{Marked, PagedState, Turn};
-pub(crate) use sales_state::{SalesState, facets as sales_facets};
+pub(crate) use paged::{Page, PagedRow, PagedState};
+pub(crate) use sales::SalesState;
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
-use seckill_model::{Millis, VoucherId, ledger::Balance, locale::language, message::Label};
-pub(crate) use stream_state::{Moved, Pane, StreamState};
+use seckill_model::{
+    Millis, VoucherId,
+    ledger::Balance,
+    locale::language,
+    message::{Label, text},
+};
+pub(crate) use stream_state::{Pane, StreamState};
 use strum::VariantArray as _;
+pub(crate) use table::{Extent, Marked, Order, Sheet, TableState, TableView, Turn};
 pub(crate) use throughput_chart::{marks, until};
 pub(crate) use user_masking::Users;
 
@@ -67,9 +59,9 @@ use super::{
     keymap::Action,
     lag_trend::LagTrend,
     presenter::by_title,
-    text::{self, figures},
-    theme::{self, Theme},
-    widgets::{self, Canvas, Cell, Scroll, Sheet},
+    text::{self},
+    theme::Theme,
+    widgets::{self, Canvas},
 };
 
 /// Which view is on the screen, with its message in the catalog.
@@ -131,6 +123,10 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    pub(crate) fn is_forward(self) -> bool {
+        matches!(self, Self::Last | Self::By(1..) | Self::Screens(1..))
+    }
+
     /// The row that it leads to from `row`, among `total` of which `visible` are shown.
     fn from(self, row: usize, total: usize, visible: usize) -> usize {
         let screen = visible.saturating_sub(1).max(1) as isize;
@@ -170,7 +166,7 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
 }
 
 /// Everything that a view can access.
-struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     snapshot: &'a Snapshot,
     theme: Theme,
     now: Millis,
@@ -179,6 +175,7 @@ struct Scene<'a> {
     /// The chosen sale.
     chosen: Option<VoucherId>,
     lag: &'a LagTrend,
+    leases: &'a Leases,
     users: Users,
 }
 
@@ -212,18 +209,40 @@ impl Scene<'_> {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    /// The style of a row read from Redis: without colours if it is outdated.
-    fn last_known(&self, mut row: Vec<Cell>) -> Vec<Cell> {
-        if self.is_blind() {
-            for cell in &mut row {
-                cell.style = self.theme.dimmed();
-            }
-        }
-        row
-    }
-
     fn fit(&self, text: &str, cells: u16) -> String {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
+    }
+
+    /// A name, truncated so that the state after it is not.
+    fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
+        if state.is_empty() {
+            return name.to_owned().into();
+        }
+        let room = cells.saturating_sub(widgets::width(state) as u16 + 1);
+        format!("{} {state}", self.fit(name, room)).into()
+    }
+
+    /// The number and title of a sale, as far as it is known.
+    fn sale_name(&self, sale: VoucherId) -> String {
+        match self.snapshot.sale(sale) {
+            Some(line) => text::sale_name(sale, &line.title),
+            None => format!("#{sale}"),
+        }
+    }
+
+    /// A filter, and how many rows of a list match it.
+    fn filtered(&self, filter: &str, shown: usize, of: usize) -> String {
+        format!("/{filter}   {}", text!("console-of-2", shown, of))
+    }
+
+    /// A summary in at most half of the heading.
+    fn summary(&self, canvas: &Canvas<'_>, text: &str) -> Line<'static> {
+        Line::styled(self.fit(text, canvas.width() / 2), self.theme.soft())
+    }
+
+    /// The line of a view at which its table begins.
+    fn table_top(&self) -> u16 {
+        if self.compact { 1 } else { 2 }
     }
 
     /// A time to the second, in at most eight cells: only the date if it is another day.
@@ -298,20 +317,43 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     cursor
 }
 
-/// Wide enough for every column of every view, and high enough for a table beside its detail.
-const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
+/// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read yet.
+pub(crate) fn sheet(app: &App) -> Option<Sheet> {
+    let table = app.table().filter(|_| has_data(&app.shown))?;
+    let extent = table.extent(&app.shown);
+    table.sheet(&sheet_scene(app, app.users)).map(|sheet| Sheet { extent, ..sheet })
+}
 
-/// The table of the view with all loaded rows that match the filter, and the total; `None` if there is none or it was
-/// not read yet.
-pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
-    let mut buffer = Buffer::empty(SHEET);
-    let mut sheets = Vec::new();
-    let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
-    draw_body(app, &mut Canvas::new(&mut buffer, SHEET).noting(&mut sheets), false);
-    app.theme.glyphs = glyphs;
-    let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
-    let extent = extent::of(app);
-    (full < sheets.len()).then(|| Sheet { extent, ..sheets.swap_remove(full) })
+/// The chosen row as exported, which names no user.
+pub(crate) fn chosen_row(app: &App) -> Option<Sheet> {
+    let scene = sheet_scene(app, Users::MASKED);
+    match app.view {
+        // The Overview has no table, and the filter of Sales may hide the chosen sale.
+        View::Overview | View::Sales => {
+            let sale = [app.pointed_sale()?];
+            Some(Sheet::of(&app.sales.table, &scene, &sale, Some(0)))
+        }
+        _ => app.table()?.sheet(&scene),
+    }
+}
+
+fn sheet_scene(app: &App, users: Users) -> Scene<'_> {
+    Scene {
+        snapshot: &app.shown,
+        theme: app.theme,
+        now: app.seen(),
+        zone: &app.zone,
+        compact: false,
+        chosen: app.sales.chosen,
+        lag: &app.lag,
+        leases: &app.leases,
+        users,
+    }
+}
+
+/// Whether a snapshot was taken.
+fn has_data(snapshot: &Snapshot) -> bool {
+    snapshot.seq > 0 || snapshot.taken != Millis(0)
 }
 
 /// Draws the view into the area that the frame leaves.
@@ -326,9 +368,10 @@ fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
         compact,
         chosen: app.sales.chosen,
         lag: &app.lag,
+        leases: &app.leases,
         users: app.users,
     };
-    if shown.seq == 0 && shown.taken == Millis(0) {
+    if !has_data(&shown) {
         canvas.text(1, 1, &text::NO_DATA, app.theme.soft());
         return;
     }
@@ -344,56 +387,26 @@ fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
         View::Letters => letters::draw(canvas, &scene, &mut app.letters),
         View::Stream => stream::draw(canvas, &scene, &mut app.stream, app.frozen),
         View::Orders => orders::draw(canvas, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(canvas, &scene, &mut app.locks, &app.leases),
+        View::Locks => locks::draw(canvas, &scene, &mut app.locks),
         View::Jobs => jobs::draw(canvas, &scene, &mut app.jobs),
         View::Ledger => ledger::draw(canvas, &scene, &mut app.ledger),
         View::Activity => activity::draw(canvas, &scene, &mut app.log),
     }
 }
 
-/// Commands in progress, marks, filter, and the range of the page.
-fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) -> Line<'static> {
-    let theme = scene.theme;
-    let page = R::page(scene.snapshot);
-    let mut spans = Vec::new();
-    for line in &scene.snapshot.recoveries {
-        let text = text::recovery(text::act_name(&line.act), line.done, line.planned);
-        spans.push(Span::styled(format!("{text}   "), theme.key()));
-    }
-    let marked = if state.all {
-        Some(text::all_marked(page.total))
-    } else {
-        (!state.marks.is_empty()).then(|| text::marked(state.hidden(scene.snapshot)))
-    };
-    if let Some(marked) = marked {
-        spans.push(Span::styled(format!("{marked}   "), theme.key()));
-    }
-    let filter = state.filter.value();
-    if !filter.is_empty() {
-        let part = text::rows_filtered(shown, page.lines.len());
-        spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
-    }
-    if state.is_waiting() {
-        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
-    }
-    let lines = page.lines.len() as u64;
-    let whole = match page.before {
-        Some(before) if lines > 0 => {
-            text::rows(before + 1, before + lines, page.total.max(before + lines))
-        }
-        // Not read is not zero.
-        _ if scene.snapshot.stream.is_none() => String::new(),
-        _ => figures::thousands(page.total),
-    };
-    spans.push(Span::styled(whole, theme.soft()));
-    Line::from(spans)
+/// Draws the first line of a view.
+fn draw_head(canvas: &mut Canvas<'_>, heading: &Line<'_>, summary: &Line<'_>) {
+    canvas.line(1, 0, heading);
+    let width = canvas.width().saturating_sub(2);
+    canvas.part(0, 0, width, 1).line_right(0, summary);
 }
 
-/// If a window has no room for a table beside a detail, the detail replaces it and no row is on the screen.
-fn alone<'p>(canvas: &'p mut Canvas<'_>, scroll: &mut Scroll) -> Canvas<'p> {
-    scroll.top = None;
-    let (w, h) = (canvas.width(), canvas.height());
-    canvas.part(0, 1, w, h.saturating_sub(1))
+/// Draws a text in place of the rows.
+fn draw_notice(canvas: &mut Canvas<'_>, scene: &Scene<'_>, text: &str) {
+    let lines = widgets::wrap(text, usize::from(canvas.width().saturating_sub(2)));
+    for (y, line) in (2..).zip(&lines) {
+        canvas.text(1, y, line, scene.theme.soft());
+    }
 }
 
 /// Label and value of a detail pane.

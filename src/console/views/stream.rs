@@ -8,7 +8,10 @@ use ratatui::{
 };
 use seckill_engine::{
     orders::decode,
-    telemetry::snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+    telemetry::{
+        Snapshot,
+        snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+    },
 };
 use seckill_model::{
     EntryId,
@@ -16,10 +19,11 @@ use seckill_model::{
 };
 
 use super::{
-    Scene, Source, StreamState, alone, detail_line,
+    Scene, Source, StreamState, detail_line,
     entry_holder::EntryHolder,
     is_stale, stream_panel,
     stream_state::{Pane, total},
+    table::{self, Column, REST, Row, TableState, Value},
 };
 use crate::{
     keymap::{Action, key_of},
@@ -28,7 +32,7 @@ use crate::{
         stream::{self as words, columns, labels},
     },
     views::View,
-    widgets::{self, Canvas, Cell, Column, Scroll, Value, table, wrap},
+    widgets::{self, Canvas, wrap},
 };
 
 /// Rows of the detail: a rule and seven lines.
@@ -53,10 +57,11 @@ pub(super) fn draw(
         canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
-    let open = state.detail && state.pane == Pane::Entries;
+    let open = state.entries.controls.detail && state.pane == Pane::Entries;
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
-        return detail(&mut alone(canvas, &mut state.scroll), scene, line);
+        state.entries.controls.top = None;
+        return detail(&mut canvas.below(1), scene, line);
     }
     // In a low window the detail replaces what is above it.
     let brief = scene.compact || (open && h < 28);
@@ -69,8 +74,7 @@ pub(super) fn draw(
         figures(&mut canvas.part(0, y, w, FIGURES), scene, state, &whole);
         y += FIGURES + 1;
     }
-    // An export contains the table that has the focus.
-    if state.pane == Pane::Consumers || !(brief || canvas.is_noting()) {
+    if state.pane == Pane::Consumers || !brief {
         let whole_rest = brief || h < 14;
         let rest = h.saturating_sub(y);
         let wanted = page.consumers.len().max(1) as u16 + 1;
@@ -115,7 +119,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     }
     canvas.line(1, 0, &heading);
     let mut spans = Vec::new();
-    let filter = state.filter.value();
+    let filter = state.entries.controls.filter.value();
     if !filter.is_empty() {
         let shown = text!(
             "stream-of-on-this-page",
@@ -262,40 +266,70 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
     }
 }
 
+impl Row for GroupConsumer {
+    /// Names are unique within a partition only.
+    type Id = (u16, String);
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::CONSUMER, &[(0, REST)], |it: &Self| it.name.clone().into()),
+        Column::new(columns::PARTITION, &[(0, 9)], |it: &Self| u64::from(it.partition).into())
+            .when(|snapshot| snapshot.entries.partitions.len() > 1)
+            .soft()
+            .right(),
+        Column::new(columns::NODE, &[(0, 8)], |it: &Self| {
+            Value::Text(words::state(it.state, it.pending > 0).to_owned())
+        })
+        .styled(|scene, it| match (it.state, it.pending) {
+            (NodeState::Alive, _) => scene.theme.good(),
+            (_, 0) => scene.theme.soft(),
+            (NodeState::Stopped, _) => scene.theme.warn(),
+            (NodeState::Dead, _) => scene.theme.broken(),
+        }),
+        Column::new(columns::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
+            .styled(|scene, it| match it.state {
+                NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn(),
+                _ => Style::new(),
+            })
+            .right(),
+        Column::new(columns::IDLE, &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
+            .soft()
+            .in_ms()
+            .right(),
+    ];
+
+    fn id(&self) -> Self::Id {
+        (self.partition, self.name.clone())
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.entries.consumers.iter().collect()
+    }
+}
+
 fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
-    let page = &scene.snapshot.entries;
-    let all = &page.consumers;
-    let column = |title: Label, width, numeric| Column { title, width, numeric };
-    let partitioned = page.partitions.len() > 1;
-    let mut layout = vec![column(columns::CONSUMER, 0, false)];
-    if partitioned {
-        layout.push(column(columns::PARTITION, 9, true));
-    }
-    layout.extend([
-        column(columns::NODE, 8, false),
-        column(columns::PENDING, 9, true),
-        column(columns::IDLE, 8, true),
-    ]);
-    if all.is_empty() && !canvas.is_noting() {
+    let mut all = GroupConsumer::list(scene.snapshot);
+    if all.is_empty() {
         canvas.text(1, 0, columns::CONSUMER.read(), theme.heading());
         canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft());
         return;
     }
-    let focused = state.pane == Pane::Consumers;
-    let cursor = state.consumer_position(all).filter(|_| focused);
-    let room = usize::from(canvas.height().saturating_sub(1));
+    if state.pane == Pane::Consumers {
+        let cursor = state.consumers.position(&all);
+        return table::draw(canvas, scene, &mut state.consumers, &all, cursor);
+    }
     // Abbreviated here; shown in full once this list has the focus.
-    let more = (!focused && all.len() > room && room > 1).then(|| all.len() + 1 - room);
-    let rows = all.len() - more.unwrap_or(0);
     let (w, h) = (canvas.width(), canvas.height());
+    let room = usize::from(h.saturating_sub(1));
+    let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
+    all.truncate(all.len() - more.unwrap_or(0));
     let height = if more.is_some() { h - 1 } else { h };
-    let mut at_rest = Scroll::default();
-    let scroll = if focused { &mut state.consumers } else { &mut at_rest };
-    table(&mut canvas.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
-        let cells = all.get(row).map(|it| consumer_cells(scene, it, partitioned));
-        scene.last_known(cells.unwrap_or_default())
-    });
+    let mut at_rest = TableState::default();
+    table::draw(&mut canvas.part(0, 0, w, height), scene, &mut at_rest, &all, None);
     if let Some(more) = more {
         canvas.text(
             1,
@@ -306,83 +340,77 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
     }
 }
 
-fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer, partitioned: bool) -> Vec<Cell> {
-    let theme = scene.theme;
-    let style = match (it.state, it.pending) {
-        (NodeState::Alive, _) => theme.good(),
-        (_, 0) => theme.soft(),
-        (NodeState::Stopped, _) => theme.warn(),
-        (NodeState::Dead, _) => theme.broken(),
-    };
-    let left = it.state != NodeState::Alive && it.pending > 0;
-    let held = if left { theme.warn() } else { Style::new() };
-    let mut cells = vec![Cell::plain(it.name.clone())];
-    if partitioned {
-        cells.push(Cell::new(it.partition.to_string(), theme.soft()));
-    }
-    cells.extend([
-        Cell::new(words::state(it.state, it.pending > 0), style),
-        Cell::new(figures::thousands(it.pending), held),
-        Cell::new(figures::span(it.idle_ms), theme.soft()).exactly(Value::count(Some(it.idle_ms))),
-    ]);
-    cells
-}
+impl Row for EntryLine {
+    type Id = EntryId;
 
-/// A cell of the entries table.
-#[derive(Clone, Copy)]
-enum Col {
-    Entry,
-    Time,
-    User,
-    Sale,
-    Order,
-    State,
-}
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
+            .fit(|_, line| line.entry.to_string().len()),
+        Column::new(columns::TIME, &[(0, 8), (72, 12)], |line: &Self| {
+            Value::Time(line.entry.added())
+        })
+        .shown(|scene, line, cells| {
+            let full = time(scene, line.entry);
+            full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
+        })
+        .soft(),
+        Column::new(columns::USER, &[(72, 8)], |line: &Self| line.user.into()).right(),
+        Column::new(columns::SALE, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(columns::ORDER, &[(100, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(columns::STATE, &[(0, REST)], |line: &Self| {
+            let (before, name, after) = holding(line);
+            Value::Mentions(format!("{before} {name} {after}"), line.user)
+        })
+        // State and consumer are found even where the screen shows an error instead.
+        .searched(|line| {
+            let (before, _, after) = holding(line);
+            let holder = EntryHolder::of(line);
+            let consumer =
+                if let EntryHolder::Held { consumer, .. } = holder { consumer } else { "" };
+            format!("{} {before} {consumer} {after}", holder.word())
+        })
+        .shown(|scene, line, cells| {
+            let (before, name, after) = holding(line);
+            if name.is_empty() {
+                return scene.users.within(&before, line.user).into();
+            }
+            let taken = widgets::width(&before) + 1;
+            let room = cells.saturating_sub(taken as u16);
+            let mut shown = scene.fit_before(name, after, room);
+            shown.spans.insert(0, Span::raw(format!("{before} ")));
+            shown
+        })
+        .styled(|scene, line| holding_style(scene, line)),
+    ];
 
-/// IDs of several partitions include the partition, which takes space.
-fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
-    let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
-    let time = if width >= 72 { 12 } else { 8 };
-    let mut all =
-        vec![(Col::Entry, columns::ENTRY, entry, false), (Col::Time, columns::TIME, time, false)];
-    if width >= 72 {
-        all.push((Col::User, columns::USER, 8, true));
-        all.push((Col::Sale, columns::SALE, 6, true));
+    fn id(&self) -> EntryId {
+        self.entry
     }
-    if width >= 100 {
-        all.push((Col::Order, columns::ORDER, 19, true));
+
+    fn name(&self) -> String {
+        self.entry.to_string()
     }
-    all.push((Col::State, columns::STATE, 0, false));
-    all.into_iter()
-        .map(|(col, title, width, numeric)| (col, Column { title, width, numeric }))
-        .collect()
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.entries.lines.iter().collect()
+    }
 }
 
 fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
-    let theme = scene.theme;
-    let w = canvas.width();
     let rows = state.rows(scene.snapshot);
-    let known = scene.snapshot.entries.taken.is_some() && !state.is_waiting();
-    if rows.is_empty() && !(known && canvas.is_noting()) {
-        let said = nothing(&scene.snapshot.entries, state);
-        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
-            canvas.text(1, row as u16, line, theme.soft());
+    if rows.is_empty() {
+        let text = nothing(&scene.snapshot.entries, state);
+        let lines = wrap(&text, usize::from(canvas.width().saturating_sub(2)));
+        for (y, line) in (0..).zip(&lines) {
+            canvas.text(1, y, line, scene.theme.soft());
         }
         return;
     }
-    let cursor = state.position(&rows).filter(|_| state.pane == Pane::Entries);
-    let partitioned = rows.iter().any(|line| line.entry.partition > 0);
-    let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
+    let cursor = state.entries.position(&rows).filter(|_| state.pane == Pane::Entries);
     let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.follows()));
-    let mut scroll = std::mem::take(&mut state.scroll);
     let visible = usize::from(canvas.height().saturating_sub(1));
-    scroll.follow(at, rows.len(), visible);
-    table(canvas, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
-        let Some(line) = rows.get(row) else { return Vec::new() };
-        let cell = |(col, column): (&Col, &Column)| cell(scene, line, *col, column.width);
-        scene.last_known(cols.iter().zip(measured).map(cell).collect())
-    });
-    state.scroll = scroll;
+    state.entries.controls.follow(at, rows.len(), visible);
+    table::draw(canvas, scene, &mut state.entries, &rows, cursor);
 }
 
 /// Why there is no row.
@@ -394,63 +422,42 @@ fn nothing(page: &StreamPage, state: &StreamState) -> String {
     } else {
         text!(
             "stream-no-entry-of-this-page-holds",
-            text = text::echo(state.filter.value()),
+            text = text::echo(state.entries.controls.filter.value()),
             key = key_of(Action::Back)
         )
     }
 }
 
-fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
-    let theme = scene.theme;
-    let shown = |value: Option<String>| match value {
-        Some(value) => Cell::plain(value),
-        None => Cell::new("-", theme.soft()),
-    };
-    match col {
-        Col::Entry => Cell::plain(line.entry.to_string()),
-        Col::Time => {
-            let full = time(scene, line.entry);
-            let cut = full.get(..usize::from(width)).unwrap_or(&full).to_owned();
-            Cell::new(cut, theme.soft()).exactly(Value::time(Some(line.entry.added())))
+/// What holds the entry: a state, the name of a consumer and the state of its node; an error instead of these if the
+/// entry is invalid.
+fn holding(line: &EntryLine) -> (String, &str, &'static str) {
+    let holder = EntryHolder::of(line);
+    match (holder, &line.fault) {
+        (EntryHolder::Waiting | EntryHolder::Held { .. } | EntryHolder::Unknown, Some(fault)) => {
+            (text::order_fault(fault), "", "")
         }
-        Col::User => shown(line.user.map(|user| scene.users.number(user))),
-        Col::Sale => shown(line.voucher.map(|id| format!("#{id}"))),
-        Col::Order => shown(line.order.map(|order| order.to_string())),
-        Col::State => holding(scene, line, width),
-    }
-}
-
-/// Its holder; an invalid entry shows its error instead.
-fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
-    let theme = scene.theme;
-    let hands = EntryHolder::of(line);
-    let word = hands.word();
-    match (hands, &line.fault) {
-        (EntryHolder::Letters | EntryHolder::LettersOrNot, _) | (EntryHolder::Unknown, None) => {
-            Cell::new(word, theme.warn())
-        }
-        (EntryHolder::Done, _) => Cell::new(word, theme.soft()),
-        (_, Some(fault)) => {
-            let fault = text::order_fault(fault);
-            Cell::new(scene.users.within(&fault, line.user), theme.warn())
-        }
-        (EntryHolder::Waiting, None) => Cell::new(word, theme.accent()),
         (EntryHolder::Held { consumer, .. }, None) => {
             let state = match line.holder {
                 Some(NodeState::Alive) => "",
                 Some(state) => words::state(state, true),
                 None => text::UNKNOWN.read(),
             };
-            let taken = widgets::width(word) + widgets::width(state) + 2;
-            let room = width.saturating_sub(taken as u16);
-            let text = format!("{word} {} {state}", scene.fit(consumer, room));
-            let style = match line.holder {
-                Some(NodeState::Alive) => Style::new(),
-                Some(NodeState::Stopped) | None => theme.warn(),
-                Some(NodeState::Dead) => theme.broken(),
-            };
-            Cell::new(text.trim_end(), style)
+            (holder.word().to_owned(), consumer, state)
         }
+        _ => (holder.word().to_owned(), "", ""),
+    }
+}
+
+fn holding_style(scene: &Scene<'_>, line: &EntryLine) -> Style {
+    let theme = scene.theme;
+    match (EntryHolder::of(line), line.holder) {
+        (EntryHolder::Letters | EntryHolder::LettersOrNot, _) => theme.warn(),
+        (EntryHolder::Done, _) => theme.soft(),
+        _ if line.fault.is_some() => theme.warn(),
+        (EntryHolder::Waiting, _) => theme.accent(),
+        (EntryHolder::Held { .. }, Some(NodeState::Alive)) => Style::new(),
+        (EntryHolder::Held { .. }, Some(NodeState::Dead)) => theme.broken(),
+        (EntryHolder::Held { .. } | EntryHolder::Unknown, _) => theme.warn(),
     }
 }
 

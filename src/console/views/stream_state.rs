@@ -2,13 +2,16 @@
 
 use seckill_engine::telemetry::{
     Snapshot, StreamView,
-    snapshot::{DeliveryState, EntryLine, GroupConsumer, PartitionLine},
+    snapshot::{EntryLine, GroupConsumer, PartitionLine},
 };
 use seckill_model::EntryId;
 use tui_input::Input;
 
-use super::{Step, columns::Wanted, entry_holder::EntryHolder};
-use crate::{lag_trend::LagTrend, text::order_fault, widgets::Scroll};
+use super::{
+    Scene, Step,
+    table::{Controls, Extent, Pager, Row, Sheet, TableState, TableView, Toward, Turn},
+};
+use crate::lag_trend::LagTrend;
 
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,44 +21,15 @@ pub(crate) enum Pane {
     Consumers,
 }
 
-/// The effect of a movement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    Here,
-    /// A page is outstanding.
-    Waiting,
-    Edge {
-        top: bool,
-    },
-    /// Older entries have to be read, with the cursor on the last or first of them.
-    Older {
-        at_end: bool,
-    },
-    /// Entries after this window have to be read.
-    Newer,
-    /// The window has to be held, as the user left its end.
-    Hold,
-    /// The newest entries have to be read as they arrive.
-    Follow,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
     pub(crate) pane: Pane,
-    view: StreamView,
-    /// Boundaries of the windows after this one; the last is the nearest.
-    after: Vec<Option<EntryId>>,
-    /// A requested window that has not arrived, and whether the cursor moves to its end.
-    awaited: Option<(StreamView, bool)>,
-    cursor: Option<EntryId>,
-    row: usize,
-    /// Names are unique within a partition only.
-    consumer: Option<(u16, String)>,
-    consumer_row: usize,
-    pub(crate) filter: Input,
-    pub(crate) scroll: Scroll,
-    pub(crate) consumers: Scroll,
-    pub(crate) detail: bool,
+    pub(crate) entries: TableState<EntryLine>,
+    pub(crate) consumers: TableState<GroupConsumer>,
+    /// Only this partition; `None` for all.
+    partition: Option<u16>,
+    /// Windows by the entry after them.
+    pager: Pager<Option<EntryId>>,
     /// The trend of the single partition on the screen.
     flow: LagTrend,
 }
@@ -63,50 +37,32 @@ pub(crate) struct StreamState {
 impl StreamState {
     /// The query for the engine.
     pub(crate) fn view(&self) -> StreamView {
-        self.view
+        StreamView { partition: self.partition, before: self.pager.at() }
     }
 
     /// The list follows new entries.
     pub(crate) fn follows(&self) -> bool {
-        self.view.before.is_none()
+        self.pager.is_first()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        self.awaited.is_some()
+        self.pager.is_waiting()
     }
 
     /// The trend of the single partition on the screen; `None` while all are shown.
     pub(crate) fn flow(&self) -> Option<&LagTrend> {
-        self.view.partition.map(|_| &self.flow)
+        self.partition.map(|_| &self.flow)
     }
 
     /// The entries that match the filter.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a EntryLine> {
-        let page = &snapshot.entries;
-        if page.view.partition != self.view.partition {
-            return Vec::new();
-        }
-        let wanted = Wanted::new(self.filter.value());
-        page.lines.iter().filter(|line| wanted.lets(|word| holds(line, word))).collect()
-    }
-
-    pub(crate) fn position(&self, rows: &[&EntryLine]) -> Option<usize> {
-        rows.iter().position(|line| Some(line.entry) == self.cursor)
+        let is_of_partition = snapshot.entries.view.partition == self.partition;
+        if is_of_partition { self.entries.rows(snapshot) } else { Vec::new() }
     }
 
     pub(crate) fn chosen<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a EntryLine> {
         let rows = self.rows(snapshot);
-        self.position(&rows).and_then(|row| rows.get(row).copied())
-    }
-
-    pub(crate) fn consumer_position(&self, all: &[GroupConsumer]) -> Option<usize> {
-        let (partition, name) = self.consumer.as_ref()?;
-        all.iter().position(|it| it.partition == *partition && it.name == *name)
-    }
-
-    pub(crate) fn chosen_consumer<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a GroupConsumer> {
-        let all = &snapshot.entries.consumers;
-        self.consumer_position(all).and_then(|row| all.get(row))
+        self.entries.position(&rows).and_then(|row| rows.get(row).copied())
     }
 
     /// Moves the focus to the other list.
@@ -115,7 +71,7 @@ impl StreamState {
             Pane::Entries => Pane::Consumers,
             Pane::Consumers => Pane::Entries,
         };
-        self.detail = false;
+        self.entries.controls.detail = false;
     }
 
     /// Selects the next partition, or all of them; `false` if there is only one.
@@ -124,12 +80,11 @@ impl StreamState {
         if count < 2 {
             return false;
         }
-        let partition = match self.view.partition {
+        self.partition = match self.partition {
             None => Some(0),
             Some(number) => Some(number + 1).filter(|next| *next < count),
         };
-        self.view.partition = partition;
-        self.follow();
+        self.pager.turn(Toward::First, None);
         self.flow = LagTrend::default();
         true
     }
@@ -138,127 +93,126 @@ impl StreamState {
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
         let page = &snapshot.entries;
         let Some(taken) = page.taken else { return false };
-        self.settle_consumer(snapshot);
-        if let Some(total) = total(&page.partitions, self.view.partition) {
+        self.consumers.settle_list(snapshot);
+        if let Some(total) = total(&page.partitions, self.partition) {
             self.flow.push(taken, total.lag);
         }
-        if let Some((_, at_end)) = self.awaited.take_if(|(view, _)| *view == page.view) {
-            let edge = if at_end { page.lines.last() } else { page.lines.first() };
-            self.cursor = edge.map(|line| line.entry);
+        let is_of_partition = page.view.partition == self.partition;
+        let arrived = if is_of_partition { self.pager.arrived(page.view.before) } else { None };
+        if let Some(toward) = arrived {
+            let back = toward == Toward::Back;
+            let edge = if back { page.lines.first() } else { page.lines.last() };
+            self.entries.cursor = edge.map(|line| line.entry);
         }
         // The whole held window was trimmed.
-        let empty = page.lines.is_empty() && page.view == self.view;
-        let turned = empty && !self.follows() && self.awaited.is_none();
+        let empty = page.lines.is_empty() && page.view == self.view();
+        let turned = empty && !self.follows() && !self.is_waiting();
         if turned {
-            self.follow();
+            self.pager.turn(Toward::First, None);
         }
-        self.settle_cursor(snapshot);
+        self.settle_entry(snapshot);
         turned
     }
 
     /// The cursor stays at the end, or on its entry, or moves to the one that took its row.
-    pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
+    fn settle_entry(&mut self, snapshot: &Snapshot) {
         let rows = self.rows(snapshot);
-        let last = rows.len().saturating_sub(1);
-        let row = match self.position(&rows) {
-            _ if self.follows() => last,
-            Some(row) => row,
-            None => self.row.min(last),
-        };
-        self.row = row;
-        self.cursor = rows.get(row).map(|line| line.entry);
-    }
-
-    fn settle_consumer(&mut self, snapshot: &Snapshot) {
-        let all = &snapshot.entries.consumers;
-        if let Some(row) = self.consumer_position(all) {
-            self.consumer_row = row;
-            return;
+        if self.follows() {
+            self.entries.point_at(&rows, rows.len().saturating_sub(1));
+        } else {
+            self.entries.settle(&rows);
         }
-        let row = self.consumer_row.min(all.len().saturating_sub(1));
-        self.consumer_row = row;
-        self.consumer = all.get(row).map(identity);
+    }
+}
+
+impl TableView for StreamState {
+    fn controls(&self) -> &Controls {
+        match self.pane {
+            Pane::Entries => &self.entries.controls,
+            Pane::Consumers => &self.consumers.controls,
+        }
     }
 
-    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> Moved {
-        let forward = matches!(step, Step::Last | Step::By(1..) | Step::Screens(1..));
+    fn controls_mut(&mut self) -> &mut Controls {
+        match self.pane {
+            Pane::Entries => &mut self.entries.controls,
+            Pane::Consumers => &mut self.consumers.controls,
+        }
+    }
+
+    fn input(&mut self) -> &mut Input {
+        &mut self.entries.controls.filter
+    }
+
+    fn chosen_name(&self, snapshot: &Snapshot) -> Option<String> {
+        match self.pane {
+            Pane::Entries => self.chosen(snapshot).map(Row::name),
+            Pane::Consumers => self.consumers.chosen_name(snapshot),
+        }
+    }
+
+    fn settle_cursor(&mut self, snapshot: &Snapshot) {
+        self.settle_entry(snapshot);
+    }
+
+    fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn {
         if self.pane == Pane::Consumers {
-            let all = &snapshot.entries.consumers;
-            let row = self.consumer_position(all).unwrap_or(0);
-            let next = step.from(row, all.len(), self.consumers.visible);
-            self.consumer = all.get(next).map(identity);
-            self.consumer_row = next;
-            return if next == row { Moved::Edge { top: !forward } } else { Moved::Here };
+            return TableView::step(&mut self.consumers, snapshot, step);
         }
         if step == Step::Last && !self.follows() {
-            return Moved::Follow;
+            return Turn::Page(Toward::First);
         }
         if self.is_waiting() {
-            return Moved::Waiting;
+            return Turn::Waiting;
         }
         let rows = self.rows(snapshot);
-        let row = self.position(&rows).unwrap_or(0);
-        let next = step.from(row, rows.len(), self.scroll.visible);
-        if next != row {
-            self.row = next;
-            self.cursor = rows.get(next).map(|line| line.entry);
-            return if self.follows() { Moved::Hold } else { Moved::Here };
+        if self.entries.step(&rows, step) {
+            return if self.follows() { Turn::Hold } else { Turn::Moved };
         }
-        match forward {
-            true if self.follows() => Moved::Edge { top: false },
-            true => Moved::Newer,
-            false if snapshot.entries.older && !rows.is_empty() => {
-                Moved::Older { at_end: step != Step::First }
+        match step.is_forward() {
+            true if !self.follows() => Turn::Page(Toward::Back),
+            false if snapshot.entries.older && !rows.is_empty() => Turn::Page(Toward::Further),
+            _ => Turn::edge(step),
+        }
+    }
+
+    fn turn(&mut self, snapshot: &Snapshot, toward: Toward) {
+        let first = snapshot.entries.lines.first();
+        self.pager.turn(toward, first.map(|line| Some(line.entry)));
+        if toward == Toward::First {
+            self.settle_entry(snapshot);
+        }
+    }
+
+    /// New entries no longer move the window.
+    fn hold(&mut self, snapshot: &Snapshot) {
+        if let Some(last) = snapshot.entries.lines.last() {
+            self.pager.hold(last.entry.next_of_all());
+        }
+    }
+
+    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
+        let page = &scene.snapshot.entries;
+        total(&page.partitions, self.partition)?;
+        if self.pane == Pane::Consumers {
+            return self.consumers.sheet(scene);
+        }
+        let rows = self.rows(scene.snapshot);
+        let is_known = page.taken.is_some() && !self.is_waiting();
+        let cursor = self.entries.position(&rows);
+        (is_known || !rows.is_empty()).then(|| Sheet::of(&self.entries, scene, &rows, cursor))
+    }
+
+    fn extent(&self, snapshot: &Snapshot) -> Extent {
+        let page = &snapshot.entries;
+        match self.pane {
+            Pane::Consumers => Extent::whole(page.consumers.len()),
+            Pane::Entries => {
+                let length = total(&page.partitions, self.partition).map_or(0, |it| it.length);
+                Extent::counted(page.lines.len(), length)
             }
-            false => Moved::Edge { top: true },
         }
     }
-
-    /// Holds the visible window: new entries no longer move it.
-    pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
-        let Some(last) = snapshot.entries.lines.last() else { return };
-        self.after.push(self.view.before);
-        self.view.before = last.entry.next_of_all();
-    }
-
-    pub(crate) fn older(&mut self, snapshot: &Snapshot, at_end: bool) {
-        let Some(first) = snapshot.entries.lines.first() else { return };
-        self.after.push(self.view.before);
-        self.view.before = Some(first.entry);
-        self.awaited = Some((self.view, at_end));
-    }
-
-    pub(crate) fn newer(&mut self) {
-        self.view.before = self.after.pop().flatten();
-        self.awaited = Some((self.view, self.follows()));
-    }
-
-    pub(crate) fn follow(&mut self) {
-        self.after.clear();
-        self.view.before = None;
-        self.awaited = Some((self.view, true));
-    }
-}
-
-fn identity(consumer: &GroupConsumer) -> (u16, String) {
-    (consumer.partition, consumer.name.clone())
-}
-
-fn holds(line: &EntryLine, wanted: &str) -> bool {
-    let consumer = match &line.holding {
-        DeliveryState::Pending { consumer, .. } => Some(consumer.clone()),
-        _ => None,
-    };
-    let texts = [
-        Some(line.entry.to_string()),
-        line.order.map(|order| order.to_string()),
-        line.user.map(|user| user.to_string()),
-        line.voucher.map(|voucher| format!("#{voucher}")),
-        line.fault.as_ref().map(order_fault),
-        consumer,
-        Some(EntryHolder::of(line).word().to_owned()),
-    ];
-    texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
 }
 
 /// The figures of one partition, or the sum of all; `None` if unknown.
@@ -285,6 +239,8 @@ pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<Partitio
 
 #[cfg(test)]
 mod tests {
+    use seckill_engine::telemetry::snapshot::DeliveryState;
+
     use super::*;
 
     #[test]
@@ -301,8 +257,8 @@ mod tests {
         };
         let done = line(DeliveryState::Acknowledged, Some(false));
         let waits = line(DeliveryState::Undelivered, Some(false));
-        assert!(holds(&done, "acknow") && !holds(&waits, "acknow") && holds(&waits, "wait"));
-        assert!(holds(&line(DeliveryState::Acknowledged, Some(true)), "dead letters"));
+        assert!(done.holds("acknow") && !waits.holds("acknow") && waits.holds("wait"));
+        assert!(line(DeliveryState::Acknowledged, Some(true)).holds("dead letters"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 
 use strum::VariantArray as _;
 
-use super::{View, paged_rows};
+use super::{View, pending};
 use crate::{
     app::App,
     keymap::{Action, key_of},
@@ -81,7 +81,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u
     let tab = |view: View| {
         let count = match view {
             View::Sales => Some(app.shown.sales.len() as u64),
-            View::Pending => Some(paged_rows::pending_in(&app.shown)),
+            View::Pending => Some(pending::pending_in(&app.shown)),
             View::Letters => Some(stream.map_or(0, |it| it.dead)),
             View::Locks => Some(app.shown.locks.total),
             _ => None,

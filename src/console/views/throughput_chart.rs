@@ -13,7 +13,7 @@ use seckill_model::Millis;
 use super::{OverviewState, Scene, Source, is_stale};
 use crate::{
     text::{self, figures, time},
-    theme::Theme,
+    theme::{Glyphs, Theme},
     widgets::{Canvas, Chart, Sign, chart, right, width},
 };
 
@@ -33,13 +33,23 @@ pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recor
 
 /// The symbol of a log line.
 pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
-    let glyphs = theme.glyphs;
+    let style = match weight {
+        Weight::Trouble => theme.warn(),
+        Weight::Failed => theme.bad(),
+        Weight::Act => theme.key(),
+        Weight::Relief => theme.good(),
+        Weight::Notice => theme.soft(),
+    };
+    (sign_glyph(theme.glyphs, weight), style)
+}
+
+pub(super) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static str {
     match weight {
-        Weight::Trouble => ("!", theme.warn()),
-        Weight::Failed => (glyphs.cross, theme.bad()),
-        Weight::Act => (glyphs.mark, theme.key()),
-        Weight::Relief => (glyphs.up, theme.good()),
-        Weight::Notice => (glyphs.waiting, theme.soft()),
+        Weight::Trouble => "!",
+        Weight::Failed => glyphs.cross,
+        Weight::Act => glyphs.mark,
+        Weight::Relief => glyphs.up,
+        Weight::Notice => glyphs.waiting,
     }
 }
 

@@ -7,34 +7,18 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Sheet, plain, width};
+use super::{plain, width};
 
 /// Draws into an area; coordinates are relative to its corner.
 pub(crate) struct Canvas<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
-    /// Set to record a table instead of drawing it.
-    sheets: Option<&'a mut Vec<Sheet>>,
 }
 
 impl<'a> Canvas<'a> {
     pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
-        Self { buffer, area, sheets: None }
-    }
-
-    /// A canvas that records tables in full, including invisible rows.
-    pub(crate) fn noting(self, sheets: &'a mut Vec<Sheet>) -> Self {
-        Self { sheets: Some(sheets), ..self }
-    }
-
-    /// Whether tables are recorded: also empty ones, with their headings.
-    pub(crate) fn is_noting(&self) -> bool {
-        self.sheets.is_some()
-    }
-
-    pub(super) fn sheets(&mut self) -> Option<&mut Vec<Sheet>> {
-        self.sheets.as_deref_mut()
+        Self { buffer, area }
     }
 
     /// A canvas for a part of this area.
@@ -45,8 +29,22 @@ impl<'a> Canvas<'a> {
             width,
             height,
         };
-        let area = part.intersection(self.area);
-        Canvas { buffer: self.buffer, area, sheets: self.sheets.as_deref_mut() }
+        Canvas { buffer: self.buffer, area: part.intersection(self.area) }
+    }
+
+    /// The part of this area from line `y` on.
+    pub(crate) fn below(&mut self, y: u16) -> Canvas<'_> {
+        self.part(0, y, self.area.width, self.area.height.saturating_sub(y))
+    }
+
+    /// The area on the screen.
+    pub(crate) fn area(&self) -> Rect {
+        self.area
+    }
+
+    /// The whole screen, for a widget that draws into [`Self::area`].
+    pub(crate) fn buffer(&mut self) -> &mut Buffer {
+        self.buffer
     }
 
     pub(crate) fn width(&self) -> u16 {

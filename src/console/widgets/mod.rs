@@ -1,4 +1,4 @@
-//! Drawing primitives of the views: clipped text, bars, tables, the chart, large digits.
+//! Drawing primitives of the views: clipped text, bars, the chart, large digits.
 //!
 //! They depend on neither snapshots nor keys.
 
@@ -11,7 +11,6 @@ mod grid;
 mod halves;
 mod sanitize;
 mod sparkline;
-mod table;
 mod text_width;
 
 pub(crate) use ascii::to_ascii;
@@ -22,5 +21,4 @@ pub(crate) use chart::{Axis, Chart, Sign, chart};
 pub(crate) use halves::Halves;
 pub(crate) use sanitize::plain;
 pub(crate) use sparkline::{Curve, curve};
-pub(crate) use table::{Cell, Column, Extent, Order, Scroll, Sheet, Value, table};
 pub(crate) use text_width::{fit, left, right, width, wrap};

@@ -10,7 +10,7 @@ use seckill_engine::{
 };
 use seckill_model::Millis;
 
-use super::{Row, is_stale};
+use crate::views::{is_stale, table::Row as _};
 
 /// Expiry times that differ by less are equal within measurement error.
 const JITTER_MS: u64 = 300;
@@ -52,13 +52,13 @@ impl Lease {
 
 /// The leases of the last snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct Leases(HashMap<String, Lease>);
+pub(crate) struct Leases(HashMap<(String, String), Lease>);
 
 impl Leases {
     pub(crate) fn look(&mut self, snapshot: &Snapshot) {
         let Some(read) = snapshot.redis.last_ok else { return self.0.clear() };
         let lease = |lock: &Holder| {
-            let (left_ms, id) = (lock.left_ms?, lock.identity());
+            let (left_ms, id) = (lock.left_ms?, lock.id());
             let ends = read.plus(i64::try_from(left_ms).ok()?);
             let lease = match self.0.get(&id) {
                 Some(before) if ends.since(before.ends) > JITTER_MS => Lease {
@@ -76,7 +76,7 @@ impl Leases {
 
     /// The lease of a lock; `None` without an expiry.
     pub(crate) fn of(&self, lock: &Holder) -> Option<&Lease> {
-        self.0.get(&lock.identity())
+        self.0.get(&lock.id())
     }
 
     /// Whether any lease is running.
@@ -85,7 +85,7 @@ impl Leases {
     }
 
     /// The reference time of a lease: renewals are unknown while Redis is unreachable.
-    pub(super) fn at(snapshot: &Snapshot, now: Millis) -> Millis {
+    pub(crate) fn at(snapshot: &Snapshot, now: Millis) -> Millis {
         snapshot.redis.last_ok.filter(|_| is_stale(&snapshot.redis, now)).unwrap_or(now)
     }
 }

@@ -10,9 +10,10 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::{Millis, UserId};
 
-use super::{Scene, layout, overview::funnel_line, sales::window};
+use super::window;
 use crate::{
     text::{self, details, figures, sale as words},
+    views::{Scene, layout, overview::funnel_line},
     widgets::{Canvas, Curve, curve, right, width},
 };
 

@@ -4,9 +4,9 @@
 use ratatui::text::Span;
 use seckill_engine::telemetry::census::Census;
 
-use super::{Scene, is_stale};
 use crate::{
     text::{self, figures, recovery as words},
+    views::{Scene, is_stale},
     widgets::{self, Canvas, bar},
 };
 

@@ -1,0 +1,279 @@
+//! Activity: commands and events, the newest at the bottom, page by page.
+
+mod state;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use seckill_engine::telemetry::{
+    Snapshot,
+    log::{Recorded, Weight},
+};
+use seckill_model::message::{Label, text};
+
+use self::state::Level;
+pub(crate) use self::state::LogState;
+use super::{
+    Scene, Source,
+    detail::{Detail, draw_table},
+    draw_head, draw_notice,
+    table::{Column, REST, Row, Value},
+    throughput_chart::{sign, sign_glyph},
+};
+use crate::{
+    keymap::{Action, key_of},
+    text::{
+        self,
+        activity::{self as texts, heads, labels},
+        audit_log, conventions,
+        time::{act_word, beyond},
+    },
+    theme::UNICODE,
+    widgets::{Canvas, left, right, width},
+};
+
+/// Cells of a time with its date.
+const DATED: usize = 14;
+/// Most lines of a result or a reason.
+const LINES: usize = 3;
+
+impl Row for Recorded {
+    type Id = i64;
+
+    const FROM_REDIS: bool = false;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(heads::TIME, &[(0, 8)], |line: &Self| Value::Time(line.act.at))
+            .shown(|scene, line, cells| time(scene, line, cells.into()).into())
+            // Lines of other days include the date, if there is room.
+            .fit(|scene, line| match scene.compact || is_today(scene, line) {
+                true => 0,
+                false => DATED,
+            })
+            .soft(),
+        Column::new(heads::SIGN, &[(0, 1)], |line: &Self| {
+            Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
+        })
+        .shown(|scene, line, _| {
+            let (glyph, style) = sign(scene.theme, Weight::of(&line.act));
+            Line::styled(glyph, style)
+        })
+        .unsorted(),
+        Column::new(heads::WHAT, &[(0, 16), (110, 22)], |line: &Self| {
+            Value::Text(act_word(&line.act.act).to_owned())
+        })
+        .styled(|scene, line| match Weight::of(&line.act) {
+            Weight::Notice => scene.theme.soft(),
+            weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
+            Weight::Relief | Weight::Act => Style::new(),
+        }),
+        Column::new(heads::WHO, &[(72, 9)], |line: &Self| match line.act.is_event() {
+            true => Value::Nothing,
+            false => line.act.operator.clone().into(),
+        })
+        .soft(),
+        Column::new(heads::NODE, &[(110, 10)], |line: &Self| line.act.node.clone().into()).soft(),
+        Column::new(heads::SUBJECT, &[(0, 14), (110, 24)], |line: &Self| {
+            Value::Text(line.act.subject.to_string())
+        })
+        .by(|line| audit_log::subject(&line.act.subject).into())
+        .shown(|_, line, _| subject(line).into()),
+        Column::new(heads::RESULT, &[(0, REST)], |line: &Self| {
+            Value::Text(line.act.result.to_string())
+        })
+        .by(|line| audit_log::result(&line.act.result).into())
+        .shown(|_, line, _| audit_log::result(&line.act.result).into())
+        .styled(|scene, line| match Weight::of(&line.act) {
+            Weight::Failed => scene.theme.broken(),
+            _ => Style::new(),
+        }),
+    ];
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// The page that was read; until it arrives, the newest lines of the snapshot.
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        match snapshot.log.taken {
+            Some(_) => snapshot.log.lines.iter().collect(),
+            None => snapshot.activity.iter().rev().collect(),
+        }
+    }
+
+    /// English names match in every language.
+    fn holds(&self, word: &str) -> bool {
+        let act = &self.act;
+        let texts = [
+            &act.operator,
+            &act.node,
+            &act.act,
+            act_word(&act.act),
+            &audit_log::subject(&act.subject),
+            &audit_log::result(&act.result),
+            act.reason.as_deref().unwrap_or_default(),
+            &act.subject,
+            &act.result,
+        ];
+        texts.iter().any(|text| text.to_lowercase().contains(word))
+    }
+}
+
+/// The object of the line, if its name does not imply it.
+fn subject(line: &Recorded) -> String {
+    beyond(&line.act.act, &audit_log::subject(&line.act.subject)).to_owned()
+}
+
+fn is_today(scene: &Scene<'_>, line: &Recorded) -> bool {
+    let [day, today] = [line.act.at, scene.now].map(|at| at.date_time(scene.zone));
+    day.get(..10) == today.get(..10)
+}
+
+/// With the date if it is another day and there is room.
+fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
+    let full = line.act.at.date_time(scene.zone);
+    match full.get(5..) {
+        Some(dated) if room >= DATED && !is_today(scene, line) => dated.to_owned(),
+        _ => right(&scene.at_second(line.act.at), room, ""),
+    }
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LogState) {
+    let rows = state.rows(scene.snapshot);
+    let mut heading = scene.heading(&texts::HEADING, &[Source::Sql]);
+    heading.extend(levels(scene, state.level()));
+    draw_head(canvas, &heading, &summary(scene, state, &rows));
+    if rows.is_empty() {
+        return draw_notice(canvas, scene, &nothing(scene, state));
+    }
+    let open = state.table.controls.detail;
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
+    let detail = chosen.map(|line| detail(scene, line, canvas.width()));
+    let cursor = state.position(&rows);
+    draw_table(canvas, scene, scene.table_top(), &mut state.table, &rows, cursor, detail);
+}
+
+/// The levels in a row, the selected one underlined.
+fn levels(scene: &Scene<'_>, chosen: Level) -> Vec<Span<'static>> {
+    let theme = scene.theme;
+    let span = |level: Level| {
+        let is_chosen = level == chosen;
+        let style = if is_chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
+        [Span::raw("  "), Span::styled(level_name(level).read(), style)]
+    };
+    let spans = [Level::All, Level::Alarms, Level::Commands].into_iter().flat_map(span);
+    std::iter::once(Span::raw(" ")).chain(spans).collect()
+}
+
+fn level_name(level: Level) -> Label {
+    match level {
+        Level::All => Label("activity-all"),
+        Level::Alarms => Label("activity-alarms"),
+        Level::Commands => Label("activity-acts"),
+    }
+}
+
+fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'static> {
+    let theme = scene.theme;
+    let mut spans = Vec::new();
+    let filter = state.table.controls.filter.value();
+    if !filter.is_empty() {
+        spans.push(Span::raw(format!("/{}   ", scene.fit(filter, 16))));
+    }
+    if state.is_waiting() {
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+    }
+    if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_newest()) {
+        let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
+        let text = text!("activity-to", first, last);
+        spans.push(Span::styled(format!("{text}   "), theme.soft()));
+    } else if state.follows() && !rows.is_empty() {
+        let follows = Label("activity-following");
+        spans.push(Span::styled(format!("{} {follows}   ", theme.glyphs.up), theme.good()));
+    }
+    if !state.follows() && !scene.compact {
+        let text = text!("activity-follows", key = key_of(Action::Last));
+        spans.push(Span::styled(format!("{text}   "), theme.key()));
+    }
+    let (shown, all) = (rows.len(), Recorded::list(scene.snapshot).len());
+    spans.push(match state.table.controls.order {
+        Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key()),
+        None if shown == all => Span::styled(text!("activity-lines", count = all), theme.soft()),
+        None => Span::styled(text!("console-of-on-this-page", shown, of = all), theme.soft()),
+    });
+    Line::from(spans)
+}
+
+/// Why there is no row.
+fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
+    let snapshot = scene.snapshot;
+    let is_known = snapshot.log.taken.is_some();
+    if state.is_waiting() || is_known && snapshot.log.look != state.look() {
+        return text::READING.to_owned();
+    }
+    match (state.table.controls.filter.value(), state.level()) {
+        _ if !is_known && !snapshot.sql.up => text!("activity-the-log-is-in-the-database"),
+        ("", Level::All) => text!("activity-nothing-is-in-the-log-yet"),
+        ("", level) => {
+            let (level, key) = (level_name(level), key_of(Action::Level));
+            text!("activity-no-line-of-this-page-is", level, key)
+        }
+        (filter, _) => text::no_match(filter),
+    }
+}
+
+/// Everything that the log has of a line.
+fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
+    let (theme, act) = (scene.theme, &line.act);
+    let weight = Weight::of(act);
+    let (glyph, style) = sign(theme, weight);
+    let plain = Style::new();
+    let mut detail = Detail::new(scene, cells);
+    let event = vec![
+        Span::styled(format!("{glyph} "), style),
+        Span::styled(act_word(&act.act).to_owned(), theme.strong()),
+        Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
+    ];
+    detail.heading(event);
+    let at = act.at.date_time(scene.zone);
+    detail.field_of(1, labels::WHEN, text!("activity-on-2", at, node = act.node), plain);
+    let style = if weight == Weight::Failed { theme.broken() } else { plain };
+    detail.field_of(LINES, labels::RESULT, audit_log::result(&act.result), style);
+    if !act.is_event() {
+        detail.field_of(1, labels::WHO, &act.operator, plain);
+        match &act.reason {
+            Some(reason) => detail.field_of(LINES, labels::REASON, reason, plain),
+            None => detail.field(labels::REASON, labels::NO_REASON, theme.soft()),
+        }
+    }
+    add_figures(&mut detail, scene, line);
+    detail
+}
+
+/// The figures that a command changed, one per line, followed by those it did not.
+fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
+    let (theme, act) = (scene.theme, &line.act);
+    let all = texts::changes(act.before.as_deref(), act.after.as_deref());
+    let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
+    let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
+    let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
+    for it in &changed {
+        let [before, after] =
+            [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0), ""));
+        let change = vec![
+            Span::styled(left(&it.name, names, ""), theme.soft()),
+            Span::raw(format!("   {before}")),
+            Span::styled(" → ", theme.soft()),
+            Span::styled(after, theme.strong()),
+        ];
+        detail.line(labels::FIGURES, change);
+    }
+    if !same.is_empty() {
+        let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
+        detail.field(labels::UNCHANGED, same.join(", "), theme.soft());
+    }
+}

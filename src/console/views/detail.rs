@@ -1,0 +1,141 @@
+//! The detail of the chosen row: labels on the left, values beside them. It is below the table, or replaces it if both
+//! do not fit.
+
+use std::borrow::Cow;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use seckill_model::message::{Label, text};
+
+use super::{
+    Scene,
+    table::{self, Row, TableState},
+};
+use crate::{
+    theme::Theme,
+    widgets::{Canvas, left, wrap},
+};
+
+/// Cells of the labels.
+const LABELS: usize = 15;
+/// Blanks at both edges, and between label and value.
+const MARGINS: u16 = 3;
+
+pub(super) struct Detail {
+    theme: Theme,
+    /// Cells of a value.
+    room: usize,
+    lines: Vec<Line<'static>>,
+    last_label: Option<Label>,
+    /// What a note on lines that do not fit says.
+    more: fn(usize) -> String,
+}
+
+impl Detail {
+    pub(super) fn new(scene: &Scene<'_>, width: u16) -> Self {
+        let more = |count: usize| text!("ledger-in-a-larger-window", count);
+        let room = usize::from(width.saturating_sub(LABELS as u16 + MARGINS));
+        Self { theme: scene.theme, room, lines: Vec::new(), last_label: None, more }
+    }
+
+    #[must_use]
+    pub(super) fn with_more(self, more: fn(usize) -> String) -> Self {
+        Self { more, ..self }
+    }
+
+    /// Adds a value, wrapped.
+    pub(super) fn field<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>, style: Style) {
+        self.field_of(usize::MAX, label, value, style);
+    }
+
+    /// Adds a value in at most this many lines.
+    pub(super) fn field_of<'a>(
+        &mut self,
+        most: usize,
+        label: Label,
+        value: impl Into<Cow<'a, str>>,
+        style: Style,
+    ) {
+        let mut parts = wrap(&value.into(), self.room);
+        let is_cut = parts.len() > most;
+        parts.truncate(most);
+        if let Some(last) = parts.last_mut().filter(|_| is_cut) {
+            let cut = left(last, self.room.saturating_sub(1), "");
+            *last = format!("{}{}", cut.trim_end(), self.theme.glyphs.ellipsis);
+        }
+        for part in parts {
+            self.line(label, vec![Span::styled(part, style)]);
+        }
+    }
+
+    /// Adds one line. A label is not repeated.
+    pub(super) fn line(&mut self, label: Label, value: Vec<Span<'static>>) {
+        let is_new = self.last_label.replace(label) != Some(label);
+        let head = left(if is_new { label.read() } else { "" }, LABELS, "");
+        let mut line = Line::styled(head, self.theme.soft());
+        line.extend(value);
+        self.lines.push(line);
+    }
+
+    /// Adds a line without a label.
+    pub(super) fn heading(&mut self, line: Vec<Span<'static>>) {
+        self.lines.push(line.into());
+    }
+
+    /// Its lines and the rule above them.
+    pub(super) fn height(&self) -> u16 {
+        u16::try_from(self.lines.len() + 1).unwrap_or(u16::MAX)
+    }
+
+    /// Whether it fits below a table that begins at line `top` of a view.
+    pub(super) fn fits(&self, scene: &Scene<'_>, height: u16, top: u16) -> bool {
+        height >= top + TABLE[usize::from(scene.compact)] + self.height()
+    }
+
+    pub(super) fn draw(mut self, canvas: &mut Canvas<'_>) {
+        canvas.rule(0, self.theme.glyphs.rule, self.theme.soft());
+        self.draw_lines(&mut canvas.below(1));
+    }
+
+    /// Draws it without a rule.
+    pub(super) fn draw_lines(&mut self, canvas: &mut Canvas<'_>) {
+        let room = usize::from(canvas.height());
+        if self.lines.len() > room && room > 0 {
+            let more = (self.more)(self.lines.len() - room + 1);
+            self.lines.truncate(room - 1);
+            let indent = Span::raw(" ".repeat(LABELS));
+            self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft())]));
+        }
+        for (y, line) in self.lines.iter().enumerate() {
+            canvas.line(1, y as u16, line);
+        }
+    }
+}
+
+/// Rows that a table keeps beside a detail, with its headings.
+const TABLE: [u16; 2] = [4, 3];
+
+/// Draws the table from line `top` on, with the detail of its chosen row; in a low window only the detail.
+pub(super) fn draw_table<R: Row>(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    top: u16,
+    state: &mut TableState<R>,
+    rows: &[&R],
+    cursor: Option<usize>,
+    detail: Option<Detail>,
+) {
+    let (w, h) = (canvas.width(), canvas.height());
+    let Some(detail) = detail else {
+        return table::draw(&mut canvas.below(top), scene, state, rows, cursor);
+    };
+    if !detail.fits(scene, h, top) {
+        state.controls.top = None;
+        return detail.draw(&mut canvas.below(1));
+    }
+    let below = detail.height();
+    table::draw(&mut canvas.part(0, top, w, h - top - below), scene, state, rows, cursor);
+    detail.draw(&mut canvas.below(h - below));
+}

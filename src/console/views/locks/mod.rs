@@ -1,0 +1,186 @@
+//! Locks: holder, remaining lease and waiters.
+
+mod lease_age;
+
+use ratatui::{style::Style, text::Span};
+use seckill_engine::telemetry::{Snapshot, snapshot::Holder};
+use seckill_model::message::text;
+
+pub(crate) use self::lease_age::Leases;
+use super::{
+    Scene, Source, View,
+    detail::{Detail, draw_table},
+    draw_head, draw_notice,
+    table::{Column, Extent, REST, Row, TableState, Value},
+};
+use crate::{
+    text::{self, columns, details, figures},
+    widgets::{Canvas, bar, right, width},
+};
+
+/// Cells of a figure beside its bar.
+const BESIDE_BAR: u16 = 8;
+/// Cells of the bar in the detail.
+const BAR: u16 = 30;
+
+impl Row for Holder {
+    type Id = (String, String);
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::LOCK, &[(0, REST), (170, 16)], |lock: &Self| lock.name.clone().into())
+            .fit(|_, lock| width(&lock.name).min(40)),
+        Column::new(columns::NODE, &[(0, 14), (100, 20)], |lock: &Self| {
+            Value::Text(format!("{} {}", lock.node, state_word(lock)))
+        })
+        .by(|lock| lock.node.clone().into())
+        .shown(|scene, lock, cells| scene.fit_before(&lock.node, state_word(lock), cells))
+        .styled(|scene, lock| if lock.orphan { scene.theme.bad() } else { Style::new() }),
+        Column::new(columns::TASK, &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
+            lock.task.clone().into()
+        })
+        .soft(),
+        Column::new(columns::DEPTH, &[(0, 5)], |lock: &Self| u64::from(lock.depth).into()).right(),
+        Column::new(columns::LEASE, &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
+            lock.left_ms.map_or(Value::Nothing, Value::Span)
+        })
+        // A lease without an end is the longest.
+        .by(|lock| Value::Span(lock.left_ms.unwrap_or(u64::MAX)))
+        .searched(|lock| lock.left_ms.map_or_else(|| text::NO_END.to_owned(), figures::span))
+        .shown(|scene, lock, cells| {
+            let Lease { left, share, style } = lease(scene, lock);
+            let room = cells.saturating_sub(BESIDE_BAR);
+            let mut spans: Vec<_> =
+                share.into_iter().flat_map(|it| bar(scene.theme, it, room, style, None)).collect();
+            let beside = if share.is_some() { cells - room } else { cells };
+            let left = right(&left, beside.into(), scene.theme.glyphs.ellipsis);
+            spans.push(Span::styled(left, style));
+            spans.into()
+        })
+        .in_ms()
+        .right(),
+        Column::new(columns::HELD, &[(90, 7)], |lock: &Self| {
+            lock.since.map_or(Value::Nothing, Value::Since)
+        })
+        .soft()
+        .in_ms()
+        .right(),
+        Column::new(columns::WAITING, &[(0, 7)], |lock: &Self| lock.waiting.into())
+            .styled(|scene, lock| match lock.waiting {
+                0 => scene.theme.soft(),
+                _ => scene.theme.strong(),
+            })
+            .right(),
+        Column::new(columns::TOKEN, &[(150, 16)], |lock: &Self| {
+            lock.token.map_or(Value::Nothing, Value::Token)
+        })
+        .soft()
+        .right(),
+        Column::new(columns::OWNER, &[(170, REST)], |lock: &Self| lock.owner.clone().into()).soft(),
+    ];
+
+    fn id(&self) -> Self::Id {
+        (self.name.clone(), self.owner.clone())
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.locks.locks.iter().collect()
+    }
+
+    fn extent(snapshot: &Snapshot) -> Extent {
+        Extent::counted(snapshot.locks.locks.len(), snapshot.locks.total)
+    }
+}
+
+/// The state of a holder, unless it is an alive node.
+fn state_word(lock: &Holder) -> &'static str {
+    match (lock.orphan, lock.known) {
+        (true, _) => text::ORPHAN.read(),
+        (false, true) => "",
+        (false, false) => text::STRANGER.read(),
+    }
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Holder>) {
+    let locks = &scene.snapshot.locks;
+    let rows = state.rows(scene.snapshot);
+    let filter = state.controls.filter.value();
+    let (loaded, total) = (locks.locks.len(), locks.total);
+    let count = match total {
+        _ if !filter.is_empty() => scene.filtered(filter, rows.len(), loaded),
+        0 => String::new(),
+        total if loaded as u64 >= total => text!("console-locks-held", total),
+        total => text!("console-of-locks", part = loaded, whole = total),
+    };
+    let heading = scene.heading(&View::Locks.title().to_uppercase(), &[Source::Redis]);
+    draw_head(canvas, &heading, &scene.summary(canvas, &count));
+    if rows.is_empty() {
+        let notice = match locks.locks.is_empty() {
+            true if scene.is_blind() => text::LOCKS_UNKNOWN.to_owned(),
+            true => text::NO_LOCKS.to_owned(),
+            false => text::no_match(filter),
+        };
+        return draw_notice(canvas, scene, &notice);
+    }
+    let open = state.controls.detail;
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
+    let detail = chosen.map(|lock| detail(scene, lock, canvas.width()));
+    let cursor = state.position(&rows);
+    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
+}
+
+/// The current state of a lease.
+struct Lease {
+    left: String,
+    share: Option<f64>,
+    style: Style,
+}
+
+/// A lock without an expiry outlives its holder.
+fn lease(scene: &Scene<'_>, lock: &Holder) -> Lease {
+    let at = Leases::at(scene.snapshot, scene.now);
+    match scene.leases.of(lock) {
+        None => Lease { left: text::NO_END.to_owned(), share: None, style: scene.theme.warn() },
+        Some(lease) => Lease {
+            left: figures::span(lease.left_ms(at)),
+            share: Some(lease.share(at)),
+            style: if lease.runs_out(at) { scene.theme.warn() } else { scene.theme.accent() },
+        },
+    }
+}
+
+fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
+    let theme = scene.theme;
+    let plain = Style::new();
+    let mut detail = Detail::new(scene, width_of_pane);
+    let (state, style) = match (lock.orphan, lock.known) {
+        (true, _) => (text::ORPHAN, theme.bad()),
+        (false, true) => (text::ALIVE, theme.good()),
+        (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
+            (text::STRANGER_RENEWS, theme.soft())
+        }
+        (false, false) => (text::STRANGER_HOLDS, theme.soft()),
+    };
+    let node = scene.fit(&lock.node, width_of_pane.saturating_sub(width(&state) as u16 + 20));
+    let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
+    let span = lock.since.map(|at| figures::span(scene.now.since(at)));
+    let span = span.unwrap_or_else(|| "-".to_owned());
+    let held = text!("console-since-for-deep", since, span, depth = lock.depth);
+    let Lease { left, share, style: running } = lease(scene, lock);
+    let left = text!("console-left-waiting", left, waiting = lock.waiting);
+    let mut lease = vec![Span::raw(format!("{left}   "))];
+    lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
+    let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+    detail.field_of(1, details::LOCK, &lock.name, plain);
+    let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
+    detail.line(details::NODE, node);
+    detail.field_of(1, details::TASK, &lock.task, plain);
+    detail.field(details::HELD, held, plain);
+    detail.line(details::LEASE, lease);
+    detail.field(details::TOKEN, token, plain);
+    detail.field_of(1, details::OWNER, &lock.owner, plain);
+    detail
+}

@@ -1,0 +1,155 @@
+//! The detail of an order: its row in SQL and its trace.
+
+use ratatui::style::Style;
+use seckill_engine::{
+    orders::{Location, decode},
+    telemetry::snapshot::DeliveryState,
+    trace::Trace,
+};
+use seckill_model::{
+    Millis, Order, OrderId, OrderStatus, UserId, VoucherId,
+    message::{Label, text},
+};
+
+use super::OrdersState;
+use crate::{
+    text::{
+        self,
+        orders::{self as texts, labels},
+    },
+    views::{Scene, detail::Detail},
+};
+
+/// An order by its ID, with its row if SQL has one.
+pub(super) fn of(
+    scene: &Scene<'_>,
+    state: &OrdersState,
+    id: OrderId,
+    row: Option<&Order>,
+    width: u16,
+) -> Detail {
+    let theme = scene.theme;
+    let plain = Style::new();
+    let mut detail = Detail::new(scene, width);
+    let trace = state.trace_of(id);
+    let decoded = decode(id);
+    detail.field(labels::ORDER, id.to_string(), theme.strong());
+    let (issued, day) = (decoded.issued.date_time(scene.zone), decoded.day);
+    let mut says = text!("orders-issued-number-of-utc", issued, sequence = decoded.sequence, day);
+    if let Some(partition) = trace.and_then(|trace| trace.partition) {
+        says += &text!("orders-partition", number = partition.to_string());
+    }
+    detail.field(labels::ID, says, plain);
+    let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
+    if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
+        let buyer = texts::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
+        detail.field(labels::BUYER, buyer, plain);
+    }
+    match trace {
+        None if state.is_unanswered(id) => {
+            let unknown = Label("orders-unknown-a-server-did-not-answer");
+            detail.field(labels::STANDING, unknown, theme.warn());
+        }
+        None => detail.field(labels::STANDING, texts::LOOKING, theme.soft()),
+        Some(trace) => add_trace(&mut detail, scene, trace, row),
+    }
+    if let Some(order) = row {
+        add_row(&mut detail, scene, trace, order);
+    }
+    detail
+}
+
+/// What SQL has: written, paid, closed.
+fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order: &Order) {
+    let theme = scene.theme;
+    let written = order.create_time;
+    let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
+    detail.field(labels::WRITTEN, exact(scene, written, added), Style::new());
+    let status = texts::status(order.status);
+    let paid = |paid: Millis| exact(scene, paid, Some(written));
+    let (paid, style) = match (order.status, order.pay_time) {
+        (OrderStatus::Used, Some(at)) => (texts::and(&paid(at), status), theme.good()),
+        (_, Some(at)) => (paid(at), theme.good()),
+        (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent()),
+        (_, None) => (text!("orders-never"), theme.soft()),
+    };
+    detail.field(labels::PAID, paid, style);
+    if !order.status.is_live() {
+        let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
+        let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        detail.field(labels::CLOSED, texts::and(&closed, status), theme.warn());
+    }
+}
+
+/// Its buyer record in Redis, its stream entry, and the holder of that.
+fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
+    let theme = scene.theme;
+    let (plain, soft) = (Style::new(), theme.soft());
+    // The row is newer than the trace.
+    if let Some(standing) = texts::standing(&trace.standing).filter(|_| row.is_none()) {
+        let standing = scene.users.within(&standing, bought_by(trace).map(|(user, ..)| user));
+        let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
+        detail.field(labels::STANDING, standing, if lost { theme.bad() } else { theme.warn() });
+    }
+    // The admission script adds the entry: both have the time in its ID.
+    let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
+    if let Some(held) = trace.held {
+        let held = match held {
+            true => Label("orders-its-buyer-holds-it-in-redis"),
+            false => Label("orders-its-buyer-does-not-hold-it"),
+        };
+        let at = at.map(|at| exact(scene, at, None));
+        let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
+        detail.field(labels::ADMITTED, texts::and(&at, &held), plain);
+    }
+    match &trace.entry {
+        Some((entry, holding)) => {
+            let entry = text!("orders-in-the-same-step-as-entry", entry);
+            detail.field(labels::STREAM, entry, plain);
+            let (delivered, style) = match holding {
+                DeliveryState::Acknowledged => {
+                    (text!("orders-and-acknowledged-when-is-unknown"), plain)
+                }
+                DeliveryState::Undelivered => (text!("orders-not-delivered-yet"), theme.accent()),
+                DeliveryState::Unknown => (text::UNKNOWN.to_owned(), theme.warn()),
+                DeliveryState::Pending { consumer, deliveries, .. } => {
+                    let last = trace.delivered.map(|last| exact(scene, last, at));
+                    let last = last.unwrap_or_else(|| text::UNKNOWN.to_owned());
+                    (text!("orders-to-try", last, consumer, times = deliveries), theme.warn())
+                }
+            };
+            detail.field(labels::DELIVERED, delivered, style);
+        }
+        None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
+        {
+            let none = match trace.more {
+                true => Label("orders-not-among-those-near-that-second"),
+                false => Label("orders-no-entry-near-that-second-it"),
+            };
+            detail.field(labels::STREAM, none, soft);
+        }
+        None => {}
+    }
+}
+
+/// To the millisecond, and the time since the previous step, if that is known.
+fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
+    let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
+    match before {
+        Some(before) => texts::and(&time, &texts::after(at.0.saturating_sub(before.0))),
+        None => time,
+    }
+}
+
+/// User, voucher and slot of the order; `None` for an ordinary voucher.
+fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
+    match &trace.standing {
+        Location::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
+        // Only SQL has the slot; otherwise the first one is assumed.
+        Location::Undelivered { user_id, voucher_id, .. }
+        | Location::Pending { user_id, voucher_id, .. }
+        | Location::Dead { user_id, voucher_id, .. }
+        | Location::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
+        Location::Unknown => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! Orders: rows of SQL, page by page, and the trace of one order.
+
+mod detail;
+mod state;
+
+use ratatui::text::{Line, Span};
+use seckill_engine::{orders::decode, telemetry::Snapshot};
+use seckill_model::{
+    Millis, Order, OrderId, OrderStatus,
+    message::{Label, text},
+};
+
+pub(crate) use self::state::OrdersState;
+use super::{
+    Scene, Source,
+    detail::draw_table,
+    draw_head, draw_notice, is_stale,
+    table::{Column, Row, Value},
+};
+use crate::{
+    keymap::{Action, key_of},
+    text::{
+        self, conventions,
+        orders::{self as texts, columns},
+    },
+    widgets::{Canvas, wrap},
+};
+
+/// A page is read once a second; an older one is outdated.
+const STALE_MS: u64 = 4_000;
+/// Cells of a time with its date.
+const DATED: u16 = 19;
+
+impl Row for Order {
+    type Id = OrderId;
+
+    const FROM_REDIS: bool = false;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::ORDER, &[(0, 19)], |order: &Self| order.id.into()).right(),
+        Column::new(columns::ADMITTED, &[(0, 8), (100, DATED)], |order: &Self| {
+            Value::Time(admitted(order))
+        })
+        .shown(|scene, order, cells| time(scene, admitted(order), cells))
+        .soft()
+        .right(),
+        Column::new(columns::USER, &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
+            .right(),
+        Column::new(columns::SALE, &[(72, 7)], |order: &Self| order.voucher_id.into()).right(),
+        Column::new(columns::PLACE, &[(100, 5)], |order: &Self| order.place.map(u64::from).into())
+            .soft()
+            .right(),
+        Column::new(columns::STATUS, &[(0, 9)], |order: &Self| {
+            Value::name(texts::status(order.status), &order.status)
+        })
+        .styled(|scene, order| match order.status {
+            OrderStatus::Unpaid => scene.theme.accent(),
+            OrderStatus::Paid | OrderStatus::Used => scene.theme.good(),
+            OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft(),
+        }),
+        Column::new(columns::SINCE, &[(72, 8), (100, DATED)], |order: &Self| {
+            Value::Time(since(order))
+        })
+        .shown(|scene, order, cells| time(scene, since(order), cells))
+        .soft()
+        .right(),
+    ];
+
+    fn id(&self) -> OrderId {
+        self.id
+    }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.orders.lines.iter().collect()
+    }
+}
+
+/// An ID may be dated ahead of the clock, but nothing is written before it is admitted.
+fn admitted(order: &Order) -> Millis {
+    decode(order.id).issued.min(order.create_time)
+}
+
+/// When the order reached its state, as far as SQL has it.
+fn since(order: &Order) -> Millis {
+    let at = match order.status {
+        OrderStatus::Unpaid => None,
+        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
+        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
+    };
+    at.unwrap_or(order.create_time)
+}
+
+/// Without room for both: the time if it is today, else the date.
+fn time(scene: &Scene<'_>, at: Millis, cells: u16) -> Line<'static> {
+    if cells < DATED { scene.at_second(at).into() } else { at.date_time(scene.zone).into() }
+}
+
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut OrdersState,
+    typing: bool,
+) {
+    draw_head(canvas, &heading(canvas, scene, state), &summary(scene, state));
+    if !typing {
+        return draw_body(canvas, scene, state);
+    }
+    let (w, h) = (canvas.width(), canvas.height());
+    let (hint, style) = match state.fault() {
+        Some(fault) => (fault.to_string(), scene.theme.warn()),
+        None => {
+            let ask = key_of(Action::Press);
+            (text!("orders-id-user-1001-voucher-7-paid", ask), scene.theme.soft())
+        }
+    };
+    // Directly above the input.
+    let lines = wrap(&hint, usize::from(w.saturating_sub(2)));
+    let top = h.saturating_sub(lines.len() as u16);
+    for (y, line) in (top..).zip(&lines) {
+        canvas.text(1, y, line, style);
+    }
+    draw_body(&mut canvas.part(0, 0, w, top.saturating_sub(1)), scene, state);
+}
+
+fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
+    let (rows, top) = (state.rows(scene.snapshot), scene.table_top());
+    let open = state.table.controls.detail;
+    let detail = |order: &Order| detail::of(scene, state, order.id, Some(order), canvas.width());
+    let detail = state.chosen(scene.snapshot).filter(|_| open).map(detail);
+    if !rows.is_empty() {
+        let cursor = state.table.position(&rows);
+        return draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
+    }
+    let is_known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
+    match state.view().query.id.filter(|_| is_known) {
+        // The order is not in SQL: its trace is the answer.
+        Some(id) => {
+            detail::of(scene, state, id, None, canvas.width()).draw_lines(&mut canvas.below(top))
+        }
+        None => draw_notice(canvas, scene, &nothing(scene, state)),
+    }
+}
+
+/// Title, age and query.
+fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
+    let mut heading = scene.heading(&texts::HEADING, &[Source::Sql]);
+    let age = scene.snapshot.orders.taken.map(|taken| scene.now.since(taken));
+    let age = age.filter(|_| !is_stale(scene.health(Source::Sql), scene.now));
+    if let Some(age) = age.filter(|age| *age > STALE_MS) {
+        heading.push_span(Span::styled(format!("  {}", text::old(age)), scene.theme.warn()));
+    }
+    if !state.asked_for().is_empty() {
+        let query = scene.fit(state.asked_for(), canvas.width() / 3);
+        heading.push_span(Span::raw(format!("  {query}")));
+    }
+    heading
+}
+
+/// Whether the page follows new orders, and its range.
+fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
+    let theme = scene.theme;
+    let page = &scene.snapshot.orders;
+    let rows = state.rows(scene.snapshot);
+    if state.is_waiting() {
+        let is_late = page.late == Some(state.view());
+        let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
+        return Line::styled(label.read(), theme.warn());
+    }
+    let Some(first) = rows.first() else { return Line::default() };
+    let is_newest = state.shows_newest();
+    let held = if is_newest {
+        Span::styled(Label("orders-newest-first").read(), theme.soft())
+    } else {
+        let (at, key) = (scene.at_second(decode(first.id).issued), key_of(Action::First));
+        Span::styled(text!("orders-those-up-to-shows-the-newest", at, key), theme.warn())
+    };
+    let count = rows.len();
+    let range = match (state.table.controls.order, is_newest, page.more) {
+        (Some(order), ..) => Span::styled(conventions::sorted_page(order, count), theme.key()),
+        // In a low window the heading needs the room.
+        (None, false, _) if scene.compact => return held.into(),
+        (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft()),
+        (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft()),
+        (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft()),
+    };
+    Line::from(vec![held, Span::raw("   "), range])
+}
+
+/// Why there is no row.
+fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
+    let page = &scene.snapshot.orders;
+    if !scene.snapshot.sql.up && (page.taken.is_none() || state.is_waiting()) {
+        text!("orders-sql-is-away-so-its-orders")
+    } else if page.late == Some(state.view()) {
+        text!("orders-sql-did-not-answer-within-two")
+    } else if page.taken.is_none() || state.is_waiting() {
+        text::READING.to_owned()
+    } else if state.view().query.is_empty() {
+        text!("orders-no-order-is-in-sql-yet")
+    } else {
+        let (query, key) = (text::echo(state.asked_for()), key_of(Action::Back));
+        text!("orders-no-order-in-sql-matches-shows", query, key)
+    }
+}

@@ -1,0 +1,196 @@
+//! Pending: delivered, unacknowledged entries, page by page.
+
+mod histogram;
+
+use ratatui::{style::Style, text::Span};
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{PendingLine, PendingPage},
+};
+use seckill_model::{EntryId, Verdict};
+
+use super::{
+    PagedState, Scene, Source,
+    detail::{Detail, draw_table},
+    draw_head,
+    paged::{Page, PagedRow},
+    table::{Column, REST, Row, Value},
+};
+use crate::{
+    text::{self, columns, details},
+    widgets::Canvas,
+};
+
+/// Rows that the table keeps below the histograms.
+const TABLE: u16 = 6;
+
+impl Row for PendingLine {
+    type Id = EntryId;
+
+    const MARKS: bool = true;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
+            .fit(|_, line| line.entry.to_string().len()),
+        Column::new(columns::AGE, &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
+            .in_ms()
+            .right(),
+        Column::new(columns::IDLE, &[(92, 7)], |line: &Self| Value::Span(line.idle_ms))
+            .soft()
+            .in_ms()
+            .right(),
+        Column::new(columns::TRIES, &[(72, 5)], |line: &Self| line.deliveries.into())
+            .styled(|scene, line| match line.deliveries {
+                2.. => scene.theme.warn(),
+                _ => scene.theme.soft(),
+            })
+            .right(),
+        Column::new(columns::ORDER, &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(columns::USER, &[(110, 10)], |line: &Self| line.user.into()).right(),
+        Column::new(columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(columns::HOLDER, &[(0, 16), (120, 24)], |line: &Self| {
+            Value::Text(format!("{} {}", line.consumer, state_word(line)))
+        })
+        .by(|line| line.consumer.clone().into())
+        .shown(|scene, line, cells| scene.fit_before(&line.consumer, state_word(line), cells))
+        .styled(|scene, line| match line.holder_alive {
+            true => Style::new(),
+            false => scene.theme.broken(),
+        }),
+        Column::new(columns::VERDICT, &[(0, REST)], |line: &Self| {
+            match (line.verdict, fault(line)) {
+                (Some(verdict), _) => Value::name(text::verdict_word(verdict), &verdict),
+                (None, Some(fault)) => Value::Mentions(fault, line.user),
+                (None, None) => Value::Text(String::new()),
+            }
+        })
+        .by(|line| line.verdict.map(|it| text::verdict_word(it).to_owned()).into())
+        .searched(|line| {
+            let verdict = line.verdict.map_or("", text::verdict_word);
+            format!("{verdict} {}", fault(line).unwrap_or_default())
+        })
+        .styled(|scene, line| match line.verdict {
+            Some(Verdict::Written | Verdict::InHand) => scene.theme.soft(),
+            Some(Verdict::Stuck) => Style::new(),
+            _ => scene.theme.warn(),
+        }),
+    ];
+
+    fn id(&self) -> EntryId {
+        self.entry
+    }
+
+    fn name(&self) -> String {
+        self.entry.to_string()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.pending.lines.iter().collect()
+    }
+}
+
+impl PagedRow for PendingLine {
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let PendingPage { from, taken, more, lines } = &snapshot.pending;
+        let is_fresh = snapshot.redis.up && taken.is_some();
+        Page { from: *from, lines, total: pending_in(snapshot), more: *more, is_fresh }
+    }
+
+    fn is_known(scene: &Scene<'_>) -> bool {
+        scene.snapshot.pending.taken.is_some()
+    }
+}
+
+/// The number of pending entries: of the whole list if it was read for this snapshot, shortly after the count.
+pub(super) fn pending_in(snapshot: &Snapshot) -> u64 {
+    let page = &snapshot.pending;
+    if page.is_whole() && page.taken == Some(snapshot.taken) {
+        return page.lines.len() as u64;
+    }
+    snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
+}
+
+/// Why the entry is no order.
+fn fault(line: &PendingLine) -> Option<String> {
+    line.fault.as_ref().map(text::order_fault)
+}
+
+/// The state of a holder, unless it is alive.
+fn state_word(line: &PendingLine) -> &'static str {
+    match line.holder_alive {
+        true => "",
+        false => text::holder(false, line.holder_known).read(),
+    }
+}
+
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut PagedState<PendingLine>,
+) {
+    let theme = scene.theme;
+    let (w, h) = (canvas.width(), canvas.height());
+    let rows = state.table.rows(scene.snapshot);
+    let heading = scene.heading(&text::PENDING, &[Source::Redis]);
+    draw_head(canvas, &heading, &state.summary(scene, rows.len()));
+    let open = state.table.controls.detail;
+    let chosen = state.table.chosen(scene.snapshot).filter(|_| open);
+    let detail = chosen.map(|line| detail(scene, line, w));
+    let below = detail.as_ref().map_or(0, Detail::height);
+    let mut top = scene.table_top();
+    if !scene.compact && h >= top + histogram::ROWS + 1 + TABLE + below {
+        histogram::draw(&mut canvas.part(0, top, w, histogram::ROWS), scene);
+        top += histogram::ROWS + 1;
+    }
+    let cursor = state.table.position(&rows);
+    draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
+    if rows.is_empty() {
+        // In place of the rows: in a rush they come and go with each snapshot.
+        let text = scene.fit(&nothing(scene, state), w.saturating_sub(2));
+        canvas.text(1, top + 1, &text, theme.soft());
+    }
+}
+
+/// Why no row is shown.
+fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
+    let page = &scene.snapshot.pending;
+    if state.is_waiting() {
+        text::READING.to_owned()
+    } else if scene.snapshot.stream.is_none() {
+        text::UNKNOWN.to_owned()
+    } else if page.lines.is_empty() && scene.is_blind() {
+        text::PENDING_UNKNOWN.to_owned()
+    } else if page.taken.is_none() {
+        text::READING.to_owned()
+    } else if page.lines.is_empty() {
+        text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
+    } else {
+        text::no_match(state.table.controls.filter.value())
+    }
+}
+
+fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
+    let theme = scene.theme;
+    let mut detail = Detail::new(scene, width);
+    let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
+    let user = line.user.map(|user| text::stream::user(&scene.users.number(user)));
+    let state = text::holder(line.holder_alive, line.holder_known);
+    let style = if line.holder_alive { theme.good() } else { theme.bad() };
+    let holder = scene.fit(&line.consumer, width.saturating_sub(28));
+    let holder = vec![Span::raw(format!("{holder}  ")), Span::styled(state.read(), style)];
+    let order = line.order.map(|order| order.to_string());
+    let sale = line.voucher.map(|id| scene.sale_name(id));
+    detail.field(details::ENTRY, line.entry.to_string(), Style::new());
+    detail.line(details::HOLDER, holder);
+    detail.field(details::ORDER, shown(order), Style::new());
+    detail.line(details::USER, vec![Span::raw(shown(user))]);
+    detail.field_of(1, details::VOUCHER, shown(sale), Style::new());
+    detail.field(details::VERDICT, shown(line.verdict.map(text::judged)), Style::new());
+    match fault(line) {
+        Some(fault) => {
+            let fault = scene.users.within(&fault, line.user);
+            detail.field_of(2, details::FAULT, fault, theme.warn());
+        }
+        None => detail.field(details::FAULT, details::NO_FAULT, theme.soft()),
+    }
+    detail
+}

@@ -1,0 +1,381 @@
+//! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::{EntryId, Millis, OrderId, UserId, VoucherId, message::Label};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::Extent;
+use crate::{
+    text::figures,
+    views::{Scene, Users},
+};
+
+/// A column with this width takes what the others leave.
+pub(crate) const REST: u16 = 0;
+
+/// A row of a table.
+pub(crate) trait Row: Sized + 'static {
+    type Id: Clone + Ord;
+
+    /// Whether rows can be marked.
+    const MARKS: bool = false;
+    /// Whether rows were read from Redis, and are outdated while it is unreachable.
+    const FROM_REDIS: bool = true;
+    const COLUMNS: &'static [Column<Self>];
+
+    /// The identity across snapshots.
+    fn id(&self) -> Self::Id;
+
+    /// The user-visible ID or name.
+    fn name(&self) -> String;
+
+    /// The loaded rows.
+    fn list(snapshot: &Snapshot) -> Vec<&Self>;
+
+    /// How much of the list is loaded.
+    fn extent(snapshot: &Snapshot) -> Extent {
+        Extent::whole(Self::list(snapshot).len())
+    }
+
+    /// Whether this row can be marked.
+    fn is_markable(&self) -> bool {
+        Self::MARKS
+    }
+
+    /// Whether a lowercase word of a filter occurs in the row.
+    fn holds(&self, word: &str) -> bool {
+        Self::COLUMNS.iter().any(|column| column.words(self).to_lowercase().contains(word))
+    }
+}
+
+/// The value of a cell.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Missing or unknown: last in either order, null in an export.
+    Nothing,
+    Number(i64),
+    Text(String),
+    /// A text in which the number of this user may occur.
+    Mentions(String, Option<UserId>),
+    /// A name of the model, as the screen and as JSON output have it.
+    Name(&'static str, String),
+    Sale(VoucherId),
+    Order(OrderId),
+    Entry(EntryId),
+    User(UserId),
+    Token(i64),
+    /// Milliseconds.
+    Span(u64),
+    /// The time since a moment.
+    Since(Millis),
+    Time(Millis),
+    Period(Option<Millis>, Option<Millis>),
+}
+
+impl Value {
+    pub(crate) fn name(shown: &'static str, model: &impl Serialize) -> Self {
+        match serde_json::to_value(model) {
+            Ok(Json::String(name)) => Self::Name(shown, name),
+            _ => Self::Text(shown.to_owned()),
+        }
+    }
+
+    /// The text of a cell.
+    fn text(&self, scene: &Scene<'_>) -> String {
+        match self {
+            Self::Nothing => "-".to_owned(),
+            Self::User(user) => scene.users.number(*user),
+            Self::Mentions(text, user) => scene.users.within(text, *user),
+            Self::Since(at) => figures::span(scene.now.since(*at)),
+            Self::Time(at) => at.date_time(scene.zone),
+            _ => self.words(),
+        }
+    }
+
+    /// The text that a filter searches. What changes with the clock alone is excluded: rows would appear and vanish
+    /// while the user reads.
+    fn words(&self) -> String {
+        match self {
+            Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
+            Self::Number(number) => figures::signed(*number),
+            Self::Text(text) | Self::Mentions(text, _) => text.clone(),
+            Self::Name(shown, _) => (*shown).to_owned(),
+            Self::Sale(sale) => format!("#{sale}"),
+            Self::Order(order) => order.to_string(),
+            Self::Entry(entry) => entry.to_string(),
+            Self::User(user) => user.to_string(),
+            Self::Token(token) => token.to_string(),
+            Self::Span(millis) => figures::span(*millis),
+        }
+    }
+
+    fn key(&self) -> Option<Key> {
+        let number = |number: i128| Some(Key::Number(number));
+        match self {
+            Self::Nothing => None,
+            Self::Number(value) => number((*value).into()),
+            Self::Text(text) | Self::Mentions(text, _) => Some(Key::Text(text.to_lowercase())),
+            Self::Name(shown, _) => Some(Key::Text(shown.to_lowercase())),
+            Self::Sale(sale) => number(sale.0.into()),
+            Self::Order(order) => number(order.as_i64().into()),
+            Self::Entry(entry) => Some(Key::Entry(*entry)),
+            Self::User(user) => number(user.0.into()),
+            Self::Token(token) => number((*token).into()),
+            Self::Span(millis) => number((*millis).into()),
+            Self::Since(at) => number((-at.0).into()),
+            Self::Time(at) => number(at.0.into()),
+            Self::Period(begin, _) => begin.and_then(|at| number(at.0.into())),
+        }
+    }
+
+    /// The value in a file: IDs are text whatever their digits, times are in UTC, spans in milliseconds.
+    fn exported(&self, users: Users, now: Millis) -> Json {
+        let of_text = |text: &str| match text.trim() {
+            "" => Json::Null,
+            text => text.into(),
+        };
+        match self {
+            Self::Nothing | Self::Period(None, None) => Json::Null,
+            Self::Number(number) => (*number).into(),
+            Self::Text(text) => of_text(text),
+            Self::Mentions(text, user) => of_text(&users.within(text, *user)),
+            Self::Name(_, model) => model.as_str().into(),
+            Self::Sale(sale) => sale.to_string().into(),
+            Self::Order(_) | Self::Entry(_) | Self::Token(_) => self.words().into(),
+            Self::User(user) => users.number(*user).into(),
+            Self::Span(millis) => (*millis).into(),
+            Self::Since(at) => now.since(*at).into(),
+            Self::Time(at) => at.to_string().into(),
+            // ISO 8601; two dots for an open end.
+            Self::Period(begin, end) => {
+                let [begin, end] =
+                    [begin, end].map(|at| at.map_or_else(|| "..".to_owned(), |at| at.to_string()));
+                format!("{begin}/{end}").into()
+            }
+        }
+    }
+}
+
+/// The sort key of a value.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Number(i128),
+    Entry(EntryId),
+    Text(String),
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nothing, Into::into)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<VoucherId> for Value {
+    fn from(sale: VoucherId) -> Self {
+        Self::Sale(sale)
+    }
+}
+
+impl From<OrderId> for Value {
+    fn from(order: OrderId) -> Self {
+        Self::Order(order)
+    }
+}
+
+impl From<UserId> for Value {
+    fn from(user: UserId) -> Self {
+        Self::User(user)
+    }
+}
+
+/// A column: its heading, its value, its width by the width of the table, and what its value does not imply.
+pub(crate) struct Column<R> {
+    pub(crate) title: Label,
+    /// Cells of the column from a width of the table on, in ascending order; absent in narrower tables.
+    widths: &'static [(u16, u16)],
+    value: fn(&R) -> Value,
+    key: Option<fn(&R) -> Value>,
+    words: Option<fn(&R) -> String>,
+    style: Option<fn(&Scene<'_>, &R) -> Style>,
+    line: Option<fn(&Scene<'_>, &R, u16) -> Line<'static>>,
+    fit: Option<fn(&Scene<'_>, &R) -> usize>,
+    when: Option<fn(&Snapshot) -> bool>,
+    is_right: bool,
+    in_ms: bool,
+    is_sortable: bool,
+    is_exported: bool,
+}
+
+impl<R> Column<R> {
+    pub(crate) const fn new(
+        title: Label,
+        widths: &'static [(u16, u16)],
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self {
+            title,
+            widths,
+            value,
+            key: None,
+            words: None,
+            style: None,
+            line: None,
+            fit: None,
+            when: None,
+            is_right: false,
+            in_ms: false,
+            is_sortable: true,
+            is_exported: !widths.is_empty(),
+        }
+    }
+
+    /// Searched by the filter only.
+    pub(crate) const fn hidden(title: Label, value: fn(&R) -> Value) -> Self {
+        Self::new(title, &[], value)
+    }
+
+    /// Aligns heading and cells to the right.
+    pub(crate) const fn right(mut self) -> Self {
+        self.is_right = true;
+        self
+    }
+
+    /// Sorts by another value.
+    pub(crate) const fn by(mut self, key: fn(&R) -> Value) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Sets the text that a filter searches.
+    pub(crate) const fn searched(mut self, words: fn(&R) -> String) -> Self {
+        self.words = Some(words);
+        self
+    }
+
+    pub(crate) const fn styled(mut self, style: fn(&Scene<'_>, &R) -> Style) -> Self {
+        self.style = Some(style);
+        self
+    }
+
+    /// For secondary values.
+    pub(crate) const fn soft(self) -> Self {
+        self.styled(|scene, _| scene.theme.soft())
+    }
+
+    /// Sets the content of the cell, given its width.
+    pub(crate) const fn shown(mut self, line: fn(&Scene<'_>, &R, u16) -> Line<'static>) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// Widens the column to the widest of these over all rows, unless it takes the rest.
+    pub(crate) const fn fit(mut self, cells: fn(&Scene<'_>, &R) -> usize) -> Self {
+        self.fit = Some(cells);
+        self
+    }
+
+    /// Leaves the column out of other snapshots.
+    pub(crate) const fn when(mut self, is_useful: fn(&Snapshot) -> bool) -> Self {
+        self.when = Some(is_useful);
+        self
+    }
+
+    /// Names the unit of its spans in exports.
+    pub(crate) const fn in_ms(mut self) -> Self {
+        self.in_ms = true;
+        self
+    }
+
+    pub(crate) const fn unsorted(mut self) -> Self {
+        self.is_sortable = false;
+        self
+    }
+
+    /// Excludes what another column says as well.
+    pub(crate) const fn not_exported(mut self) -> Self {
+        self.is_exported = false;
+        self
+    }
+
+    pub(super) fn is_sortable(&self) -> bool {
+        self.is_sortable && !self.widths.is_empty()
+    }
+
+    pub(super) fn is_exported(&self, snapshot: &Snapshot) -> bool {
+        self.is_exported && self.is_useful(snapshot)
+    }
+
+    fn is_useful(&self, snapshot: &Snapshot) -> bool {
+        self.when.is_none_or(|is_useful| is_useful(snapshot))
+    }
+
+    pub(super) fn is_right(&self) -> bool {
+        self.is_right
+    }
+
+    /// Its cells in a table of this width with these rows; `None` if it has no room.
+    pub(super) fn cells(&self, scene: &Scene<'_>, rows: &[&R], width: u16) -> Option<u16> {
+        if !self.is_useful(scene.snapshot) {
+            return None;
+        }
+        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| width >= *from)?;
+        let fit = self.fit.filter(|_| cells != REST);
+        let widest = fit.and_then(|fit| rows.iter().map(|row| fit(scene, row)).max());
+        Some(cells.max(widest.and_then(|it| u16::try_from(it).ok()).unwrap_or(0)))
+    }
+
+    /// The content of a cell, before it is truncated.
+    pub(super) fn line(&self, scene: &Scene<'_>, row: &R, cells: u16) -> Line<'static> {
+        let line = match self.line {
+            Some(line) => line(scene, row, cells),
+            None => Span::raw((self.value)(row).text(scene)).into(),
+        };
+        let style = self.style.map_or_else(Style::new, |style| style(scene, row));
+        Line { style: style.patch(line.style), ..line }
+    }
+
+    pub(super) fn words(&self, row: &R) -> String {
+        self.words.map_or_else(|| (self.value)(row).words(), |words| words(row))
+    }
+
+    pub(super) fn key(&self, row: &R) -> Option<Key> {
+        self.key.unwrap_or(self.value)(row).key()
+    }
+
+    pub(super) fn exported(&self, row: &R, users: Users, now: Millis) -> Json {
+        (self.value)(row).exported(users, now)
+    }
+
+    /// Its name in a file, with the unit.
+    pub(super) fn file_name(&self) -> String {
+        let name = self.title.english().trim().to_lowercase().replace(' ', "_");
+        match name.as_str() {
+            "" => "mark".to_owned(),
+            _ if self.in_ms => format!("{name}_ms"),
+            _ => name,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Draws a table with ratatui's [`Table`], [`Layout`] and [`Scrollbar`].
+//!
+//! Written here is what these do not do: cut text gets an ellipsis, measured in cells after [`plain`] removed what
+//! moves or hides other cells; the cells of invisible rows are not built; the sort direction is beside its heading, in
+//! the gap, so that it shortens neither.
+
+use ratatui::{
+    layout::{Alignment, Constraint, Flex, Layout, Rect},
+    style::Style,
+    text::{Line, Span, Text},
+    widgets::{
+        self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget,
+        Table,
+    },
+};
+
+use super::{Column, REST, Row, TableState};
+use crate::{
+    views::Scene,
+    widgets::{Canvas, fit, width},
+};
+
+/// Blanks between columns.
+const GAP: u16 = 2;
+
+/// Draws headings and visible rows; `cursor` is the highlighted one.
+pub(crate) fn draw<R: Row>(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &mut TableState<R>,
+    rows: &[&R],
+    cursor: Option<usize>,
+) {
+    let theme = scene.theme;
+    let area = canvas.area();
+    let visible = usize::from(area.height.saturating_sub(1));
+    let columns: Vec<(&Column<R>, u16)> =
+        R::COLUMNS.iter().filter_map(|it| Some((it, it.cells(scene, rows, area.width)?))).collect();
+    let controls = &mut state.controls;
+    controls.follow(cursor, rows.len(), visible);
+    controls.top = canvas.on_screen(0, 1).map(|(_, y)| y);
+    controls.sortable =
+        columns.iter().filter(|(it, _)| it.is_sortable()).map(|(it, _)| it.title).collect();
+    let (order, offset) = (controls.order, controls.offset);
+    let mark = R::MARKS.then_some(Constraint::Length(1));
+    let widths = columns.iter().map(|(_, cells)| match *cells {
+        REST => Constraint::Fill(1),
+        cells => Constraint::Length(cells),
+    });
+    let inner = Rect { x: 1, y: 0, width: area.width.saturating_sub(3), height: 1 };
+    let places = Layout::horizontal(mark.into_iter().chain(widths))
+        .flex(Flex::Start)
+        .spacing(GAP)
+        .split(inner);
+    let of_columns = &places[usize::from(R::MARKS)..];
+    let cut = |line: Line<'static>, column: &Column<R>, cells: u16| {
+        let line = fit_line(line, usize::from(cells), theme.glyphs.ellipsis);
+        Text::from(if column.is_right() { line.alignment(Alignment::Right) } else { line })
+    };
+    let heads = columns.iter().zip(of_columns).map(|((column, _), place)| {
+        cut(Line::styled(column.title.read(), theme.heading()), column, place.width)
+    });
+    let head = widgets::Row::new(R::MARKS.then(Text::default).into_iter().chain(heads));
+    let (is_outdated, dimmed) = (R::FROM_REDIS && scene.is_blind(), theme.dimmed());
+    let body = rows.iter().skip(offset).take(visible).map(|row| {
+        let is_marked = state.is_marked(row);
+        let mark = if is_marked { theme.glyphs.mark } else { " " };
+        let mark =
+            R::MARKS.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key() }));
+        let cells = columns.iter().zip(of_columns).enumerate().map(|(at, ((column, _), place))| {
+            let line = column.line(scene, row, place.width);
+            let line = match at {
+                _ if is_outdated => Line::styled(line.to_string(), dimmed),
+                0 if is_marked => line.patch_style(theme.strong()),
+                _ => line,
+            };
+            cut(line, column, place.width)
+        });
+        widgets::Row::new(mark.into_iter().chain(cells))
+    });
+    let body: Vec<_> = body.collect();
+    let mut selected =
+        widgets::TableState::new().with_selected(cursor.and_then(|row| row.checked_sub(offset)));
+    let table = Table::new(body, places.iter().map(|place| place.width))
+        .header(head)
+        .column_spacing(GAP)
+        // The left margin.
+        .highlight_symbol(" ")
+        .highlight_spacing(HighlightSpacing::Always)
+        // Without the colours of the cells: reversed state colours would be glaring.
+        .row_highlight_style(Style::reset().patch(theme.selected()));
+    let buffer = canvas.buffer();
+    let body_area = Rect { width: area.width.saturating_sub(1), ..area };
+    StatefulWidget::render(table, body_area, buffer, &mut selected);
+    for ((column, _), place) in columns.iter().zip(of_columns) {
+        let Some(order) = order.filter(|order| order.title == column.title) else { continue };
+        let sign = if order.is_descending { theme.glyphs.falling } else { theme.glyphs.rising };
+        let title = if column.is_right() { place.width } else { width(&column.title) as u16 };
+        canvas.text(place.x + title.min(place.width), 0, sign, theme.key());
+    }
+    if rows.len() > visible && visible > 0 {
+        let mut position = ScrollbarState::new(rows.len() - visible + 1)
+            .viewport_content_length(visible)
+            .position(offset);
+        let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+            .begin_symbol(None)
+            .end_symbol(None)
+            .track_symbol(None)
+            .thumb_symbol(theme.glyphs.thumb)
+            .thumb_style(theme.soft());
+        let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        StatefulWidget::render(bar, below, canvas.buffer(), &mut position);
+    }
+}
+
+/// Truncates a line to `cells`.
+fn fit_line(line: Line<'static>, cells: usize, ellipsis: &str) -> Line<'static> {
+    let mut room = cells;
+    let cut = |span: Span<'static>| {
+        let content = fit(&span.content, room, ellipsis);
+        room -= width(&content);
+        Span { content: content.into(), ..span }
+    };
+    Line { spans: line.spans.into_iter().map(cut).collect(), ..line }
+}

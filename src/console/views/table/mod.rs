@@ -1,0 +1,16 @@
+//! Tables: typed columns, cursor, filter, order, marks, pages, scrolling and export, the same in every view.
+//!
+//! A view declares its columns ([`Row::COLUMNS`]) and draws what is around the table.
+
+mod column;
+mod draw;
+mod sheet;
+mod state;
+
+pub(crate) use column::{Column, REST, Row, Value};
+pub(super) use draw::draw;
+pub(crate) use sheet::{Extent, Sheet};
+pub(crate) use state::{Controls, Marked, Order, Pager, TableState, TableView, Toward, Turn};
+
+#[cfg(test)]
+mod tests;

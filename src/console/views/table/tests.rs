@@ -1,0 +1,112 @@
+//! Tests of the table component.
+
+use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
+use seckill_model::message::Label;
+
+use super::{Column, Controls, REST, Row, TableState, TableView as _, Value};
+use crate::{text::columns, views::Step};
+
+#[test]
+fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
+    let mut controls = Controls::default();
+    controls.follow(Some(30), 100, 10);
+    assert_eq!(controls.offset, 21);
+    controls.follow(Some(25), 100, 10);
+    assert_eq!(controls.offset, 21);
+    controls.follow(Some(3), 100, 10);
+    assert_eq!(controls.offset, 3);
+    controls.follow(Some(3), 5, 10);
+    assert_eq!(controls.offset, 0);
+    controls.follow(Some(4), 5, 0);
+    assert_eq!(controls.offset, 5);
+}
+
+fn jobs(names: &[&str]) -> Snapshot {
+    let job = |name: &&str| JobLine {
+        name: (*name).to_owned(),
+        about: Label("job-done"),
+        schedule: String::new(),
+        paused: false,
+        next: None,
+        runs: Vec::new(),
+    };
+    Snapshot { jobs: names.iter().map(job).collect(), ..Snapshot::default() }
+}
+
+#[test]
+fn the_cursor_follows_the_item_and_not_the_row() {
+    let mut state = TableState::<JobLine>::default();
+    let name = |state: &TableState<JobLine>, names: &[&str]| {
+        state.chosen(&jobs(names)).map(|job| job.name.clone())
+    };
+    let all = jobs(&["a", "b", "c"]);
+    state.settle_list(&all);
+    assert!(state.step(&state.rows(&all), Step::By(1)));
+    state.settle_list(&jobs(&["b", "a"]));
+    assert_eq!(name(&state, &["b", "a"]).as_deref(), Some("b"));
+    state.settle_list(&jobs(&["a"]));
+    assert_eq!(name(&state, &["a"]).as_deref(), Some("a"));
+    state.settle_list(&jobs(&[]));
+    assert!(!state.step(&[], Step::Last));
+}
+
+#[test]
+fn all_terms_must_match_and_negated_ones_must_not() {
+    let passes = |filter: &str| {
+        let mut state = TableState::<JobLine>::default();
+        state.controls.filter = filter.into();
+        !state.rows(&jobs(&["hot pot"])).is_empty()
+    };
+    assert!(passes("") && passes("!") && passes(" POT hot "));
+    assert!(!passes("hot tea") && passes("hot !tea"));
+    assert!(!passes("hot !po") && passes("!tea !soup"));
+}
+
+/// A number and the place of the row.
+struct Sample(Option<i64>, u8);
+
+impl Row for Sample {
+    type Id = u8;
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(columns::ID, &[(0, 5)], |row: &Self| row.0.into()),
+        Column::new(columns::LEFT, &[(90, REST)], |_: &Self| Value::Nothing),
+        Column::new(columns::OF, &[(0, 5)], |row: &Self| i64::from(row.1).into()),
+    ];
+
+    fn id(&self) -> u8 {
+        self.1
+    }
+
+    fn name(&self) -> String {
+        self.1.to_string()
+    }
+
+    fn list(_: &Snapshot) -> Vec<&Self> {
+        const { &[Self(Some(2), 0), Self(None, 1), Self(Some(10), 2), Self(Some(2), 3)] }
+            .iter()
+            .collect()
+    }
+}
+
+#[test]
+fn unknown_values_are_last_and_the_sort_is_stable() {
+    let mut state = TableState::<Sample>::default();
+    let mut sorted = |is_descending| {
+        state.controls_mut().order =
+            Some(super::state::Order { title: columns::ID, is_descending });
+        state.rows(&Snapshot::default()).into_iter().map(|row| row.1).collect::<Vec<_>>()
+    };
+    assert_eq!((sorted(false), sorted(true)), (vec![0, 3, 2, 1], vec![2, 0, 3, 1]));
+}
+
+#[test]
+fn the_sort_cycles_through_the_visible_columns() {
+    let mut controls = Controls { sortable: vec![columns::ID, columns::OF], ..Controls::default() };
+    let mut titles = || {
+        controls.next_order();
+        controls.order.map(|order| order.title)
+    };
+    let seen: [Option<Label>; 3] = [titles(), titles(), titles()];
+    assert_eq!(seen, [Some(columns::ID), Some(columns::OF), None]);
+}
