@@ -3,13 +3,17 @@
 //! A slot map is kept until a caller reports it as outdated, see [`StaleMap`]. Only cluster commands are sent here.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, pipe};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, from_redis_value,
+    pipe,
+};
 
 use super::{Reason, RedisError, UrlFault, routing::SLOTS};
 
@@ -67,17 +71,15 @@ pub(super) struct SlotMap {
 }
 
 impl SlotMap {
-    /// Parses the CLUSTER SLOTS reply of `asked`.
-    fn read(reply: &Value, asked: &Node) -> Option<Self> {
-        let Value::Array(rows) = reply else { return None };
+    /// Parses the CLUSTER SLOTS reply of `asked`: first slot, last slot, primary, replicas.
+    fn read(reply: Value, asked: &Node) -> Option<Self> {
+        let rows: Vec<Vec<Value>> = from_redis_value(reply).ok()?;
         let mut slots = Self::default();
         for row in rows {
-            let Value::Array(row) = row else { return None };
-            let [Value::Int(first), Value::Int(last), nodes @ ..] = row.as_slice() else {
-                return None;
-            };
-            let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
-            let mut nodes = nodes.iter().map(|node| node_of(node, asked));
+            let mut row = row.into_iter();
+            let first = from_redis_value(row.next()?).ok()?;
+            let last = from_redis_value(row.next()?).ok()?;
+            let mut nodes = row.map(|node| node_of(node, asked));
             if let Some(primary) = nodes.next().flatten() {
                 slots.named.push(primary.clone());
                 slots.ranges.push((first, last, primary));
@@ -112,32 +114,15 @@ impl SlotMap {
 
 /// Endpoint, port, ID, more. An empty or null endpoint is the host that was asked; `?` is unknown, and the address
 /// among the remaining fields is used.
-fn node_of(value: &Value, asked: &Node) -> Option<Node> {
-    let Value::Array(fields) = value else { return None };
-    let port = match fields.get(1)? {
-        Value::Int(port) => u16::try_from(*port).ok()?,
-        _ => return None,
-    };
-    let host = match text(fields.first()?) {
-        Some("?") => address_of(fields.get(3)?)?.to_owned(),
+fn node_of(value: Value, asked: &Node) -> Option<Node> {
+    let (host, port, _, more): (Option<String>, u16, String, HashMap<String, String>) =
+        from_redis_value(value).ok()?;
+    let host = match host.as_deref() {
+        Some("?") => more.get("ip").filter(|ip| !ip.is_empty())?.clone(),
         Some(host) if !host.is_empty() => host.to_owned(),
         _ => asked.host.clone(),
     };
     Some(Node { host, port })
-}
-
-fn address_of(more: &Value) -> Option<&str> {
-    let Value::Array(more) = more else { return None };
-    let named = more.chunks_exact(2).find(|pair| pair.first().and_then(text) == Some("ip"));
-    named?.get(1).and_then(text).filter(|ip| !ip.is_empty())
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
 }
 
 /// An outdated slot map and what its failure revealed.
@@ -294,7 +279,7 @@ impl Cluster {
         };
         let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &place))?;
         let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
-        let slots = SlotMap::read(&reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
+        let slots = SlotMap::read(reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(MapReply { slots, whole })
     }
@@ -329,7 +314,7 @@ mod tests {
             row(0, 5460, &[at("a", 1)]),
             row(10_924, 16_383, &[at("c", 3)]),
         ]);
-        let slots = SlotMap::read(&reply, &node("asked", 9)).unwrap();
+        let slots = SlotMap::read(reply, &node("asked", 9)).unwrap();
         assert_eq!(slots.owner(0), Some(&node("a", 1)));
         assert_eq!(slots.owner(5460), Some(&node("a", 1)));
         assert_eq!(slots.owner(5461), Some(&node("b", 2)));
@@ -346,7 +331,7 @@ mod tests {
         let none = Value::Array(Vec::new());
         for unnamed in [bulk(""), Value::Nil] {
             let reply = Value::Array(vec![row(0, 16_383, &[(unnamed, 1, none.clone())])]);
-            let slots = SlotMap::read(&reply, &asked).unwrap();
+            let slots = SlotMap::read(reply, &asked).unwrap();
             assert_eq!(slots.owner(7), Some(&node("asked", 1)));
             assert!(slots.is_complete());
         }
@@ -355,10 +340,10 @@ mod tests {
             row(0, 1, &[(bulk("?"), 1, ip)]),
             row(2, 3, &[(bulk("?"), 1, none)]),
         ]);
-        let slots = SlotMap::read(&reply, &asked).unwrap();
+        let slots = SlotMap::read(reply, &asked).unwrap();
         assert_eq!(slots.owner(1), Some(&node("10.0.0.1", 1)));
         assert_eq!(slots.owner(2), None, "unreachable");
-        assert_eq!(SlotMap::read(&bulk("no cluster"), &asked), None);
+        assert_eq!(SlotMap::read(bulk("no cluster"), &asked), None);
     }
 
     #[test]

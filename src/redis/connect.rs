@@ -11,7 +11,7 @@ use std::{
 
 use futures::{Stream, StreamExt as _};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, InfoDict, IntoConnectionInfo,
     RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, pipe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
@@ -78,15 +78,15 @@ impl Redis {
     /// [`RedisError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
     pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, RedisError> {
         install_tls();
-        let authority = ca.map(Authority::read).transpose()?;
-        let trust = |info: ConnectionInfo| match &authority {
-            Some(authority) => authority.trusted_by(info),
+        let ca = ca.map(authorities).transpose()?;
+        let trust = |info: ConnectionInfo| match &ca {
+            Some(ca) => trusting(info, ca),
             None => Ok(info),
         };
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
             // redis-rs passes certificates to the sentinels but not to the master they name.
-            Target::Sentinels { .. } if authority.is_some() => Err(UrlFault::CaOfSentinels.into()),
+            Target::Sentinels { .. } if ca.is_some() => Err(UrlFault::CaOfSentinels.into()),
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
                 Ok(Self { source: Source::Sentinels(Arc::new(found)), place })
@@ -233,55 +233,44 @@ impl Redis {
     ) -> Result<ServerInfo, RedisError> {
         let mut ask = pipe();
         ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
-        let (info, role): (String, String) = ask
+        let (info, role): (InfoDict, InfoDict) = ask
             .query_async(connection)
             .await
             .map_err(|error| RedisError::from_redis(&error, place))?;
-        let version = field(&info, "redis_version").unwrap_or("of unknown version").to_owned();
+        let version: String =
+            info.get("redis_version").unwrap_or_else(|| "of unknown version".to_owned());
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if major_minor < OLDEST {
             return Err(RedisError::TooOld { place: place.to_owned(), version });
         }
         // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
-        if matches!(self.source, Source::Sentinels(_)) && field(&role, "role") != Some("master") {
+        let is_master = || role.get::<String>("role").is_some_and(|role| role == "master");
+        if matches!(self.source, Source::Sentinels(_)) && !is_master() {
             return Err(RedisError::Away { place: place.to_owned(), detail: Reason::NotMaster });
         }
-        Ok(ServerInfo { version, run_id: field(&info, "run_id").unwrap_or_default().to_owned() })
+        Ok(ServerInfo { version, run_id: info.get("run_id").unwrap_or_default() })
     }
 }
 
-/// Which authorities are trusted to sign a server certificate.
-struct Authority(TlsCertificates);
-
-impl Authority {
-    fn read(path: &Path) -> Result<Self, UrlFault> {
-        let shown = path.display().to_string();
-        let root = match std::fs::read(path) {
-            Ok(root) => root,
-            Err(why) => return Err(UrlFault::Ca(shown, why.into())),
-        };
-        let mut certificates = CertificateDer::pem_slice_iter(&root);
-        match certificates.next() {
-            Some(Ok(_)) => {}
-            _ => return Err(UrlFault::CaEmpty(shown)),
-        }
-        Ok(Self(TlsCertificates { client_tls: None, root_cert: Some(root) }))
-    }
-
-    /// Returns the same server, whose certificate must be signed by this authority.
-    fn trusted_by(&self, info: ConnectionInfo) -> Result<ConnectionInfo, UrlFault> {
-        if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            return Err(UrlFault::CaUnused);
-        }
-        let client = Client::build_with_tls(info, self.0.clone());
-        let client = client.map_err(|error| UrlFault::Unusable(plain(&error)))?;
-        Ok(client.get_connection_info().clone())
+/// The authorities that may sign a server certificate, from a PEM file.
+fn authorities(path: &Path) -> Result<TlsCertificates, UrlFault> {
+    let shown = || path.display().to_string();
+    let root = std::fs::read(path).map_err(|why| UrlFault::Ca(shown(), why.into()))?;
+    match CertificateDer::pem_slice_iter(&root).next() {
+        Some(Ok(_)) => Ok(TlsCertificates { client_tls: None, root_cert: Some(root) }),
+        _ => Err(UrlFault::CaEmpty(shown())),
     }
 }
 
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+/// Returns the same server, whose certificate must be signed by one of these authorities.
+fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, UrlFault> {
+    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        return Err(UrlFault::CaUnused);
+    }
+    let client = Client::build_with_tls(info, ca.clone());
+    let client = client.map_err(|error| UrlFault::Unusable(plain(&error)))?;
+    Ok(client.get_connection_info().clone())
 }
 
 /// Installs the process-wide crypto provider that rediss:// needs; further calls have no effect.

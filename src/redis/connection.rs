@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::{
-    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation,
+    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError,
     aio::MultiplexedConnection, cmd,
 };
 use seckill_model::{ForeignKey, Millis};
@@ -16,7 +16,7 @@ use super::{
     Reason, Redis, RedisError,
     cluster_slots::{Hint, Node, SlotMap, StaleMap},
     connect::ServerInfo,
-    error::{ErrorReply, plain},
+    error::{plain, server_error},
     keys::type_of,
     routing::{self, HOME, slot_of},
 };
@@ -358,8 +358,8 @@ impl Connection {
         let sorted = self.classify(slot, error);
         let index = self.last_peer(slot);
         let node = index.and_then(|index| self.peers.get(index)?.node.clone());
-        let said = ErrorReply::of(error);
-        let code = said.as_ref().map(|said| said.code.as_str());
+        let reply = server_error(error);
+        let code = reply.as_ref().map(ServerError::code);
         // A demoted server reports this on a connection that would otherwise stay open.
         let demoted = matches!(code, Some("READONLY" | "UNBLOCKED"));
         if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() || demoted {
@@ -367,8 +367,8 @@ impl Connection {
                 peer.connection = None;
             }
             self.mark_stale(node.map_or(Hint::None, Hint::Last));
-        } else if let (Some("MOVED"), Some(said), Some(node)) = (code, &said, &node) {
-            let owner = Node::redirected(&said.detail, node);
+        } else if let (Some("MOVED"), Some(reply), Some(node)) = (code, &reply, &node) {
+            let owner = Node::redirected(reply.details().unwrap_or_default(), node);
             self.mark_stale(owner.map_or(Hint::None, Hint::First));
         } else if let Some("CLUSTERDOWN" | "LOADING") = code {
             // It may be isolated or replaced; the other servers know.
@@ -380,15 +380,15 @@ impl Connection {
     fn classify(&self, slot: u16, error: &DriverError) -> RedisError {
         let place = self.place_of(slot);
         if self.redis.is_cluster() {
-            match ErrorReply::of(error).as_ref().map(|said| said.code.as_str()) {
+            match server_error(error).as_ref().map(ServerError::code) {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
                     return RedisError::Away { place, detail: Reason::KeyMoved(plain(error)) };
                 }
                 Some("CLUSTERDOWN") => {
-                    let words = plain(error);
-                    return RedisError::Unwilling(Reason::ClusterDown { place, slot, words });
+                    let reply = plain(error);
+                    return RedisError::Unwilling(Reason::ClusterDown { place, slot, reply });
                 }
                 _ => {}
             }

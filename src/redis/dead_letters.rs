@@ -164,14 +164,11 @@ pub async fn remove(
     of: &Partition,
     letters: impl IntoIterator<Item = EntryId>,
 ) -> Result<u64, RedisError> {
-    let mut drop = cmd("XDEL");
-    drop.arg(of.dead());
-    let mut any = false;
-    for letter in letters {
-        drop.arg(letter.in_stream());
-        any = true;
+    let ids: Vec<String> = letters.into_iter().map(EntryId::in_stream).collect();
+    if ids.is_empty() {
+        return Ok(0);
     }
-    if any { conn.query(&drop).await } else { Ok(0) }
+    conn.query(cmd("XDEL").arg(of.dead()).arg(ids)).await
 }
 
 async fn page(

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, io, sync::Arc};
 
-use redis::{ErrorKind, RedisError as DriverError};
+use redis::{ErrorKind, RedisError as DriverError, ServerError};
 use seckill_model::{
     ForeignKey, OsError,
     message::{Label, text},
@@ -98,7 +98,7 @@ pub enum Reason {
         reason: Box<Self>,
     },
     /// The key moved to another server; reply of the one that was asked.
-    #[error("{}", text!("redis-key-moved", words = .0))]
+    #[error("{}", text!("redis-key-moved", reply = .0))]
     KeyMoved(String),
     /// No server of the cluster serves a slot.
     #[error("{}", text!("redis-unserved", cluster = .cluster, slot = .slot.to_string()))]
@@ -111,7 +111,7 @@ pub enum Reason {
     /// A server of the cluster refuses because others are missing.
     #[error(
         "{}",
-        text!("redis-cluster-down", place = .place, slot = .slot.to_string(), words = .words)
+        text!("redis-cluster-down", place = .place, slot = .slot.to_string(), reply = .reply)
     )]
     ClusterDown {
         /// Address.
@@ -119,15 +119,15 @@ pub enum Reason {
         /// The requested slot.
         slot: u16,
         /// Its reply.
-        words: String,
+        reply: String,
     },
     /// A server configured as a single one belongs to a cluster.
-    #[error("{}", text!("redis-one-of-cluster", place = .place, words = .words))]
+    #[error("{}", text!("redis-one-of-cluster", place = .place, reply = .reply))]
     OneOfCluster {
         /// Address.
         place: String,
         /// Its reply.
-        words: String,
+        reply: String,
     },
     /// The keys of one pipeline are in different slots: a bug.
     #[error("{}", Label("redis-cross-slot"))]
@@ -163,8 +163,8 @@ impl Reason {
 
     /// Error code from the server, for example `OOM`.
     pub fn code(&self) -> Option<&str> {
-        let Self::Quoted(words) = self else { return None };
-        words.split_whitespace().next()
+        let Self::Quoted(message) = self else { return None };
+        message.split_whitespace().next()
     }
 
     /// Why redis-rs failed.
@@ -190,15 +190,15 @@ impl RedisError {
     pub fn from_redis(error: &DriverError, place: &str) -> Self {
         let (place, text) = (place.to_owned(), plain(error));
         let quoted = || Reason::Quoted(text.clone());
-        if let Some(said) = ErrorReply::of(error) {
-            return match said.code.as_str() {
+        if let Some(reply) = server_error(error) {
+            return match reply.code() {
                 "NOGROUP" => Self::NoGroup,
                 "NOAUTH" | "WRONGPASS" => Self::Login { place, detail: quoted() },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
                 | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
                 // The server was demoted during a blocking read.
                 "UNBLOCKED" => Self::Away { place, detail: quoted() },
-                "MOVED" | "ASK" => Self::Refused(Reason::OneOfCluster { place, words: text }),
+                "MOVED" | "ASK" => Self::Refused(Reason::OneOfCluster { place, reply: text }),
                 _ => Self::Refused(quoted()),
             };
         }
@@ -222,31 +222,19 @@ impl RedisError {
     }
 }
 
-/// Server error; of a pipeline or transaction, that of the first failed command.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ErrorReply {
-    /// For example `MOVED`.
-    pub(super) code: String,
-    /// Rest of the line.
-    pub(super) detail: String,
-}
-
-impl ErrorReply {
-    /// `None` if it is not a server error.
-    pub(super) fn of(error: &DriverError) -> Option<Self> {
-        // In a transaction, the first error names the rejected command; EXECABORT follows it.
-        let errors = error.clone().into_server_errors()?;
-        let (_, said) = errors.first()?;
-        let detail = said.details().unwrap_or_default().to_owned();
-        Some(Self { code: said.code().to_owned(), detail })
-    }
+/// Server error; of a pipeline or transaction, that of the first failed command: EXECABORT follows it.
+pub(super) fn server_error(error: &DriverError) -> Option<ServerError> {
+    error.clone().into_server_errors()?.first().map(|(_, error)| error.clone())
 }
 
 /// Message of redis-rs on one line, without control characters and of bounded length.
 pub(super) fn plain(error: &DriverError) -> String {
-    let text = match (ErrorReply::of(error), error.detail()) {
-        (Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
-        (Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
+    let text = match (server_error(error), error.detail()) {
+        (Some(reply), _) => {
+            let (code, detail) = (reply.code(), reply.details().unwrap_or_default());
+            let repeated = detail.starts_with(code);
+            if repeated { detail.to_owned() } else { format!("{code} {detail}").trim_end().into() }
+        }
         (None, Some(detail)) => detail.to_owned(),
         (None, None) => error.to_string(),
     };

@@ -9,6 +9,7 @@ use super::{
     keys::{Partition, node_of},
     lossy_utf8::Text,
     scripts,
+    stream::in_stream,
 };
 
 /// Where the group should continue, and its state when that was decided.
@@ -80,9 +81,7 @@ pub async fn give(
 ) -> Result<Option<Transferred>, RedisError> {
     let mut call = scripts::CLAIM.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to).arg(from);
-    for entry in entries {
-        call.arg(entry.in_stream());
-    }
+    call.arg(in_stream(entries));
     let reply: Option<(u64, u64, u64)> = conn.invoke(&call).await?;
     Ok(reply.map(|(given, gone, hollow)| Transferred { given, gone, hollow }))
 }

@@ -123,7 +123,7 @@ async fn read_locks(
         read.cmd("TYPE").arg(&key).cmd("PTTL").arg(&key);
         read.cmd("ZCOUNT").arg(keys.lock_waiting(name)).arg(now.0).arg("+inf");
     }
-    let facts: Vec<(String, i64, u64)> = triples(&conn.pipe::<Vec<Value>>(&read).await?)?;
+    let facts: Vec<(String, i64, u64)> = conn.pipe(&read).await?;
     let mut read = pipe();
     for (name, (kind, ..)) in names.iter().zip(&facts) {
         match kind.as_str() {
@@ -135,14 +135,6 @@ async fn read_locks(
     let bodies: Vec<Value> = conn.pipe(&read).await?;
     let rows = names.iter().zip(facts).zip(bodies);
     Ok(rows.filter_map(|((name, facts), body)| holder(name, facts, body, alive)).collect())
-}
-
-fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, RedisError> {
-    let unexpected = || RedisError::Reply(None);
-    values
-        .chunks_exact(3)
-        .map(|row| redis::from_redis_value(Value::Array(row.to_vec())).map_err(|_| unexpected()))
-        .collect()
 }
 
 /// `None` if it was released between the two reads.

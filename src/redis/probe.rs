@@ -33,14 +33,14 @@ pub(super) enum Presence {
 
 /// Checks which server answers at `socket`; ours has the working directory `dir`.
 pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
-    let Ok(mut line) = Connection::open(socket) else { return Presence::Silent };
-    let Ok(pong) = line.ask(&redis::cmd("PING")) else { return Presence::Silent };
+    let Ok(mut connection) = Connection::open(socket) else { return Presence::Silent };
+    let Ok(pong) = connection.ask(&redis::cmd("PING")) else { return Presence::Silent };
     // PING also fails on a full disk; a server that refuses is running.
     let loading = matches!(
         &pong,
         Value::ServerError(fault) if fault.kind() == Some(ServerErrorKind::BusyLoading)
     );
-    let Ok(answer) = line.ask(redis::cmd("CONFIG").arg("GET").arg("dir")) else {
+    let Ok(answer) = connection.ask(redis::cmd("CONFIG").arg("GET").arg("dir")) else {
         return Presence::Silent;
     };
     match redis::from_redis_value::<(String, String)>(answer) {
@@ -53,8 +53,8 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
 
 /// Whether the server acknowledged writes that are not in its append-only file. Redis 7.0 would lose them on SHUTDOWN.
 pub(super) fn holds_unwritten(socket: &Path) -> bool {
-    let Ok(mut line) = Connection::open(socket) else { return false };
-    match line.ask(redis::cmd("INFO").arg("persistence")) {
+    let Ok(mut connection) = Connection::open(socket) else { return false };
+    match connection.ask(redis::cmd("INFO").arg("persistence")) {
         Ok(Value::BulkString(info)) => {
             String::from_utf8_lossy(&info).contains("aof_last_write_status:err")
         }
@@ -106,9 +106,9 @@ fn is_free(lock: &File) -> bool {
 }
 
 /// Shuts down a server over an open connection: its socket may be gone.
-pub(super) fn end_now(line: &mut Connection) {
+pub(super) fn end_now(connection: &mut Connection) {
     // Its memory content has no destination any more.
-    let _ = line.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
+    let _ = connection.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
 }
 
 fn ask_to_end(socket: &Path, force: bool) {
@@ -117,8 +117,8 @@ fn ask_to_end(socket: &Path, force: bool) {
         cmd.arg("FORCE");
     }
     // The reply is the end of the connection.
-    if let Ok(mut line) = Connection::open(socket) {
-        let _ = line.ask(&cmd);
+    if let Ok(mut connection) = Connection::open(socket) {
+        let _ = connection.ask(&cmd);
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seckill_model::{EntryId, REPLACED};
 
-use super::{Connection, RedisError, keys::Partition, scripts};
+use super::{Connection, RedisError, keys::Partition, scripts, stream::in_stream};
 
 /// How long a replaced stream is kept.
 const KEEP_FOR: Duration = Duration::from_hours(24);
@@ -41,9 +41,7 @@ pub async fn renew_stream(
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
     call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
-    for entry in foreign {
-        call.arg(entry.in_stream());
-    }
+    call.arg(in_stream(foreign));
     let done: Option<(u64, u64, String)> = conn.invoke(&call).await?;
     done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(&last)? })).transpose()
 }

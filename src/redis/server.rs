@@ -29,7 +29,7 @@ use super::{
     flock,
     permissions::make_dir,
     probe::{self, Connection, Presence},
-    server_binary::{self, NotInstalled},
+    server_binary::{NotInstalled, find_server, find_server_on},
     server_log,
 };
 
@@ -125,11 +125,11 @@ pub enum ServerError {
     Ending,
 }
 
-fn died(words: Option<&str>, log: &Path) -> String {
+fn died(messages: Option<&str>, log: &Path) -> String {
     let log = log.display();
-    words.map_or_else(
+    messages.map_or_else(
         || text!("redis-server-died-silent", log),
-        |words| text!("redis-server-died", words, log),
+        |messages| text!("redis-server-died", messages, log),
     )
 }
 
@@ -149,7 +149,7 @@ struct Inner {
     /// Directory of its files.
     redis_id: DirId,
     /// Kept open in case the socket is removed.
-    line: Mutex<Option<Connection>>,
+    connection: Mutex<Option<Connection>>,
     watched: AtomicBool,
 }
 
@@ -173,7 +173,7 @@ impl ManagedServer {
             child: Mutex::new(None),
             detached: AtomicBool::new(false),
             redis_id: DirId::of(&redis_dir).map_err(DataDirError::of(&redis_dir))?,
-            line: Mutex::default(),
+            connection: Mutex::default(),
             watched: AtomicBool::new(false),
         })))
     }
@@ -239,8 +239,8 @@ impl Inner {
 
     /// Ends a server whose files are gone: over the open connection, or by a signal if it is our child.
     fn end_without_files(&self) {
-        if let Some(line) = self.line().as_mut() {
-            probe::end_now(line);
+        if let Some(connection) = self.connection().as_mut() {
+            probe::end_now(connection);
         }
         if let Some(mut child) = self.child().take() {
             // A kill loses nothing that is not already lost.
@@ -249,8 +249,8 @@ impl Inner {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -273,7 +273,7 @@ impl Inner {
         // Stays set: a server that loads a long file may miss a probe.
         let mut loading = false;
         // Set once this call has started a server: offset of its messages in the log.
-        let mut words_from: Option<u64> = None;
+        let mut log_offset: Option<u64> = None;
         let mut pause = Duration::from_millis(1);
         loop {
             if self.detached.load(Ordering::Acquire) {
@@ -282,14 +282,14 @@ impl Inner {
             let ended = child.as_mut().is_some_and(|it| it.try_wait().is_ok_and(|it| it.is_some()));
             if ended {
                 *child = None;
-                if let Some(from) = words_from {
+                if let Some(from) = log_offset {
                     return Err(self.last_messages(from));
                 }
             }
             self.check()?;
             match probe::look(socket, &redis_dir) {
                 Presence::Ready => {
-                    *self.line() = Connection::open(socket).ok();
+                    *self.connection() = Connection::open(socket).ok();
                     return Ok(());
                 }
                 Presence::Loading => loading = true,
@@ -300,7 +300,7 @@ impl Inner {
                     if let Some(lock) = self.try_lock()? {
                         let (server, from) = self.start(lock)?;
                         *child = Some(server);
-                        words_from = Some(from);
+                        log_offset = Some(from);
                         pause = Duration::from_millis(1);
                     }
                 }
@@ -338,7 +338,10 @@ impl Inner {
 
     /// Starts a server that holds `lock`; returns the offset of its messages in the log.
     fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
-        let binary = server_binary::find_on(self.search.as_ref())?;
+        let binary = match &self.search {
+            Some(search) => find_server_on(search)?,
+            None => find_server()?,
+        };
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
         let (log, from) = server_log::open(&log_path).map_err(DataDirError::of(&log_path))?;
@@ -369,16 +372,16 @@ impl Inner {
     /// Why a server exited right after its start.
     fn last_messages(&self, from: u64) -> ServerError {
         let log = self.log_path();
-        let words = server_log::since(&log, from).unwrap_or_default();
+        let messages = server_log::since(&log, from).unwrap_or_default();
         let redis_dir = self.dir.redis_dir();
-        if words.contains("redis-check-aof") || words.contains("AOF manifest file") {
+        if messages.contains("redis-check-aof") || messages.contains("AOF manifest file") {
             let manifest = redis_dir.join("appendonlydir/appendonly.aof.manifest");
             return ServerError::Damaged { dir: redis_dir, manifest };
         }
-        if words.contains("No space left on device") {
+        if messages.contains("No space left on device") {
             return ServerError::Full(redis_dir);
         }
-        ServerError::Died { why: server_log::summary(&words), log }
+        ServerError::Died { why: server_log::summary(&messages), log }
     }
 
     fn detach(&self) -> Result<(), ServerError> {

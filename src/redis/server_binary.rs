@@ -4,7 +4,7 @@
 //! named in the error if nothing better is found.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs,
     io::Read,
     os::unix::{fs::PermissionsExt, process::CommandExt},
@@ -122,8 +122,8 @@ fn is_program(path: &Path) -> bool {
 
 /// Version in a line like `Redis server v=7.0.15 sha=…`, as text and as numbers.
 fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
-    let said = output_of(path, arg0)?;
-    let (_, version) = said.split_once("server v=")?;
+    let output = output_of(path, arg0)?;
+    let (_, version) = output.split_once("server v=")?;
     let version = version.split_whitespace().next()?;
     let mut parts = version.split('.').map(str::parse);
     match (parts.next(), parts.next()) {
@@ -155,9 +155,9 @@ fn output_of(path: &Path, arg0: &str) -> Option<String> {
         let _ = child.wait();
         return None;
     }
-    let mut said = Vec::new();
-    child.stdout.take()?.take(4096).read_to_end(&mut said).ok()?;
-    Some(String::from_utf8_lossy(&said).into_owned())
+    let mut output = Vec::new();
+    child.stdout.take()?.take(4096).read_to_end(&mut output).ok()?;
+    Some(String::from_utf8_lossy(&output).into_owned())
 }
 
 /// The install command for this system, by `/etc/os-release`.
@@ -182,11 +182,6 @@ fn install_command(release: &str) -> &'static str {
     } else {
         "apt-get install redis-tools"
     }
-}
-
-/// Search path of the environment, or that of the caller.
-pub(super) fn find_on(search: Option<&OsString>) -> Result<ServerBinary, NotInstalled> {
-    search.map_or_else(find_server, |it| find_server_on(it))
 }
 
 #[cfg(test)]

@@ -182,9 +182,7 @@ pub async fn claim(
 ) -> Result<Vec<EntryId>, RedisError> {
     let mut claim = scripts::TAKE_OVER.prepare_invoke();
     claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
-    for entry in entries {
-        claim.arg(entry.in_stream());
-    }
+    claim.arg(in_stream(entries));
     let taken: Vec<String> = conn.invoke(&claim).await?;
     if !taken.is_empty() {
         faults::pass(Point::AfterClaim);
@@ -203,9 +201,7 @@ pub async fn let_go(
 ) -> Result<(), RedisError> {
     let mut claim = cmd("XCLAIM");
     claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(0);
-    for entry in entries {
-        claim.arg(entry.in_stream());
-    }
+    claim.arg(in_stream(entries));
     claim.arg("IDLE").arg(idle.as_millis() as u64).arg("JUSTID");
     conn.query::<Value>(&claim).await.map(drop)
 }
@@ -216,18 +212,12 @@ pub async fn acknowledge(
     of: &Partition,
     entries: impl IntoIterator<Item = EntryId>,
 ) -> Result<u64, RedisError> {
-    let mut ack = cmd("XACK");
-    ack.arg(of.orders()).arg(of.group());
-    let mut any = false;
-    for entry in entries {
-        ack.arg(entry.in_stream());
-        any = true;
-    }
-    if !any {
+    let ids: Vec<String> = entries.into_iter().map(EntryId::in_stream).collect();
+    if ids.is_empty() {
         return Ok(0);
     }
     faults::pass(Point::BeforeAck);
-    let done = conn.query(&ack).await?;
+    let done = conn.query(cmd("XACK").arg(of.orders()).arg(of.group()).arg(ids)).await?;
     faults::pass(Point::AfterAck);
     Ok(done)
 }
@@ -254,9 +244,7 @@ pub async fn pending_entries(
 ) -> Result<Vec<Pending>, RedisError> {
     let mut call = scripts::PENDING_ENTRIES.prepare_invoke();
     call.key(of.orders()).arg(of.group());
-    for entry in entries {
-        call.arg(entry.in_stream());
-    }
+    call.arg(in_stream(entries));
     pending_rows(conn, of, &call).await
 }
 
@@ -349,6 +337,11 @@ pub async fn range(
     let mut read = cmd("XRANGE");
     read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
     entries_of(of, conn.query(&read).await?)
+}
+
+/// The IDs as arguments of a command.
+pub(super) fn in_stream(entries: &[EntryId]) -> Vec<String> {
+    entries.iter().map(|entry| entry.in_stream()).collect()
 }
 
 /// An empty read does not pass the fault point.

@@ -188,8 +188,8 @@ mod tests {
             ("redis+nothing://u:secret@a", "starts with"),
             ("u:secret@a", "starts with"),
         ] {
-            let said = refusal(url);
-            assert!(said.contains(why) && !said.contains("secret"), "{url}: {said}");
+            let error = refusal(url);
+            assert!(error.contains(why) && !error.contains("secret"), "{url}: {error}");
         }
     }
 }
