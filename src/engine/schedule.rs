@@ -136,7 +136,7 @@ impl Schedule {
 /// Six and seven fields are read as the tutorial's table has it (Quartz): seconds first, days of the
 /// week 1 to 7 with 1 for Sunday. Five fields are those of crontab, where 1 is Monday.
 fn read_cron(text: &str) -> Result<Cron, String> {
-    let fields: Vec<&str> = text.split_whitespace().collect();
+    let mut fields: Vec<&str> = text.split_whitespace().collect();
     let quartz = fields.len() > 5;
     if !(5..=7).contains(&fields.len()) {
         return Err(format!("a cron expression has 5, 6 or 7 fields, not {}", fields.len()));
@@ -144,30 +144,19 @@ fn read_cron(text: &str) -> Result<Cron, String> {
     let (month_day, week_day) = if quartz { (3, 5) } else { (2, 4) };
     for (index, field) in fields.iter().enumerate() {
         if field.contains('?') && (*field != "?" || (index != month_day && index != week_day)) {
-            return Err("'?' stands alone, for the day of the month or of the week".to_owned());
+            return Err("'?' is only valid as the whole day of the month or of the week".to_owned());
         }
         if field.split(',').any(str::is_empty) {
-            return Err("a list has an empty place".to_owned());
+            return Err("a list has an empty item".to_owned());
         }
     }
     if fields[month_day] == "?" && fields[week_day] == "?" {
-        return Err("'?' can stand for one of the two days only".to_owned());
+        return Err("'?' is only valid for one of the two days".to_owned());
     }
-    // The last day of the week is Saturday.
-    let fields: Vec<&str> = fields
-        .into_iter()
-        .enumerate()
-        .map(|(index, field)| match field {
-            "L" | "l" if index == week_day => {
-                if quartz {
-                    "7"
-                } else {
-                    "6"
-                }
-            }
-            field => field,
-        })
-        .collect();
+    if fields[week_day].eq_ignore_ascii_case("L") {
+        // The last day of the week is Saturday.
+        fields[week_day] = if quartz { "7" } else { "6" };
+    }
     CronParser::builder()
         .alternative_weekdays(quartz)
         // `5/15` starts at 5, as the tutorial's table has it.

@@ -73,14 +73,11 @@ pub async fn follow(
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
     let entry = match trace.standing {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
-        Location::Persisted { .. } => match near(conn, &of, id).await? {
-            Near::Found(entry) => Some(entry),
-            Near::None => None,
-            Near::More => {
-                trace.more = true;
-                None
-            }
-        },
+        Location::Persisted { .. } => {
+            let (entry, more) = near(conn, &of, id).await?;
+            trace.more = more;
+            entry
+        }
         Location::Dead { .. } | Location::Lost { .. } | Location::Unknown => None,
     };
     if let Some(entry) = entry {
@@ -112,16 +109,13 @@ fn bought(standing: &Location) -> Option<(Place, VoucherId)> {
     }
 }
 
-/// Entries near the second in which an ID was generated.
-enum Near {
-    Found(EntryId),
-    None,
-    /// More than the limit.
-    More,
-}
-
-/// The entry of an order. Most are added within their second, so that one is read before its surroundings.
-async fn near(conn: &mut Connection, of: &Partition, id: OrderId) -> Result<Near, EngineError> {
+/// Finds the entry of an order near the second in which its ID was generated, and returns whether there are more
+/// entries than were read. Most entries are added within that second, so it is read before its surroundings.
+async fn near(
+    conn: &mut Connection,
+    of: &Partition,
+    id: OrderId,
+) -> Result<(Option<EntryId>, bool), EngineError> {
     let issued = orders::decode(id).issued;
     let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);
     let mut pages = 0;
@@ -129,13 +123,13 @@ async fn near(conn: &mut Connection, of: &Partition, id: OrderId) -> Result<Near
         let mut next = Some(EntryId { millis: millis(first), number: 0, partition: of.number() });
         while let Some(from) = next {
             if pages == PAGES {
-                return Ok(Near::More);
+                return Ok((None, true));
             }
             pages += 1;
             let page = stream::range(conn, of, from, PAGE).await?;
             let hit = page.iter().find(|it| it.order().is_some_and(|order| order.order == id));
             if let Some(hit) = hit {
-                return Ok(Near::Found(hit.entry));
+                return Ok((Some(hit.entry), false));
             }
             match page.last() {
                 Some(last) if page.len() == PAGE && last.entry.millis <= millis(end) => {
@@ -145,5 +139,5 @@ async fn near(conn: &mut Connection, of: &Partition, id: OrderId) -> Result<Near
             }
         }
     }
-    Ok(Near::None)
+    Ok((None, false))
 }

@@ -58,18 +58,16 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         if !stream.group && stream.length > 0 {
             add(Urgency::Critical, AlarmKind::NoGroup);
         }
-        for holder in stream.consumers.iter().filter(|c| !c.alive && c.pending > 0) {
-            let ConsumerLine { known, pending, idle_ms, .. } = *holder;
+        for holder in stream.consumers.iter().filter(|it| it.pending > 0) {
+            let ConsumerLine { alive, known, pending, idle_ms, .. } = *holder;
             let consumer = holder.name.clone();
-            add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, known, pending, idle_ms });
-        }
-        // While the database is unreachable or locked, all consumers wait for it.
-        let silent = |c: &&ConsumerLine| c.alive && c.pending > 0 && c.idle_ms >= SILENT_MS;
-        for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.takes_writes())
-        {
-            let (consumer, pending, idle_ms) =
-                (holder.name.clone(), holder.pending, holder.idle_ms);
-            add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
+            if !alive {
+                let kind = AlarmKind::DeadConsumer { consumer, known, pending, idle_ms };
+                add(Urgency::Warning, kind);
+            } else if idle_ms >= SILENT_MS && snapshot.sql.takes_writes() {
+                // While the database is unreachable or locked, all consumers wait for it.
+                add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
+            }
         }
         if let Some(kind) = persistent_lag(snapshot) {
             add(Urgency::Warning, kind);

@@ -33,11 +33,8 @@ impl Census {
         for (entry, times) in read.filter(|(it, _)| until.is_none_or(|until| it.millis <= until)) {
             census.counted += 1;
             let age = taken.since(entry.added());
-            let class = Self::AGES_MS.iter().position(|border| age < *border);
-            let class = class.unwrap_or(Self::AGES_MS.len());
-            if let Some(count) = census.ages.get_mut(class) {
-                *count += 1;
-            }
+            let class = Self::AGES_MS.partition_point(|border| *border <= age);
+            census.ages[class] += 1;
             let [once, few, often] = &mut census.tries;
             *match times {
                 0 | 1 => once,

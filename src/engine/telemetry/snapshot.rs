@@ -115,12 +115,9 @@ impl Snapshot {
     /// Returns the default sale if none is selling or selected: the newest active one, then one that is planned or
     /// over.
     pub fn foremost(&self) -> Option<&SaleLine> {
-        let first = |phase: Phase| self.sales.iter().find(|sale| sale.phase == phase);
-        first(Phase::Running)
-            .or_else(|| first(Phase::Paused))
-            .or_else(|| first(Phase::Planned))
-            .or_else(|| first(Phase::SoldOut))
-            .or_else(|| first(Phase::Ended))
+        [Phase::Running, Phase::Paused, Phase::Planned, Phase::SoldOut, Phase::Ended]
+            .into_iter()
+            .find_map(|phase| self.sales.iter().find(|sale| sale.phase == phase))
     }
 
     /// Sorts sales that need attention before those that are planned or over.
