@@ -88,7 +88,7 @@ pub(super) struct Status {
 pub(super) async fn look(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
     let (mut collector, mut snapshot) = still(context).await;
-    collector.tell_writes(&mut snapshot).await;
+    collector.add_write_probe(&mut snapshot).await;
     if let Some(rows) = collector.pending(EntryId::MIN).await {
         snapshot.pending = collector.pending_page(EntryId::MIN, &rows, &snapshot);
     }
@@ -297,7 +297,7 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         }
         AlarmKind::DeadLetters { count } => text!("status-dead-letters", count),
         AlarmKind::Damaged { keys } => {
-            text!("status-damaged", keys = data_loss::named_in_words(keys))
+            text!("status-damaged", keys = data_loss::list_keys(keys))
         }
         AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
@@ -313,7 +313,7 @@ fn lost(losses: &RecentLosses, pending: u64) -> String {
     let mut text = if keys.is_empty() {
         text!("status-lost")
     } else {
-        text!("status-lost-keys", keys = data_loss::named_in_words(keys))
+        text!("status-lost-keys", keys = data_loss::list_keys(keys))
     };
     let letters_lost = data_loss::loses_letters(keys);
     let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));

@@ -20,7 +20,7 @@ use crate::telemetry::{data_loss::DataLoss, read_error::ReadError};
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A message of a server or of the system, quoted.
-    Words(String),
+    Quoted(String),
     /// Why a server could not be read.
     ReadError(ReadError),
     /// Its duration, in milliseconds.
@@ -61,7 +61,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |millis: &u64| format!("{:.1}", *millis as f64 / 1e3);
         f.write_str(&match self {
-            Self::Words(words) => return f.write_str(words),
+            Self::Quoted(text) => return f.write_str(text),
             Self::ReadError(why) => return why.fmt(f),
             Self::Lasted(millis) => text!("event-lasted", seconds = seconds(millis)),
             Self::AuditFailed(finding) => text!("event-audit-failed", finding),

@@ -41,7 +41,7 @@ struct Condition {
     begins: &'static str,
     ends: &'static str,
     since: Millis,
-    words: Event,
+    event: Event,
     /// Its begin was recorded.
     recorded: bool,
     over: Option<Millis>,
@@ -126,9 +126,11 @@ impl EventLog {
             let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
             match health.away_since {
                 Some(since) => {
-                    let words =
-                        health.error.as_ref().map_or_else(|| Event::Words(String::new()), unread);
-                    self.begin((kind, subject), [begins, ends], since, words);
+                    let event = health
+                        .error
+                        .as_ref()
+                        .map_or_else(|| Event::Quoted(String::new()), read_error);
+                    self.begin((kind, subject), [begins, ends], since, event);
                 }
                 None => {
                     self.end(&(kind, subject), health.back.map_or(snapshot.taken, |it| it.at));
@@ -143,8 +145,8 @@ impl EventLog {
             let Some(subject) = alarm.kind.identity() else { continue };
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
-            let words = words(&alarm.kind);
-            self.begin(key, [events::ALARM_RAISED, events::ALARM_CLEARED], snapshot.taken, words);
+            let event = event_of(&alarm.kind);
+            self.begin(key, [events::ALARM_RAISED, events::ALARM_CLEARED], snapshot.taken, event);
         }
         // While a server is unreachable, the state of the other conditions is unknown.
         if snapshot.redis.up && snapshot.sql.up {
@@ -160,9 +162,9 @@ impl EventLog {
         key: (&'static str, String),
         [begins, ends]: [&'static str; 2],
         since: Millis,
-        words: Event,
+        event: Event,
     ) {
-        let new = Condition { begins, ends, since, words, recorded: false, over: None };
+        let new = Condition { begins, ends, since, event, recorded: false, over: None };
         self.active.entry(key).or_insert(new).over = None;
     }
 
@@ -186,7 +188,7 @@ impl EventLog {
             let apart = self.ended.get(subject).is_none_or(|end| until.since(*end) > NEAR_MS);
             if !it.recorded && until.since(it.since) >= holds && apart {
                 it.recorded = true;
-                lines.push(line(node, it.since, it.begins, subject, &it.words));
+                lines.push(line(node, it.since, it.begins, subject, &it.event));
             }
             match it.over {
                 Some(over) if now.since(over) >= ends && now.since(it.since) > NEAR_MS => {
@@ -231,8 +233,8 @@ impl EventLog {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
-                let words = Event::Omitted(self.left_out);
-                kept.push(line(&self.node, now, "left out", "activity", &words));
+                let event = Event::Omitted(self.left_out);
+                kept.push(line(&self.node, now, "left out", "activity", &event));
             }
             (self.minute, self.recorded, self.left_out) = (now, 0, 0);
         }
@@ -278,16 +280,16 @@ fn after(since: Millis, over: Millis) -> Event {
 }
 
 /// Why a server was not read.
-fn unread(said: &Message) -> Event {
-    said.data().map_or_else(|| Event::Words(said.to_string()), Event::ReadError)
+fn read_error(error: &Message) -> Event {
+    error.data().map_or_else(|| Event::Quoted(error.to_string()), Event::ReadError)
 }
 
-fn words(kind: &AlarmKind) -> Event {
+fn event_of(kind: &AlarmKind) -> Event {
     match kind {
         AlarmKind::RedisAway { error }
         | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
-        | AlarmKind::SqlReadOnly { error } => unread(error),
+        | AlarmKind::SqlReadOnly { error } => read_error(error),
         AlarmKind::ForeignKey(found) => Event::ForeignKey(found.holds.clone()),
         AlarmKind::SqlLocked { .. } => Event::ReadError(ReadError::Sql(StoreError::Locked)),
         AlarmKind::AuditFailed { finding, .. } => Event::AuditFailed(finding.clone()),
@@ -302,7 +304,7 @@ fn words(kind: &AlarmKind) -> Event {
         AlarmKind::Undelivered { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::DataLoss { .. }
-        | AlarmKind::ServerBack { .. } => Event::Words(String::new()),
+        | AlarmKind::ServerBack { .. } => Event::Quoted(String::new()),
     }
 }
 

@@ -15,7 +15,7 @@ use seckill_model::{
 use seckill_store::{Act, ActivityFilter, Recorded, SharedStore, StoreError, Which};
 use tokio::{
     sync::{Notify, watch},
-    task::{JoinError, JoinHandle},
+    task::JoinHandle,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -90,7 +90,7 @@ const LOG_PAGE: usize = 200;
 pub(super) struct SnapshotTask {
     collector: Collector,
     operator: Operator,
-    looking_at: watch::Receiver<Focus>,
+    focus: watch::Receiver<Focus>,
     /// A command has ended: its changes are read now.
     acted: Arc<Notify>,
     snapshot_sender: watch::Sender<Arc<Snapshot>>,
@@ -113,7 +113,7 @@ impl SnapshotTask {
     pub(super) fn new(
         collector: Collector,
         operator: Operator,
-        looking_at: watch::Receiver<Focus>,
+        focus: watch::Receiver<Focus>,
         acted: Arc<Notify>,
         snapshot_sender: watch::Sender<Arc<Snapshot>>,
         tasks: TaskTracker,
@@ -122,7 +122,7 @@ impl SnapshotTask {
         Self {
             collector,
             operator,
-            looking_at,
+            focus,
             acted,
             snapshot_sender,
             tasks,
@@ -148,11 +148,11 @@ impl SnapshotTask {
         loop {
             if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
                 screen_from = Instant::now() + AUDIT_EVERY;
-                if !self.take_audit(audit.await) {
+                if !self.take_audit(audit).await {
                     audit_from = Instant::now() + AUDIT_PAUSE;
                 }
             }
-            let focus = *self.looking_at.borrow_and_update();
+            let focus = *self.focus.borrow_and_update();
             let mut snapshot = self.collect(focus, acted).await;
             let is_busy = is_busy(&snapshot);
             if shown.as_ref() != Some(&snapshot.audit) || self.collector.is_changing() {
@@ -195,7 +195,7 @@ impl SnapshotTask {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(tick) => {}
                 () = self.acted.notified() => acted = true,
-                changed = self.looking_at.changed() => {
+                changed = self.focus.changed() => {
                     if changed.is_err() {
                         return;
                     }
@@ -212,8 +212,8 @@ impl SnapshotTask {
 
 impl SnapshotTask {
     /// Stores the result of an audit; `false` if it was not completed, and the next one has to wait.
-    fn take_audit(&mut self, audited: Result<Audited, JoinError>) -> bool {
-        match audited {
+    async fn take_audit(&mut self, audit: JoinHandle<Audited>) -> bool {
+        match audit.await {
             Ok(Audited::Found { figures, findings, page, again }) => {
                 if let Some(figures) = figures {
                     self.collector.note_audit(figures, findings, again);
@@ -266,7 +266,7 @@ impl SnapshotTask {
         // Only the newest page of the log changes.
         let last = &self.log.value;
         let is_newest = focus.log.is_some_and(|view| view.before.is_none());
-        let may_change = is_newest || last.taken.is_none() || focus.log != Some(last.look);
+        let may_change = is_newest || last.taken.is_none() || focus.log != Some(last.view);
         let log = async |view| log_page(store, view, taken, &losses).await;
         snapshot.log = self.log.read(focus.log, acted, sql_up && may_change, log).await;
         // The first snapshot is needed quickly; the next one has the jobs.

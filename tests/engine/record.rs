@@ -288,7 +288,7 @@ async fn look(world: &World, look: Option<LogView>) -> Arc<Snapshot> {
     remote.focus.send_modify(|focus| focus.log = look);
     let mut pictures = remote.snapshots;
     let came = |picture: &Arc<Snapshot>| match look {
-        Some(look) => picture.log.taken.is_some() && picture.log.look == look,
+        Some(look) => picture.log.taken.is_some() && picture.log.view == look,
         None => picture.log.taken.is_none(),
     };
     let found = tokio::time::timeout(Duration::from_mins(1), pictures.wait_for(came)).await;

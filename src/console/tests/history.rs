@@ -110,7 +110,7 @@ fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPage {
             _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", long.as_str(), "\x1b[2J 火锅 🍲"),
         }
     });
-    LogPage { look, taken: Some(NOW), older, lines: Arc::new(lines.collect()) }
+    LogPage { view: look, taken: Some(NOW), older, lines: Arc::new(lines.collect()) }
 }
 
 fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {

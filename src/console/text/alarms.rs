@@ -3,7 +3,7 @@
 use seckill_engine::{
     error::{RedisError, RedisReason, StoreError},
     telemetry::{
-        data_loss::{self, RecentLosses, named_in_words},
+        data_loss::{self, RecentLosses, list_keys},
         read_error::ReadError,
         snapshot::AlarmKind,
     },
@@ -144,7 +144,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
         }
         AlarmKind::NoGroup => text!("alarms-the-stream-has-no-consumer-group", pending, plan),
         AlarmKind::Damaged { keys } => {
-            let keys = named_in_words(&short(keys));
+            let keys = list_keys(&short(keys));
             text!("alarms-keys-do-not-agree", keys)
         }
         AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
@@ -173,7 +173,7 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     let mut words = if keys.is_empty() {
         text!("alarms-redis-had-lost-data", parts)
     } else {
-        let keys = named_in_words(&short(keys));
+        let keys = list_keys(&short(keys));
         text!("alarms-redis-had-lost-keys", keys, parts)
     };
     if *refused > 0 {

@@ -66,5 +66,5 @@ pub(crate) async fn follow(
 }
 
 fn version() -> Event {
-    Event::Words(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
+    Event::Quoted(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
 }

@@ -225,7 +225,7 @@ impl Collector {
     }
 
     /// Adds the results of background probes: whether the database accepts writes.
-    pub async fn tell_writes(&mut self, snapshot: &mut Snapshot) {
+    pub async fn add_write_probe(&mut self, snapshot: &mut Snapshot) {
         if let Some(answer) = self.writes.answer().await {
             self.sql.note_writes(answer);
             snapshot.sql.unwritable.clone_from(&self.sql.unwritable);

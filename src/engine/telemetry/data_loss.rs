@@ -65,7 +65,7 @@ pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
 }
 
 /// The same as text.
-pub fn named_in_words(keys: &[String]) -> String {
+pub fn list_keys(keys: &[String]) -> String {
     let (named, more) = named(keys);
     let named = named.into_iter().map(|(key, was)| match was {
         Some(held) => text!("loss-was-a", key, held),
@@ -244,7 +244,7 @@ impl fmt::Display for DataLoss {
         let mut text = if keys.is_empty() {
             String::new()
         } else {
-            text!("loss-keys", keys = named_in_words(keys))
+            text!("loss-keys", keys = list_keys(keys))
         };
         let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
         let parts = [
@@ -323,9 +323,8 @@ mod tests {
 
     #[test]
     fn at_most_four_distinct_keys_are_named() {
-        let keys = |keys: &[&str]| {
-            named_in_words(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
+        let keys =
+            |keys: &[&str]| list_keys(&keys.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(keys(&["w list", "w"]), "w (was a list)");
         assert_eq!(keys(&["a", "b", "c", "d", "w", "w list"]), "a, b, c, d and 1 more");
     }

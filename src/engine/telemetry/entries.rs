@@ -100,7 +100,7 @@ pub struct GroupConsumer {
 
 impl GroupConsumer {
     /// Sort key in a list: active consumers, then those that left entries behind, then those gone for good.
-    pub fn standing(&self) -> u8 {
+    pub fn sort_key(&self) -> u8 {
         match (self.state, self.pending) {
             (NodeState::Alive, _) => 0,
             (NodeState::Dead, 1..) => 1,
@@ -125,7 +125,7 @@ mod tests {
                 pending,
                 idle_ms: 0,
             };
-            consumer.standing()
+            consumer.sort_key()
         };
         let all = [
             standing(NodeState::Alive, 0),

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// How long a recovery is shown.
-const TOLD_FOR_MS: u64 = 60_000;
+const SHOWN_FOR_MS: u64 = 60_000;
 
 impl Health {
     /// Records the result of a read that ended at `now` after `took`.
@@ -18,7 +18,7 @@ impl Health {
         self.up = result.is_ok();
         self.latency_us = took.as_micros() as u64;
         self.error = result.err().as_ref().map(Message::of);
-        self.back = self.back.filter(|back| now.since(back.at) < TOLD_FOR_MS);
+        self.back = self.back.filter(|back| now.since(back.at) < SHOWN_FOR_MS);
         if self.up {
             self.last_ok = Some(now);
             if let Some(since) = self.away_since.take() {

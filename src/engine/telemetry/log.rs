@@ -44,7 +44,7 @@ pub struct LogView {
 #[derive(Clone, Debug, Default)]
 pub struct LogPage {
     /// The filter and position.
-    pub look: LogView,
+    pub view: LogView,
     /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
     pub taken: Option<Millis>,
     /// Whether there are earlier lines.
@@ -55,11 +55,11 @@ pub struct LogPage {
 
 impl LogPage {
     /// Makes a page from log lines, newest first, with one more than `most` if there are older ones.
-    pub fn of(look: LogView, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
+    pub fn of(view: LogView, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
         let older = lines.len() > most;
         lines.truncate(most);
         lines.reverse();
-        Self { look, taken: Some(taken), older, lines: Arc::new(lines) }
+        Self { view, taken: Some(taken), older, lines: Arc::new(lines) }
     }
 }
 

@@ -212,7 +212,7 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
 fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
     let snapshot = scene.snapshot;
     let is_known = snapshot.log.taken.is_some();
-    if state.is_waiting() || is_known && snapshot.log.look != state.look() {
+    if state.is_waiting() || is_known && snapshot.log.view != state.look() {
         return text::READING.to_owned();
     }
     match (state.table.controls.filter.value(), state.level()) {

@@ -104,8 +104,8 @@ impl LogState {
     /// Revalidates the cursor against a new snapshot.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) {
         let page = &snapshot.log;
-        let is_asked = page.taken.is_some() && page.look == self.look();
-        let arrived = if is_asked { self.pager.arrived(page.look.before) } else { None };
+        let is_asked = page.taken.is_some() && page.view == self.look();
+        let arrived = if is_asked { self.pager.arrived(page.view.before) } else { None };
         if let Some(toward) = arrived {
             let rows = self.rows(snapshot);
             let edge = if toward == Toward::Further { rows.last() } else { rows.first() };

@@ -165,7 +165,7 @@ impl Collector {
         // By name within the same state: rows that move with each batch are unreadable.
         all.sort_by(|a, b| {
             let name = || a.name.cmp(&b.name).then(a.partition.cmp(&b.partition));
-            a.standing().cmp(&b.standing()).then_with(name)
+            a.sort_key().cmp(&b.sort_key()).then_with(name)
         });
         all
     }
