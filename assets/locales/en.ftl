@@ -394,6 +394,7 @@ cli-was-done-but-the-audit-log = '{ $act }' succeeded ({ $result }), but writing
 
 command-audit-repair = audit repair
 command-audit-repair-begun = audit repair begun
+command-dead-count = dead count
 command-dead-discard = dead discard
 command-dead-discard-begun = dead discard begun
 command-dead-replay = dead replay
@@ -405,6 +406,7 @@ command-lock-release = lock release
 command-order-pay = order pay
 command-pending-apply = pending apply
 command-pending-apply-begun = pending apply begun
+command-pending-plan = pending plan
 command-rush = rush
 command-rush-stop = rush stop
 command-sale-create = sale create
@@ -485,8 +487,8 @@ console-busy = busy
 console-by-hand = manual
 console-command = Command
 console-dead = dead
-console-dismisses = { $dismiss } to dismiss
-console-dismisses-more = { $dismiss } to dismiss, { $more } more
+console-dismisses = { $error } ({ $key } to dismiss)
+console-dismisses-more = { $error } ({ $key } to dismiss, { $more } more)
 console-drains-in = drains in { $span }
 console-duplicate = duplicate
 console-ended = ended
@@ -523,7 +525,10 @@ console-no-command-has-that-name-here = No matching command.
 console-no-end = no end
 console-no-group = no group
 console-no-lock-is-held = No lock is held.
-console-no-longer-pending-the-mark-is = { $gone } no longer pending; unmarked
+console-no-longer-pending-the-mark-is = { $count ->
+    [one] 1 marked entry is no longer pending; unmarked
+   *[other] { $count } marked entries are no longer pending; unmarked
+}
 console-no-node = no node
 console-no-request-through-this-process = no recent requests through this process
 console-no-row-holds-ends-the-filter = No row contains '{ $text }'. Press { $key } to clear the filter.
@@ -564,7 +569,6 @@ console-there-is-no-sale-yet-makes = No sales yet. Press { $key } to create one.
 console-to = { $begin } to { $end }
 console-until = until { $end }
 console-value-2 = { $next }   ({ $schedule })
-console-value-3 = { $said } ({ $dismiss })
 console-waiting-for-the-first-picture-of = Waiting for the first snapshot from the engine.
 
 ## context
@@ -786,14 +790,6 @@ drill-todays-tea = today's tea
 drill-tomorrows-tea = tomorrow's tea
 drill-trimmed-too-early = STREAM TRIMMED EARLY
 drill-twice-in-the-stream = DUPLICATE ENTRIES
-
-## engine
-
-engine-dead-count = dead count
-engine-dead-discard = dead discard
-engine-dead-replay = dead replay
-engine-pending-apply = pending apply
-engine-pending-plan = pending plan
 
 ## error
 
@@ -1071,6 +1067,14 @@ job-trimmed-letters = , { $letters ->
 ## ledger
 
 ledger-a-sale-admits-no-buyers-while = A sale admits no buyers while it is reconciled; other sales continue.
+ledger-all-found =
+    { $sales ->
+        [one] 1 sale
+       *[other] { $sales } sales
+    }, { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    }: { $named }
 ledger-all-sales = All sales: { $finding }
 ledger-and-more = {" "}and { $more } more
 ledger-audit-passed-all-orders-are-accounted = Audit passed: all orders are accounted for.
@@ -1142,45 +1146,92 @@ ledger-in-a-larger-window = { $count ->
     [one] 1 more line in a larger window
    *[other] { $count } more lines in a larger window
 }
-ledger-in-explains-them-repairs = { $differences } in { $sales }.  Press { $open } for details, { $key } to repair { $mended }.
+ledger-in-explains-them-repairs =
+    { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    } in { $off ->
+        [one] 1 sale
+       *[other] { $off } sales
+    }.  Press { $open } for details, { $key } to repair { $repairable ->
+        [one] 1 sale
+       *[other] { $repairable } sales
+    }.
 ledger-in-flight = { $orders } in flight
-ledger-in-none-with-an-automatic-repair = { $differences } in { $sales }, none with an automatic repair.  Press { $open } for the steps.
+ledger-in-none-with-an-automatic-repair =
+    { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    } in { $off ->
+        [one] 1 sale
+       *[other] { $off } sales
+    }, none with an automatic repair.  Press { $open } for the steps.
 ledger-in-redis = in Redis
 ledger-in-sql = in SQL
-ledger-left-of = { $stock } left + { $held } = { $sum }, of { $initial }
+ledger-left-of = { $orders ->
+    [one] { $stock } left + 1 order = { $sum }, of { $initial }
+   *[other] { $stock } left + { $orders } orders = { $sum }, of { $initial }
+}
+ledger-marked-sales =
+    { $sales ->
+        [one] 1 sale that is marked
+       *[other] { $sales } sales that are marked
+    }, { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    }: { $named }
 ledger-more-than-orders-are-too-many = The view audits at most { $most } orders: run 'seckill audit' in a shell.
-ledger-no-differences-in-flight-to-sql = No differences; { $orders } in flight to SQL.
+ledger-no-differences-in-flight-to-sql = { $orders ->
+    [one] No differences; 1 order in flight to SQL.
+   *[other] No differences; { $orders } orders in flight to SQL.
+}
 ledger-no-differences-so-there-is-nothing = no differences, so there is nothing to repair
 ledger-no-repair-exists-for-these = no automatic repair for these differences; see the details
 ledger-none-each-order-was-found-by = none: every order verified by its ID
 ledger-not-delivered-pending-dead-closed = { $undelivered } not delivered, { $pending } pending, { $dead } dead, { $closed } closed
-ledger-not-repaired-the-detail-says-what = Not repaired: { $differences }; see the details.
-ledger-of-partitions-repaired-as-well = { $faults } of partitions repaired as well.
+ledger-not-repaired-the-detail-says-what = { $differences ->
+    [one] Not repaired: 1 difference; see the details.
+   *[other] Not repaired: { $differences } differences; see the details.
+}
+ledger-of-partitions-repaired-as-well = { $faults ->
+    [one] 1 fault of partitions repaired as well.
+   *[other] { $faults } faults of partitions repaired as well.
+}
 ledger-opens-the-dead-letters-replays-them = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
 ledger-partition = Partition { $number }: { $fault }
 ledger-repair = repair
 ledger-repair-2 = Repair
+ledger-repair-of-sales = { $sales ->
+    [one] {"  "}1 sale: { $cure }
+   *[other] {"  "}{ $sales } sales: { $cure }
+}
 ledger-repair-the-ledger = Repair the ledger?
-ledger-that = { $sales } that { $marked }, { $differences }: { $named }
 ledger-the-audit-took-more-than-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
 ledger-the-sales-are-audited-when-redis = The audit runs once Redis and the database are reachable again.
 ledger-the-sales-are-being-audited-press = the audit is running; press { $key } again when it is done
 ledger-there-is-no-sale-so-there = No sales yet, nothing to audit.
 ledger-this-sale-has-nothing-that-a = this sale has no automatic repair
-ledger-value-2 = { $sales }, { $differences }: { $named }
-ledger-value-3 = {"  "}{ $sales }: { $cure }
 
 ## letters
 
 letters-1-dead-letter = 1 dead letter, { $letter }
-letters-all = All { $letters }
+letters-all = { $count ->
+    [one] All 1 dead letter
+   *[other] All { $count } dead letters
+}
 letters-all-are-marked-takes-the-marks = all are marked; press { $key } to clear the marks
 letters-all-not-only-the-that-the = All { $count }, not only the { $shown } filtered ones
 letters-buyer-waits = buyer waits
-letters-buyers-may-wait-for-each-of = { $none } may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+letters-buyers-may-wait-for-each-of = { $count ->
+    [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+   *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+}
 letters-came-back = failed again
 letters-cancel-give-back-and-discard = Cancel the orders and return the stock?
-letters-cancelled-and-what-they-held-is = { $orders } cancelled and the stock is returned. This cannot be undone.
+letters-cancelled-and-what-they-held-is = { $orders ->
+    [one] 1 order is cancelled and the stock is returned. This cannot be undone.
+   *[other] { $orders } orders are cancelled and the stock is returned. This cannot be undone.
+}
 letters-cancelled-given-back-removed = cancelled, stock returned, removed
 letters-counting-the-dead-letters = counting the dead letters
 letters-dead-letters = DEAD LETTERS
@@ -1200,7 +1251,10 @@ letters-given-up-by = { $deliveries ->
 letters-go-back = replayed
 letters-has-another = other order
 letters-id-taken = id taken
-letters-into-the-order-stream = { $go } into the order stream
+letters-into-the-order-stream = { $count ->
+    [one] 1 goes back into the order stream
+   *[other] { $count } go back into the order stream
+}
 letters-it-came-back-from-each-replay = every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
 letters-its-buyer-holds-another-live-order = the buyer has another live order: press { $give_back } to cancel this one and return its stock
 letters-its-buyer-holds-nothing-or-another = the buyer has no order or another one: press { $discard } to remove the letter
@@ -1215,12 +1269,21 @@ letters-more-fields = { $count ->
    *[other] { $count } more fields
 }
 letters-no-buyer = no buyer
-letters-no-buyer-waits-for-any-of = no buyer is waiting for { $none }; press { $discard } to remove them
-letters-no-longer-there-the-mark-is = { $gone } no longer present; unmarked
+letters-no-buyer-waits-for-any-of = { $count ->
+    [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
+   *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
+}
+letters-no-longer-there-the-mark-is = { $count ->
+    [one] 1 marked letter is no longer present; unmarked
+   *[other] { $count } marked letters are no longer present; unmarked
+}
 letters-no-order-can-be-made-of = no order can be created from it: press { $discard } to remove the letter
 letters-no-such-sale = no such sale
 letters-none = none: { $fault }
-letters-none-can-be-replayed = none of { $none } can be replayed; press { $open } for the reasons
+letters-none-can-be-replayed = { $count ->
+    [one] none of 1 dead letter can be replayed; press { $open } for the reasons
+   *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
+}
 letters-none-of-them-is-there-any = these letters are no longer present
 letters-not-loaded = not loaded
 letters-of-them-hidden-by-the-filter = , { $hidden } of them hidden by the filter
@@ -1242,11 +1305,14 @@ letters-there-are-no-dead-letters-what = No dead letters. Entries that cannot be
 letters-there-is-no-such-sale-so = the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
 letters-they-cant-be-read-while-redis = Redis or the database is unreachable; dead letters cannot be read.
 letters-user-sale = { $order }, user { $user }, sale { $sale }
-letters-value = , { $stay }
+letters-value = { $count ->
+    [one] , 1 stays
+   *[other] , { $count } stay
+}
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
 letters-was-entry = { $letter }, was entry { $entry }
-letters-will-be-removed-for-good = { $some } will be deleted permanently
+letters-will-be-removed-for-good = { $count } will be deleted permanently
 
 ## list
 

@@ -376,6 +376,7 @@ cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但�
 
 command-audit-repair = 对账修复
 command-audit-repair-begun = 对账修复开始
+command-dead-count = 统计死信
 command-dead-discard = 丢弃死信
 command-dead-discard-begun = 丢弃死信开始
 command-dead-replay = 重放死信
@@ -387,6 +388,7 @@ command-lock-release = 释放锁
 command-order-pay = 支付订单
 command-pending-apply = 执行计划
 command-pending-apply-begun = 执行计划开始
+command-pending-plan = 制定计划
 command-rush = 模拟抢购
 command-rush-stop = 停止模拟抢购
 command-sale-create = 创建秒杀
@@ -464,8 +466,8 @@ console-busy = 繁忙
 console-by-hand = 手动
 console-command = 命令
 console-dead = 失联
-console-dismisses = { $dismiss } 关闭
-console-dismisses-more = { $dismiss } 关闭，另有 { $more } 条
+console-dismisses = { $error }（{ $key } 关闭）
+console-dismisses-more = { $error }（{ $key } 关闭，另有 { $more } 条）
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
 console-ended = 已结束
@@ -534,7 +536,6 @@ console-there-is-no-sale-yet-makes = 还没有秒杀，按 { $key } 新建一场
 console-to = { $begin } 至 { $end }
 console-until = 至 { $end }
 console-value-2 = { $next }（{ $schedule }）
-console-value-3 = { $said }（{ $dismiss }）
 console-waiting-for-the-first-picture-of = 正在等待引擎的第一份快照。
 
 ## context
@@ -741,14 +742,6 @@ drill-todays-tea = 今天的茶
 drill-tomorrows-tea = 明天的茶
 drill-trimmed-too-early = 消息被提前裁剪
 drill-twice-in-the-stream = 重复消息
-
-## engine
-
-engine-dead-count = 统计死信
-engine-dead-discard = 丢弃死信
-engine-dead-replay = 重放死信
-engine-pending-apply = 执行计划
-engine-pending-plan = 制定计划
 
 ## error
 
@@ -975,6 +968,7 @@ job-trimmed-letters = ，死信 { $letters } 条
 ## ledger
 
 ledger-a-sale-admits-no-buyers-while = 对账修复期间该场不接受买家，其他秒杀不受影响。
+ledger-all-found = { $sales } 场，{ $found } 处差异：{ $named }
 ledger-all-sales = 全部秒杀：{ $finding }
 ledger-and-more = {" "}等另 { $more } 场
 ledger-audit-passed-all-orders-are-accounted = 对账通过，所有订单均已核对。
@@ -1013,33 +1007,32 @@ ledger-finding-still-held = 该场已归档，但 Redis 中仍有它
 ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，买家在等待；见死信页
 ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
 ledger-in-a-larger-window = 窗口放大后还有 { $count } 行
-ledger-in-explains-them-repairs = { $off } 场有 { $found } 处差异。按 { $open } 查看原因，按 { $key } 修复其中 { $some } 场。
+ledger-in-explains-them-repairs = { $off } 场有 { $found } 处差异。按 { $open } 查看原因，按 { $key } 修复其中 { $repairable } 场。
 ledger-in-flight = 在途 { $orders }
 ledger-in-none-with-an-automatic-repair = { $off } 场有 { $found } 处差异，均不能自动修复。按 { $open } 查看处理办法。
 ledger-in-redis = Redis 中
 ledger-in-sql = SQL 中
 ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总量 { $initial }
+ledger-marked-sales = 已标记的 { $sales } 场，{ $found } 处差异：{ $named }
 ledger-more-than-orders-are-too-many = 订单超过 { $most } 笔，画面不做对账：请在终端运行 'seckill audit'。
-ledger-no-differences-in-flight-to-sql = 没有差异，{ $count } 笔订单正在落库。
+ledger-no-differences-in-flight-to-sql = 没有差异，{ $orders } 笔订单正在落库。
 ledger-no-differences-so-there-is-nothing = 没有差异，无需修复
 ledger-no-repair-exists-for-these = 这些差异不能自动修复，请看详情
 ledger-none-each-order-was-found-by = 无，逐笔订单号核对一致
 ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确认 { $pending }，死信 { $dead }，已关闭 { $closed }
-ledger-not-repaired-the-detail-says-what = 不修复：{ $count } 处差异，请看详情。
-ledger-of-partitions-repaired-as-well = 同时修复 { $partitions } 处分区故障。
+ledger-not-repaired-the-detail-says-what = 不修复：{ $differences } 处差异，请看详情。
+ledger-of-partitions-repaired-as-well = 同时修复 { $faults } 处分区故障。
 ledger-opens-the-dead-letters-replays-them = 按 { $letters } 打开死信，再按 { $replay } 重放，或按 { $give } 退还库存
 ledger-partition = 分区 { $number }：{ $fault }
 ledger-repair = 修复
 ledger-repair-2 = 修复
+ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
 ledger-repair-the-ledger = 修复对账差异？
-ledger-that = 已标记的 { $count } 场，{ $found } 处差异：{ $named }
 ledger-the-audit-took-more-than-s = 对账超过 { $most } 秒，已停止：请在终端运行 'seckill audit'。
 ledger-the-sales-are-audited-when-redis = Redis 和数据库恢复应答后再对账。
 ledger-the-sales-are-being-audited-press = 正在对账，完成后再按 { $key }
 ledger-there-is-no-sale-so-there = 还没有秒杀，无需对账。
 ledger-this-sale-has-nothing-that-a = 这场秒杀没有可自动修复的差异
-ledger-value-2 = { $count } 场，{ $found } 处差异：{ $named }
-ledger-value-3 = {"  "}{ $count } 场：{ $cure }
 
 ## letters
 
@@ -1051,7 +1044,7 @@ letters-buyer-waits = 买家等待
 letters-buyers-may-wait-for-each-of = { $count } 条死信都可能有买家在等，按 { $replay } 重放，按 { $give_back } 取消订单
 letters-came-back = 重放失败
 letters-cancel-give-back-and-discard = 取消订单并退还库存？
-letters-cancelled-and-what-they-held-is = { $count } 笔订单将被取消，库存退还。此操作无法撤销。
+letters-cancelled-and-what-they-held-is = { $orders } 笔订单将被取消，库存退还。此操作无法撤销。
 letters-cancelled-given-back-removed = 取消订单、退还库存、删除
 letters-counting-the-dead-letters = 正在统计死信
 letters-dead-letters = 死信
@@ -1065,7 +1058,7 @@ letters-given-up-by = { $at }，{ $consumer } 投递 { $deliveries } 次：{ $re
 letters-go-back = 重放
 letters-has-another = 已有他单
 letters-id-taken = 订单号被占
-letters-into-the-order-stream = { $some } 条放回订单消息流
+letters-into-the-order-stream = { $count } 条放回订单消息流
 letters-it-came-back-from-each-replay = 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { $give_back } 取消订单并退还库存
 letters-its-buyer-holds-another-live-order = 买家已有另一有效订单：按 { $give_back } 取消此单并退还库存
 letters-its-buyer-holds-nothing-or-another = 买家没有订单或已有其他订单：按 { $discard } 删除
@@ -1101,11 +1094,11 @@ letters-there-are-no-dead-letters-what = 没有死信。无法处理的消息会
 letters-there-is-no-such-sale-so = 秒杀不存在，不会有买家在等：按 { $discard } 删除
 letters-they-cant-be-read-while-redis = Redis 或数据库无应答，无法读取死信。
 letters-user-sale = { $order }，用户 { $user }，秒杀 { $sale }
-letters-value = ，保留 { $rest } 条
+letters-value = ，保留 { $count } 条
 letters-value-2 = { $about }：{ $fate }{ $stays }。
 letters-value-3 = { $count }  { $verdict }：{ $fate }
 letters-was-entry = { $letter }，原消息 { $entry }
-letters-will-be-removed-for-good = { $some } 条永久删除
+letters-will-be-removed-for-good = { $count } 条永久删除
 
 ## list
 

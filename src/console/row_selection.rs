@@ -1,13 +1,17 @@
 //! StreamPositions in paged lists, and which dead letters a command applies to.
 
 use seckill_engine::command::LetterScope;
-use seckill_model::{EntryId, filter::Filter, message::text};
+use seckill_model::{
+    EntryId,
+    filter::Filter,
+    message::{Label, text},
+};
 
 use super::{
     app::App,
     keymap::{Action, key_of},
     text::{
-        commands, ledger,
+        commands,
         letters::{self, About},
     },
     views::{Step, Turn, View},
@@ -30,7 +34,7 @@ impl App {
                 Turn::Edge { .. } => {}
                 turn => self.turn(turn),
             },
-            (false, View::Ledger) => self.note(ledger::NOT_MARKED),
+            (false, View::Ledger) => self.note(Label("ledger-this-sale-has-nothing-that-a")),
             (false, _) => self.note(commands::NOTHING_MARKED),
         }
     }

@@ -5,7 +5,6 @@ mod alarms;
 pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
-mod engine;
 pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
@@ -17,10 +16,8 @@ pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod presenter;
 pub(crate) mod recovery;
-pub(crate) mod sale;
 pub mod settings;
 pub(crate) mod stream;
-mod tables;
 pub(crate) mod terminal;
 pub(crate) mod time;
 
@@ -30,13 +27,11 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
+use self::figures::{latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
-    engine::act_name,
     faults::{order_fault, to_fault},
     recovery::{act, judged, verdict, verdict_word},
-    tables::{columns, details},
 };
 use super::{
     keymap::{Action, key_of},
@@ -46,8 +41,6 @@ use super::{
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
-/// Replaces the latency of a server; 7 cells.
-pub(crate) const LOCKED: Label = Label("console-locked");
 pub(crate) const PROGRAM: &str = "seckill";
 pub(crate) const STOCK: Label = Label("console-stock");
 pub(crate) const ADMISSION: Label = Label("console-admission");
@@ -68,25 +61,13 @@ pub(crate) const READING: Label = Label("common-reading");
 pub(crate) const DEAD_HOLDER: Label = Label("console-dead");
 pub(crate) const ALIVE: Label = Label("console-alive");
 pub(crate) const NO_GROUP: Label = Label("console-no-group");
-pub(crate) const NEVER: Label = Label("console-open-end");
-pub(crate) const NO_END: Label = Label("console-no-end");
 pub(crate) const HELP_TITLE: Label = Label("console-keys");
 pub(crate) const PALETTE_TITLE: Label = Label("console-command");
 pub(crate) const NO_COMMAND: Label = Label("console-no-command-has-that-name-here");
 pub(crate) const NOT_IN_REDIS: Label = Label("console-not-in-redis");
-pub(crate) const NO_LOCKS: Label = Label("console-no-lock-is-held");
-pub(crate) const NO_JOBS: Label = Label("console-the-jobs-have-not-been-read");
-pub(crate) const NO_RUNS: Label = Label("console-it-has-not-run-yet");
-pub(crate) const HISTORY: Label = Label("console-history");
 pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
 pub(crate) const STRANGER: Label = Label("console-no-node");
-pub(crate) const STRANGER_HOLDS: Label = Label("console-held-by-a-holder-that-is");
-pub(crate) const STRANGER_RENEWS: Label = Label("console-renewed-by-a-holder-that-is");
-pub(crate) const ORPHAN: Label = Label("console-orphan");
-
-pub(crate) const PENDING_UNKNOWN: Label = Label("console-redis-does-not-answer-what-is");
-pub(crate) const LOCKS_UNKNOWN: Label = Label("console-redis-does-not-answer-which-locks");
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
     let text = match phase {
@@ -115,18 +96,6 @@ pub(crate) fn ago(span: &str) -> String {
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
     format!("#{voucher} {title}")
-}
-
-pub(crate) fn too_small(width: u16, height: u16) -> String {
-    text!("console-60x15-is-needed-80x24-shows-all", width, height)
-}
-
-pub(crate) fn ends_in(clock: &str) -> String {
-    text!("console-ends-in", clock)
-}
-
-pub(crate) fn starts_in(clock: &str) -> String {
-    text!("console-starts-in", clock)
 }
 
 pub(crate) fn starts_at(time: &str) -> String {
@@ -184,8 +153,6 @@ pub(crate) fn age(age: Option<u64>) -> String {
 
 pub(crate) const BALANCED: Label = Label("console-books-balanced");
 pub(crate) const BOOKS: Label = Label("common-books");
-pub(crate) const BOOKS_OFF: Label = Label("console-books-off");
-pub(crate) const BOOKS_UNKNOWN: Label = Label("console-books-unknown");
 
 pub(crate) fn in_flight(orders: u64) -> String {
     let orders = right(&within(orders, 6), 6, "");
@@ -256,19 +223,15 @@ pub(crate) fn more_alarms(count: usize) -> String {
 }
 
 pub(crate) fn marked(marked: Marked) -> String {
-    let count = thousands(marked.count as u64);
-    let mut text = text!("console-marked", count);
+    let mut text = text!("console-marked", count = marked.count);
     if marked.filtered > 0 {
-        let hidden = thousands(marked.filtered as u64);
-        text += &text!("console-hidden", hidden);
+        text += &text!("console-hidden", hidden = marked.filtered);
     }
     text
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
-    let (count, gone) =
-        (thousands(count as u64), counted(count as u64, "marked entry is", "marked entries are"));
-    text!("console-no-longer-pending-the-mark-is", gone, count)
+    text!("console-no-longer-pending-the-mark-is", count)
 }
 
 pub(crate) fn sale_gone(voucher: VoucherId) -> String {
@@ -285,18 +248,10 @@ pub(crate) fn holder(alive: bool, known: bool) -> Label {
 }
 
 /// An error, with the key that dismisses it.
-pub(crate) fn failure(said: &str, more: usize) -> String {
-    let dismiss = failures_more(more);
-    text!("console-value-3", said, dismiss)
-}
-
-pub(crate) const PRESS: Label = Label("console-press");
-
-fn failures_more(count: usize) -> String {
-    let dismiss = key_of(Action::Back);
-    let more = thousands(count as u64);
-    match count {
-        0 => text!("console-dismisses", dismiss),
-        _ => text!("console-dismisses-more", dismiss, more),
+pub(crate) fn failure(error: &str, more: usize) -> String {
+    let key = key_of(Action::Back);
+    match more {
+        0 => text!("console-dismisses", error, key),
+        _ => text!("console-dismisses-more", error, key, more),
     }
 }

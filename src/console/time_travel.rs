@@ -1,6 +1,7 @@
 //! Going back in time: along the chart of the Overview, and through the log.
 
 use seckill_engine::telemetry::log::Weight;
+use seckill_model::message::Label;
 
 use super::{
     app::App,
@@ -26,7 +27,7 @@ impl App {
     /// Moves to another moment; a running display is paused first.
     pub(super) fn scrub(&mut self, action: Action) {
         if !self.overview.has_chart() {
-            return self.note(time::NO_CHART);
+            return self.note(Label("time-the-chart-needs-a-larger-window"));
         }
         if !self.frozen {
             self.freeze();
@@ -35,7 +36,7 @@ impl App {
         let later = matches!(action, Action::Later | Action::MarkAfter);
         if matches!(action, Action::Earlier | Action::Later) {
             if !self.overview.step(later, until) {
-                self.note(if later { time::NOTHING_LATER.into() } else { time::nothing_earlier() });
+                self.note(if later { Label("time-this-is-the-newest-moment-of").into() } else { time::nothing_earlier() });
             }
             return;
         }

@@ -6,6 +6,7 @@ use seckill_model::{
     Phase, VoucherId,
     ledger::{Balance, Finding, SaleFinding},
     locale::set_thread_language,
+    message::Label,
 };
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
@@ -267,7 +268,7 @@ fn unknown_is_not_shown_as_unreachable() {
                 }
                 bench.keys("l");
                 let text = bench.text(width, height);
-                let name = text::details::LEFT_REDIS.read();
+                let name = Label("tables-left-in-redis").read();
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(expected) && !line.contains(not), "{text}");
                 bench.keys(&format!("/{expected}"));

@@ -4,34 +4,6 @@ use seckill_model::message::Label;
 
 use super::figures::signed;
 
-pub(crate) const HEADING: Label = Label("activity-activity");
-
-/// Column headings.
-pub(crate) mod heads {
-    use seckill_model::message::Label;
-
-    pub(crate) const TIME: Label = Label("common-time");
-    pub(crate) const SIGN: Label = Label("common-empty");
-    pub(crate) const WHO: Label = Label("activity-who");
-    pub(crate) const NODE: Label = Label("common-node");
-    pub(crate) const WHAT: Label = Label("activity-what");
-    pub(crate) const SUBJECT: Label = Label("activity-on");
-    pub(crate) const RESULT: Label = Label("activity-result");
-}
-
-/// Labels of the detail.
-pub(crate) mod labels {
-    use seckill_model::message::Label;
-
-    pub(crate) const WHEN: Label = Label("activity-when");
-    pub(crate) const WHO: Label = Label("activity-who-2");
-    pub(crate) const RESULT: Label = Label("activity-result-2");
-    pub(crate) const REASON: Label = Label("common-reason");
-    pub(crate) const NO_REASON: Label = Label("activity-none-was-given");
-    pub(crate) const FIGURES: Label = Label("activity-figures");
-    pub(crate) const UNCHANGED: Label = Label("activity-unchanged");
-}
-
 /// Names of logged figures by their keys.
 const FIGURES: &[(&str, Label)] = &[
     ("sale", Label("common-sale")),

@@ -253,7 +253,7 @@ pub(crate) fn nothing_to_do(plan: &Plan) -> String {
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
-    let act = super::act_name(&line.act);
+    let act = super::time::act_word(&line.act);
     let (done, planned) = (thousands(line.done), thousands(line.planned));
     question(
         Label("acts-break-it-off"),
@@ -309,7 +309,7 @@ pub(crate) fn switch_job(job: &JobLine) -> Question {
 }
 
 pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
-    let (act, done, planned) = (super::act_name(act), thousands(done), thousands(planned));
+    let (act, done, planned) = (super::time::act_word(act), thousands(done), thousands(planned));
     question(
         Label("acts-quit-while-an-act-is-under"),
         vec![

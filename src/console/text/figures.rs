@@ -49,6 +49,16 @@ pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
     if full.len() <= cells { full } else { format!("{}/s", compact(per_second)) }
 }
 
+/// `3.8%`; a small share is not shown as 0%, a nearly full one not as 100%.
+pub(crate) fn share(part: u64, whole: u64) -> String {
+    let share = part as f64 * 100.0 / whole.max(1) as f64;
+    if part == 0 || part >= whole {
+        format!("{share:.0}%")
+    } else {
+        format!("{:.1}%", share.clamp(0.1, 99.9))
+    }
+}
+
 /// `500`, `40k`, `2.5M`: at most four cells, for a scale.
 pub(crate) fn compact(number: f64) -> String {
     let short = |value: f64, unit: &str| {
@@ -150,6 +160,13 @@ mod tests {
         assert_eq!([42_000, WIDEST_SPAN].map(steady_span), ["   42 s", "119 min"]);
         assert_eq!([251_200, 3_852_000].map(clock), ["04:12", "1:04:12"]);
         assert_eq!([412, 12_400, 1_200_000].map(latency), ["0.4 ms", "12 ms", "1.2 s"]);
+    }
+
+    #[test]
+    fn shares_are_exact_at_their_ends() {
+        let text = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
+        let text = text.map(|(part, whole)| share(part, whole));
+        assert_eq!(text, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
     }
 
     #[test]

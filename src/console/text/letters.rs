@@ -8,33 +8,18 @@ use seckill_model::{
 
 use super::{
     commands::{FOR_GOOD, Question},
-    figures::{counted, thousands},
+    figures::thousands,
 };
 use crate::{
     keymap::{Action, key_of},
     views::Marked,
 };
 
-pub(crate) const HEADING: Label = Label("letters-dead-letters");
-pub(crate) const NONE: Label = Label("letters-there-are-no-dead-letters-what");
-pub(crate) const UNREAD: Label = Label("letters-they-cant-be-read-while-redis");
 pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
 pub(crate) const COUNTING: Label = Label("letters-counting-the-dead-letters");
 pub(crate) const COUNTED: Label = Label("letters-the-dead-letters-are-counted");
 
 pub(crate) const ALL_GONE: Label = Label("letters-none-of-them-is-there-any");
-
-/// Labels of the detail pane.
-pub(crate) mod labels {
-    use seckill_model::message::Label;
-
-    pub(crate) const LETTER: Label = Label("letters-letter");
-    pub(crate) const ORDER: Label = Label("common-order");
-    pub(crate) const VERDICT: Label = Label("common-verdict");
-    pub(crate) const REASON: Label = Label("common-reason");
-    pub(crate) const FIELDS: Label = Label("letters-fields");
-    pub(crate) const HISTORY: Label = Label("letters-given-up");
-}
 
 /// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,27 +46,19 @@ pub(crate) enum About {
 
 /// Describes the scope, given the `total`.
 fn told_about(about: &About, total: u64) -> String {
-    let count = thousands(total);
     match about {
         About::One(letter) => text!("letters-1-dead-letter", letter),
-        About::All { shown: None } => {
-            let letters = counted(total, "dead letter", "dead letters");
-            text!("letters-all", letters, count)
-        }
+        About::All { shown: None } => text!("letters-all", count = total),
         About::All { shown: Some(shown) } => {
-            let shown = thousands(*shown as u64);
-            text!("letters-all-not-only-the-that-the", count, shown)
+            text!("letters-all-not-only-the-that-the", count = total, shown)
         }
-        About::Marked(marked) => {
-            let count = thousands(marked.count as u64);
+        About::Marked(Marked { count, filtered, elsewhere }) => {
             let mut text = text!("letters-marked", count);
-            if marked.filtered > 0 {
-                let hidden = thousands(marked.filtered as u64);
-                text += &text!("letters-of-them-hidden-by-the-filter", hidden);
+            if *filtered > 0 {
+                text += &text!("letters-of-them-hidden-by-the-filter", hidden = filtered);
             }
-            if marked.elsewhere > 0 {
-                let other = thousands(marked.elsewhere as u64);
-                text += &text!("letters-on-other-pages", other);
+            if *elsewhere > 0 {
+                text += &text!("letters-on-other-pages", other = elsewhere);
             }
             text
         }
@@ -193,16 +170,11 @@ pub(crate) fn question(
             (Label("letters-cancel-give-back-and-discard"), Label("letters-give-back"))
         }
     };
-    let (some, rest) = (thousands(done), thousands(stay));
     let fate = match act {
-        Settling::Replay => {
-            let go = counted(done, "goes back", "go back");
-            text!("letters-into-the-order-stream", go, some)
-        }
-        _ => text!("letters-will-be-removed-for-good", some),
+        Settling::Replay => text!("letters-into-the-order-stream", count = done),
+        _ => text!("letters-will-be-removed-for-good", count = done),
     };
-    let stay = counted(stay, "stays", "stay");
-    let stays = if done == total { String::new() } else { text!("letters-value", stay, rest) };
+    let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
     let about = told_about(about, total);
     let mut lines = vec![text!("letters-value-2", about, fate, stays)];
     for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
@@ -220,9 +192,7 @@ pub(crate) fn question(
         }
         Settling::Discard => FOR_GOOD.to_string(),
         Settling::Compensate => {
-            let (orders, count) =
-                (counted(given_back, "order is", "orders are"), thousands(given_back));
-            text!("letters-cancelled-and-what-they-held-is", orders, count)
+            text!("letters-cancelled-and-what-they-held-is", orders = given_back)
         }
     });
     Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
@@ -245,21 +215,16 @@ fn effect_text(act: Settling, verdict: LetterVerdict) -> &'static str {
 fn nothing_to_do(act: Settling, total: u64) -> String {
     let (discard, replay, give_back) =
         (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
-    let (count, none) = (thousands(total), counted(total, "dead letter", "dead letters"));
-    let open = key_of(Action::Open);
+    let (count, open) = (total, key_of(Action::Open));
     match act {
-        Settling::Replay => text!("letters-none-can-be-replayed", none, open, count),
-        Settling::Discard => {
-            text!("letters-buyers-may-wait-for-each-of", none, replay, give_back, count)
-        }
-        Settling::Compensate => text!("letters-no-buyer-waits-for-any-of", none, discard, count),
+        Settling::Replay => text!("letters-none-can-be-replayed", count, open),
+        Settling::Discard => text!("letters-buyers-may-wait-for-each-of", count, replay, give_back),
+        Settling::Compensate => text!("letters-no-buyer-waits-for-any-of", count, discard),
     }
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
-    let gone = counted(count as u64, "marked letter is", "marked letters are");
-    let count = thousands(count as u64);
-    text!("letters-no-longer-there-the-mark-is", gone, count)
+    text!("letters-no-longer-there-the-mark-is", count)
 }
 
 #[cfg(test)]

@@ -12,40 +12,10 @@ use crate::{
     views::View,
 };
 
-pub(crate) const HEADING: Label = Label("orders-orders-2");
 pub(crate) const LOOKING: Label = Label("orders-looking-for-it");
 
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
-
-/// Column headings.
-pub(crate) mod columns {
-    use seckill_model::message::Label;
-
-    pub(crate) const ORDER: Label = Label("common-order-2");
-    pub(crate) const ADMITTED: Label = Label("orders-admitted");
-    pub(crate) const USER: Label = Label("common-user");
-    pub(crate) const SALE: Label = Label("common-sale-2");
-    pub(crate) const PLACE: Label = Label("orders-place");
-    pub(crate) const STATUS: Label = Label("orders-status");
-    pub(crate) const SINCE: Label = Label("orders-since");
-}
-
-/// Labels of the detail.
-pub(crate) mod labels {
-    use seckill_model::message::Label;
-
-    pub(crate) const ORDER: Label = Label("common-order");
-    pub(crate) const ID: Label = Label("orders-id-says");
-    pub(crate) const BUYER: Label = Label("orders-buyer");
-    pub(crate) const STANDING: Label = Label("orders-stands");
-    pub(crate) const ADMITTED: Label = Label("common-admitted");
-    pub(crate) const STREAM: Label = Label("orders-in-stream");
-    pub(crate) const DELIVERED: Label = Label("orders-delivered");
-    pub(crate) const WRITTEN: Label = Label("orders-in-sql");
-    pub(crate) const PAID: Label = Label("orders-paid");
-    pub(crate) const CLOSED: Label = Label("orders-closed");
-}
 
 pub(crate) fn status(status: OrderStatus) -> &'static str {
     match status {

@@ -5,37 +5,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::figures::{span, thousands};
-
-/// An age class: younger than `border`, or at least as old.
-pub(crate) fn aged(border: u64, younger: bool) -> String {
-    let (sign, border) = (if younger { '<' } else { '>' }, whole(border));
-    text!("recovery-age", sign, border)
-}
-
-/// A border in the unit of its configuration.
-fn whole(millis: u64) -> String {
-    match millis {
-        60_000.. => {
-            let minutes = millis / 60_000;
-            text!("recovery-min", minutes)
-        }
-        _ => span(millis),
-    }
-}
-
-/// Delivery classes: once, two to four times, more often.
-pub(crate) const TRIED: [Label; 3] = [
-    Label("recovery-delivered-once"),
-    Label("recovery-delivered-2-4-times"),
-    Label("recovery-delivered-5-times"),
-];
-
-/// The count covers only a part.
-pub(crate) fn oldest(counted: u64) -> String {
-    let count = thousands(counted);
-    text!("recovery-of-the-oldest", count)
-}
+use super::figures::span;
 
 /// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {

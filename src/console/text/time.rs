@@ -10,8 +10,6 @@ use crate::keymap::{Action, key_of};
 pub(crate) const LAG: Label = Label("common-lag");
 pub(crate) const PENDING: Label = Label("common-pending");
 pub(crate) const UNREAD: Label = Label("time-nothing-was-read-at-that-moment");
-pub(crate) const NOTHING_LATER: Label = Label("time-this-is-the-newest-moment-of");
-pub(crate) const NO_CHART: Label = Label("time-the-chart-needs-a-larger-window");
 
 /// The span of the chart.
 pub(crate) fn last(millis: u64) -> String {
@@ -87,6 +85,7 @@ const NAMES: &[(&str, Label)] = &[
     ("rush stop", Label("command-rush-stop")),
     ("audit repair", Label("command-audit-repair")),
     ("audit repair begun", Label("command-audit-repair-begun")),
+    ("pending plan", Label("command-pending-plan")),
     ("pending apply", Label("command-pending-apply")),
     ("pending apply begun", Label("command-pending-apply-begun")),
     ("stream rewind", Label("command-stream-rewind")),
@@ -100,6 +99,7 @@ const NAMES: &[(&str, Label)] = &[
     ("job run", Label("command-job-run")),
     ("job pause", Label("command-job-pause")),
     ("job resume", Label("command-job-resume")),
+    ("dead count", Label("command-dead-count")),
     ("dead replay", Label("command-dead-replay")),
     ("dead replay begun", Label("command-dead-replay-begun")),
     ("dead discard", Label("command-dead-discard")),

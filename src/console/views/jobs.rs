@@ -8,14 +8,17 @@ use seckill_engine::{
     jobs::outcome_name,
     telemetry::{Snapshot, snapshot::JobLine},
 };
-use seckill_model::{JobOutcome, JobRun, Millis, message::text};
+use seckill_model::{
+    JobOutcome, JobRun, Millis,
+    message::{Label, text},
+};
 
 use super::{
     Scene, Source, View, draw_head, draw_notice,
     table::{self, Column, REST, Row, TableState, Value},
 };
 use crate::{
-    text::{self, columns, details, figures},
+    text::{self, figures},
     theme::Theme,
     widgets::{Canvas, left, right, width, wrap},
 };
@@ -34,13 +37,13 @@ impl Row for JobLine {
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::JOB, &[(0, REST)], |job: &Self| job.name.clone().into()),
+        Column::new(Label("tables-job"), &[(0, REST)], |job: &Self| job.name.clone().into()),
         // In a narrow pane the name and the next run take precedence.
-        Column::new(columns::SCHEDULE, &[(72, 12), (100, 18)], |job: &Self| {
+        Column::new(Label("tables-schedule"), &[(72, 12), (100, 18)], |job: &Self| {
             job.schedule.clone().into()
         })
         .soft(),
-        Column::new(columns::NEXT, &[(0, 9)], |job: &Self| match job.next {
+        Column::new(Label("tables-next"), &[(0, 9)], |job: &Self| match job.next {
             _ if job.paused => Value::Text(text::PAUSED.to_owned()),
             Some(at) => Value::Time(at),
             None => Value::Nothing,
@@ -55,7 +58,7 @@ impl Row for JobLine {
             None => "-".into(),
         })
         .right(),
-        Column::new(columns::LAST, &[(0, 10)], |job: &Self| {
+        Column::new(Label("tables-last"), &[(0, 10)], |job: &Self| {
             of_last(job, |run| Value::Time(run.started))
         })
         .by(|job| of_last(job, |run| Value::Since(run.started)))
@@ -64,21 +67,21 @@ impl Row for JobLine {
             None => Line::styled("-", scene.theme.soft()),
         })
         .right(),
-        Column::new(columns::OUTCOME, &[(0, 9)], |job: &Self| {
+        Column::new(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
             of_last(job, |run| Value::name(outcome_name(run.outcome).read(), &run.outcome))
         })
         .styled(|scene, job| {
             let last = job.runs.first();
             last.map_or(scene.theme.soft(), |run| outcome_style(scene.theme, run.outcome))
         }),
-        Column::new(columns::TOOK, &[(72, 7)], |job: &Self| {
+        Column::new(Label("tables-took"), &[(72, 7)], |job: &Self| {
             of_last(job, |run| run.took_ms.map_or(Value::Nothing, Value::Span))
         })
         .in_ms()
         .right(),
-        Column::new(columns::ROWS, &[(100, 9)], |job: &Self| of_last(job, |run| run.rows.into()))
+        Column::new(Label("tables-rows"), &[(100, 9)], |job: &Self| of_last(job, |run| run.rows.into()))
             .right(),
-        Column::new(columns::NODE, &[(120, 20)], |job: &Self| {
+        Column::new(Label("common-node"), &[(120, 20)], |job: &Self| {
             of_last(job, |run| run.node.clone().into())
         })
         .soft(),
@@ -114,7 +117,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     let heading = scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]);
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
-        let none = if all == 0 { text::NO_JOBS.to_owned() } else { text::no_match(filter) };
+        let none = if all == 0 { text!("console-the-jobs-have-not-been-read") } else { text::no_match(filter) };
         return draw_notice(canvas, scene, &none);
     }
     let cursor = state.position(&rows);
@@ -172,13 +175,13 @@ fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
         None => text::UNKNOWN.to_owned(),
     };
     let next = text!("console-value-2", next, schedule = job.schedule);
-    canvas.text(1, 2, &details::NEXT, theme.soft());
+    canvas.text(1, 2, &Label("tables-next-2"), theme.soft());
     canvas.text(16, 2, &scene.fit(&next, w.saturating_sub(18)), Style::new());
     if job.runs.is_empty() {
-        canvas.text(1, 4, &text::NO_RUNS, theme.soft());
+        canvas.text(1, 4, &Label("console-it-has-not-run-yet"), theme.soft());
         return;
     }
-    canvas.text(1, 4, &text::HISTORY, theme.heading());
+    canvas.text(1, 4, &Label("console-history"), theme.heading());
     let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
     let node = widest.clamp(4, if w >= DATED { 20 } else { 12 });
     let lines = job.runs.iter().flat_map(|run| run_lines(scene, run, node, w));

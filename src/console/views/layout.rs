@@ -168,7 +168,7 @@ pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bo
         Some(LaunchSummary::Counting(launch, left)) => {
             (text!("director-armed", left = figures::clock(left)), launch)
         }
-        Some(LaunchSummary::Opening(launch)) => (Label("director-opening").to_owned(), launch),
+        Some(LaunchSummary::Opening(launch)) => (text!("director-opening"), launch),
         None => return false,
     };
     let x = canvas.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
@@ -194,13 +194,17 @@ pub(super) fn phase_style(theme: Theme, phase: Phase) -> Style {
 }
 
 fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
-    let (at, words) = match sale.phase {
-        Phase::Planned => (sale.begin, text::starts_in as fn(&str) -> String),
+    let at = match sale.phase {
+        Phase::Planned => sale.begin?,
         Phase::Ended | Phase::Archived => return None,
-        _ => (sale.end, text::ends_in as fn(&str) -> String),
+        _ => sale.end?,
     };
-    let clock = figures::clock(at?.since(now));
-    Some(if wide { words(&clock) } else { clock })
+    let clock = figures::clock(at.since(now));
+    Some(match sale.phase {
+        _ if !wide => clock,
+        Phase::Planned => text!("console-starts-in", clock),
+        _ => text!("console-ends-in", clock),
+    })
 }
 
 /// One server: its name, whether it is up, and if there is room its latency or the time since it failed. The width is
@@ -220,7 +224,7 @@ fn health(
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
         let locked = (why.data() == Some(ReadError::Sql(StoreError::Locked)))
-            .then(|| text::LOCKED.to_string());
+            .then(|| text!("console-locked"));
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
         (theme.glyphs.away, [theme.bad(); 2], text)
     } else if is_stale(health, now) {
@@ -240,8 +244,8 @@ fn audit(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     let (glyph, style, full) = match balance {
         Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),
         Balance::InFlight { orders } => (glyphs.moving, theme.accent(), text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs.cross, theme.bad(), text::BOOKS_OFF.to_owned()),
-        Balance::Unknown => ("?", theme.warn(), text::BOOKS_UNKNOWN.to_owned()),
+        Balance::Off { .. } => (glyphs.cross, theme.bad(), text!("console-books-off")),
+        Balance::Unknown => ("?", theme.warn(), text!("console-books-unknown")),
     };
     if wide {
         // As wide as the widest state, so that nothing beside it moves.
@@ -382,7 +386,7 @@ pub(super) fn story_key(app: &App) -> Line<'static> {
         if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
     let key = fit(&format!("{leave}{key}"), 12, app.theme.glyphs.ellipsis);
     Line::from(vec![
-        Span::styled(format!("{} ", text::PRESS), app.theme.soft()),
+        Span::styled(format!("{} ", Label("console-press")), app.theme.soft()),
         Span::styled(format!(" {key} "), app.theme.key().patch(app.theme.selected())),
     ])
 }

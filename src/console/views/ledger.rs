@@ -10,7 +10,7 @@ use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
 use seckill_model::{
     VoucherId,
     ledger::{Balance, SaleAudit, SaleFinding},
-    message::text,
+    message::{Label, text},
 };
 
 use super::{
@@ -20,10 +20,7 @@ use super::{
     table::{Column, REST, Row, TableState, Value},
 };
 use crate::{
-    text::{
-        self, columns, details, figures,
-        ledger::{self as texts, labels},
-    },
+    text::{self, figures, ledger as texts},
     widgets::{Canvas, wrap},
 };
 
@@ -40,32 +37,32 @@ impl Row for SaleAudit {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ID, &[(0, 5)], |line: &Self| line.voucher_id.into()).soft().right(),
-        Column::new(columns::TITLE, &[(0, REST)], |line: &Self| line.title.clone().into()),
-        Column::new(columns::INITIAL, &[(92, 9), (150, 12)], |line: &Self| line.initial.into())
+        Column::new(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft().right(),
+        Column::new(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
+        Column::new(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| line.initial.into())
             .right(),
-        Column::new(columns::REDIS_LEFT, &[(72, 10), (150, 12)], |line: &Self| line.stock.into())
+        Column::new(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| line.stock.into())
             .right(),
-        Column::new(columns::BUYERS, FIGURE, |line: &Self| line.admitted.into()).right(),
-        Column::new(columns::SQL_ORDERS, &[(0, 10), (150, 12)], |line: &Self| {
+        Column::new(Label("tables-buyers"), FIGURE, |line: &Self| line.admitted.into()).right(),
+        Column::new(Label("tables-sql-orders"), &[(0, 10), (150, 12)], |line: &Self| {
             line.persisted.into()
         })
         .right(),
-        Column::new(columns::SQL_LEFT, &[(92, 9), (150, 12)], |line: &Self| line.db_stock.into())
+        Column::new(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| line.db_stock.into())
             .right(),
-        Column::new(columns::IN_FLIGHT, &[(112, 9)], |line: &Self| line.in_flight().into())
+        Column::new(Label("tables-in-flight"), &[(112, 9)], |line: &Self| line.in_flight().into())
             .styled(|scene, line| match line.in_flight() {
                 0 => scene.theme.soft(),
                 _ => scene.theme.accent(),
             })
             .right(),
-        Column::new(columns::DEAD, &[(112, 5)], |line: &Self| line.dead.into())
+        Column::new(Label("common-dead"), &[(112, 5)], |line: &Self| line.dead.into())
             .styled(|scene, line| match line.dead {
                 0 => scene.theme.soft(),
                 _ => scene.theme.warn(),
             })
             .right(),
-        Column::new(columns::STATE, &[(0, 14)], |line: &Self| state(line).into())
+        Column::new(Label("common-state"), &[(0, 14)], |line: &Self| state(line).into())
             .by(|line| Value::Number(line.findings.len() as i64))
             .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
                 (0, 0) => scene.theme.good(),
@@ -159,7 +156,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let mut notes = Vec::new();
     match (page.taken, page.limit) {
         (Some(_), _) if page.lines.is_empty() => {
-            notes.push((texts::NO_SALES.to_owned(), theme.soft()));
+            notes.push((text!("ledger-there-is-no-sale-so-there"), theme.soft()));
         }
         (Some(_), _) => {
             let style = match passed {
@@ -170,8 +167,8 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
             notes.push((texts::verdict(&page.lines), style));
         }
         (None, Some(_)) => {}
-        (None, None) if up => notes.push((texts::AUDITING.to_owned(), theme.soft())),
-        (None, None) => notes.push((texts::AWAY.to_owned(), theme.warn())),
+        (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
+        (None, None) => notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn())),
     }
     notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));
     if let Balance::Off { findings } = &snapshot.audit
@@ -198,39 +195,45 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     notes.into_iter().flat_map(lines).collect()
 }
 
+/// Stock and orders beside the initial stock.
+fn sum(stock: i64, orders: u64, initial: u64) -> String {
+    let sum = stock.saturating_add_unsigned(orders);
+    text!("ledger-left-of", stock, orders, sum, initial)
+}
+
 /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
 fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, width);
     let name = text::sale_name(line.voucher_id, &line.title);
-    detail.field_of(1, details::VOUCHER, name, theme.strong());
+    detail.field_of(1, Label("common-sale"), name, theme.strong());
     if line.findings.is_empty() {
-        detail.field(labels::DIFFERENCES, texts::NONE, theme.good());
+        detail.field(Label("ledger-differences"), Label("ledger-none-each-order-was-found-by"), theme.good());
     }
     for finding in &line.findings {
-        detail.field(labels::DIFFERENCES, finding.to_string(), theme.bad());
+        detail.field(Label("ledger-differences"), finding.to_string(), theme.bad());
     }
     for (place, cure) in line.cures().into_iter().enumerate() {
-        detail.field(labels::REPAIR, format!("{}. {cure}", place + 1), theme.key());
+        detail.field(Label("ledger-repair"), format!("{}. {cure}", place + 1), theme.key());
     }
     let manual = line.findings.iter().filter(|it| it.cure().is_none());
     let advice: BTreeSet<_> = manual.map(|it| texts::advice(it, line.voucher_id)).collect();
     for advice in advice {
-        detail.field(labels::BY_HAND, advice, theme.warn());
+        detail.field(Label("ledger-by-hand"), advice, theme.warn());
     }
     if scene.snapshot.undelivered.contains(&line.voucher_id) {
-        detail.field(labels::CHANGE, texts::UNCONFIRMED, theme.warn());
+        detail.field(Label("ledger-change"), Label("ledger-changed-in-sql-redis-has-not"), theme.warn());
     }
     let in_redis = match line.stock {
-        Some(stock) => texts::sum(stock, line.admitted, line.initial),
+        Some(stock) => sum(stock, line.admitted, line.initial),
         None => text::NOT_IN_REDIS.to_owned(),
     };
-    let in_sql = texts::sum(line.db_stock, line.persisted, line.initial);
+    let in_sql = sum(line.db_stock, line.persisted, line.initial);
     let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
     let elsewhere =
         text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
-    detail.field(labels::REDIS, in_redis, Style::new());
-    detail.field(labels::SQL, in_sql, Style::new());
-    detail.field(details::UNDER_WAY, elsewhere, Style::new());
+    detail.field(Label("ledger-in-redis"), in_redis, Style::new());
+    detail.field(Label("ledger-in-sql"), in_sql, Style::new());
+    detail.field(Label("tables-under-way"), elsewhere, Style::new());
     detail
 }

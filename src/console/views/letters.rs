@@ -15,7 +15,7 @@ use super::{
     table::{Column, REST, Row, Value},
 };
 use crate::{
-    text::{self, columns, figures, letters::labels},
+    text::{self, figures},
     widgets::Canvas,
 };
 
@@ -29,32 +29,32 @@ impl Row for LetterLine {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::LETTER, &[(0, 15), (100, 19)], |line: &Self| {
+        Column::new(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
             Value::Entry(line.letter)
         })
         .fit(|_, line| line.letter.to_string().len()),
-        Column::new(columns::AGE, &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
+        Column::new(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
             .in_ms()
             .right(),
-        Column::hidden(columns::ENTRY, |line: &Self| {
+        Column::hidden(Label("tables-entry"), |line: &Self| {
             line.entry.map_or(Value::Nothing, Value::Entry)
         }),
-        Column::new(columns::TRIES, &[(72, 5)], |line: &Self| line.deliveries.into())
+        Column::new(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
             .shown(|_, line, cells| figures::within(line.deliveries, cells.into()).into())
             .soft()
             .right(),
-        Column::new(columns::REPLAYS, &[(100, 7)], |line: &Self| line.replays.into())
+        Column::new(Label("tables-replays"), &[(100, 7)], |line: &Self| line.replays.into())
             .shown(|_, line, cells| figures::within(line.replays, cells.into()).into())
             .styled(|scene, line| match line.replays {
                 0 => scene.theme.soft(),
                 _ => scene.theme.warn(),
             })
             .right(),
-        Column::new(columns::ORDER, &[(150, 19)], |line: &Self| line.order.into()).right(),
-        Column::new(columns::USER, &[(110, 10)], |line: &Self| line.user.into()).right(),
-        Column::new(columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::hidden(columns::HOLDER, |line: &Self| line.consumer.clone().into()),
-        Column::new(columns::VERDICT, &[(0, 12)], |line: &Self| {
+        Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()).right(),
+        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
+        Column::new(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(text::letters::verdict_word(line.verdict), &line.verdict)
         })
         // By urgency: a buyer waits, a decision is needed, or neither.
@@ -63,7 +63,7 @@ impl Row for LetterLine {
             LetterAct::Decide => scene.theme.warn(),
             LetterAct::Discard => scene.theme.soft(),
         }),
-        Column::new(columns::REASON, &[(0, REST)], |line: &Self| {
+        Column::new(Label("tables-reason"), &[(0, REST)], |line: &Self| {
             Value::Mentions(text::order_fault(&line.reason), line.user)
         })
         .soft(),
@@ -97,7 +97,7 @@ impl PagedRow for LetterLine {
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
     let rows = state.table.rows(scene.snapshot);
-    let mut heading = scene.heading(&text::letters::HEADING, &[Source::Redis, Source::Sql]);
+    let mut heading = scene.heading(&Label("letters-dead-letters"), &[Source::Redis, Source::Sql]);
     let away = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
     let age = scene.snapshot.letters.taken.map(|taken| scene.now.since(taken));
     if let Some(age) = age.filter(|age| *age > STALE_MS && away == [false; 2]) {
@@ -124,9 +124,9 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     let snapshot = scene.snapshot;
     let page = &snapshot.letters;
     if page.lines.is_empty() && has_none(scene) {
-        text::letters::NONE.to_owned()
+        text!("letters-there-are-no-dead-letters-what")
     } else if scene.is_blind() || page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
-        text::letters::UNREAD.to_owned()
+        text!("letters-they-cant-be-read-while-redis")
     } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
         text::READING.to_owned()
     } else {
@@ -146,26 +146,26 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
         Some(entry) => text!("letters-was-entry", letter, entry),
         None => letter.to_string(),
     };
-    detail.field(labels::LETTER, was, plain);
-    detail.field(labels::VERDICT, text::letters::why(line.verdict), theme.strong());
-    detail.field(labels::REASON, masked(&text::order_fault(&line.reason)), plain);
+    detail.field(Label("letters-letter"), was, plain);
+    detail.field(Label("common-verdict"), text::letters::why(line.verdict), theme.strong());
+    detail.field(Label("common-reason"), masked(&text::order_fault(&line.reason)), plain);
     match (&line.fault, line.order, line.user, line.voucher) {
         (Some(fault), ..) => {
             let fault = masked(&text::order_fault(fault));
-            detail.field(labels::ORDER, text!("letters-none", fault), theme.warn());
+            detail.field(Label("common-order"), text!("letters-none", fault), theme.warn());
         }
         (None, Some(order), Some(user), Some(sale)) => {
             let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
-            detail.field(labels::ORDER, text!("letters-user-sale", order, user, sale), plain);
+            detail.field(Label("common-order"), text!("letters-user-sale", order, user, sale), plain);
         }
-        _ => detail.field(labels::ORDER, Label("common-none"), plain),
+        _ => detail.field(Label("common-order"), Label("common-none"), plain),
     }
     for (name, value) in &line.payload {
-        detail.field_of(FIELD_ROWS, labels::FIELDS, masked(&format!("{name} = {value}")), plain);
+        detail.field_of(FIELD_ROWS, Label("letters-fields"), masked(&format!("{name} = {value}")), plain);
     }
     if line.fields_more > 0 {
         let more = text!("letters-more-fields", count = line.fields_more);
-        detail.field(labels::FIELDS, more, plain);
+        detail.field(Label("letters-fields"), more, plain);
     }
     for it in line.history.iter().rev() {
         let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
@@ -174,7 +174,7 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
             "" => text!("letters-given-up-at", at, deliveries, reason),
             consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
         };
-        detail.field(labels::HISTORY, text, theme.soft());
+        detail.field(Label("letters-given-up"), text, theme.soft());
     }
     detail
 }

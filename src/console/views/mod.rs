@@ -290,7 +290,10 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         let (width, height) = (canvas.width(), canvas.height());
         app.unseen = is_too_small(width, height);
         if app.unseen {
-            let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
+            let lines = widgets::wrap(
+                &text!("console-60x15-is-needed-80x24-shows-all", width, height),
+                usize::from(width),
+            );
             let top = usize::from(height).saturating_sub(lines.len()) / 2;
             for (row, line) in lines.iter().enumerate() {
                 let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;

@@ -120,7 +120,7 @@ impl<R: PagedRow> PagedState<R> {
         let loaded = page.lines.len();
         let mut spans = Vec::new();
         for line in &snapshot.recoveries {
-            let act = text::act_name(&line.act);
+            let act = text::time::act_word(&line.act);
             let text = text!("recovery-of", act, done = line.done, planned = line.planned);
             spans.push(Span::styled(format!("{text}   "), theme.key()));
         }

@@ -24,9 +24,7 @@ use super::{
 use crate::{
     keymap::{Action, key_of},
     text::{
-        self,
-        activity::{self as texts, heads, labels},
-        audit_log, conventions,
+        self, activity as texts, audit_log, conventions,
         time::{act_word, beyond},
     },
     theme::UNICODE,
@@ -43,7 +41,7 @@ impl Row for Recorded {
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(heads::TIME, &[(0, 8)], |line: &Self| Value::Time(line.act.at))
+        Column::new(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
             .shown(|scene, line, cells| time(scene, line, cells.into()).into())
             // Lines of other days include the date, if there is room.
             .fit(|scene, line| match scene.compact || is_today(scene, line) {
@@ -51,7 +49,7 @@ impl Row for Recorded {
                 false => DATED,
             })
             .soft(),
-        Column::new(heads::SIGN, &[(0, 1)], |line: &Self| {
+        Column::new(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
         })
         .shown(|scene, line, _| {
@@ -59,7 +57,7 @@ impl Row for Recorded {
             Line::styled(glyph, style)
         })
         .unsorted(),
-        Column::new(heads::WHAT, &[(0, 16), (110, 22)], |line: &Self| {
+        Column::new(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
             Value::Text(act_word(&line.act.act).to_owned())
         })
         .styled(|scene, line| match Weight::of(&line.act) {
@@ -67,18 +65,18 @@ impl Row for Recorded {
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Act => Style::new(),
         }),
-        Column::new(heads::WHO, &[(72, 9)], |line: &Self| match line.act.is_event() {
+        Column::new(Label("activity-who"), &[(72, 9)], |line: &Self| match line.act.is_event() {
             true => Value::Nothing,
             false => line.act.operator.clone().into(),
         })
         .soft(),
-        Column::new(heads::NODE, &[(110, 10)], |line: &Self| line.act.node.clone().into()).soft(),
-        Column::new(heads::SUBJECT, &[(0, 14), (110, 24)], |line: &Self| {
+        Column::new(Label("common-node"), &[(110, 10)], |line: &Self| line.act.node.clone().into()).soft(),
+        Column::new(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
             Value::Text(line.act.subject.to_string())
         })
         .by(|line| audit_log::subject(&line.act.subject).into())
         .shown(|_, line, _| subject(line).into()),
-        Column::new(heads::RESULT, &[(0, REST)], |line: &Self| {
+        Column::new(Label("activity-result"), &[(0, REST)], |line: &Self| {
             Value::Text(line.act.result.to_string())
         })
         .by(|line| audit_log::result(&line.act.result).into())
@@ -144,7 +142,7 @@ fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LogState) {
     let rows = state.rows(scene.snapshot);
-    let mut heading = scene.heading(&texts::HEADING, &[Source::Sql]);
+    let mut heading = scene.heading(&Label("activity-activity"), &[Source::Sql]);
     heading.extend(levels(scene, state.level()));
     draw_head(canvas, &heading, &summary(scene, state, &rows));
     if rows.is_empty() {
@@ -240,14 +238,14 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     ];
     detail.heading(event);
     let at = act.at.date_time(scene.zone);
-    detail.field_of(1, labels::WHEN, text!("activity-on-2", at, node = act.node), plain);
+    detail.field_of(1, Label("activity-when"), text!("activity-on-2", at, node = act.node), plain);
     let style = if weight == Weight::Failed { theme.broken() } else { plain };
-    detail.field_of(LINES, labels::RESULT, audit_log::result(&act.result), style);
+    detail.field_of(LINES, Label("activity-result-2"), audit_log::result(&act.result), style);
     if !act.is_event() {
-        detail.field_of(1, labels::WHO, &act.operator, plain);
+        detail.field_of(1, Label("activity-who-2"), &act.operator, plain);
         match &act.reason {
-            Some(reason) => detail.field_of(LINES, labels::REASON, reason, plain),
-            None => detail.field(labels::REASON, labels::NO_REASON, theme.soft()),
+            Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
+            None => detail.field(Label("common-reason"), Label("activity-none-was-given"), theme.soft()),
         }
     }
     add_figures(&mut detail, scene, line);
@@ -270,10 +268,10 @@ fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
             Span::styled(" → ", theme.soft()),
             Span::styled(after, theme.strong()),
         ];
-        detail.line(labels::FIGURES, change);
+        detail.line(Label("activity-figures"), change);
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(labels::UNCHANGED, same.join(", "), theme.soft());
+        detail.field(Label("activity-unchanged"), same.join(", "), theme.soft());
     }
 }

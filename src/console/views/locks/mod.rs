@@ -4,7 +4,7 @@ mod lease_age;
 
 use ratatui::{style::Style, text::Span};
 use seckill_engine::telemetry::{Snapshot, snapshot::Holder};
-use seckill_model::message::text;
+use seckill_model::message::{Label, text};
 
 pub(crate) use self::lease_age::Leases;
 use super::{
@@ -14,7 +14,7 @@ use super::{
     table::{Column, Extent, REST, Row, TableState, Value},
 };
 use crate::{
-    text::{self, columns, details, figures},
+    text::{self, figures},
     widgets::{Canvas, bar, right, width},
 };
 
@@ -27,25 +27,25 @@ impl Row for Holder {
     type Id = (String, String);
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::LOCK, &[(0, REST), (170, 16)], |lock: &Self| lock.name.clone().into())
+        Column::new(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| lock.name.clone().into())
             .fit(|_, lock| width(&lock.name).min(40)),
-        Column::new(columns::NODE, &[(0, 14), (100, 20)], |lock: &Self| {
+        Column::new(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
             Value::Text(format!("{} {}", lock.node, state_word(lock)))
         })
         .by(|lock| lock.node.clone().into())
         .shown(|scene, lock, cells| scene.fit_before(&lock.node, state_word(lock), cells))
         .styled(|scene, lock| if lock.orphan { scene.theme.bad() } else { Style::new() }),
-        Column::new(columns::TASK, &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
+        Column::new(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
         })
         .soft(),
-        Column::new(columns::DEPTH, &[(0, 5)], |lock: &Self| u64::from(lock.depth).into()).right(),
-        Column::new(columns::LEASE, &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
+        Column::new(Label("tables-depth"), &[(0, 5)], |lock: &Self| u64::from(lock.depth).into()).right(),
+        Column::new(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
             lock.left_ms.map_or(Value::Nothing, Value::Span)
         })
         // A lease without an end is the longest.
         .by(|lock| Value::Span(lock.left_ms.unwrap_or(u64::MAX)))
-        .searched(|lock| lock.left_ms.map_or_else(|| text::NO_END.to_owned(), figures::span))
+        .searched(|lock| lock.left_ms.map_or_else(|| text!("console-no-end"), figures::span))
         .shown(|scene, lock, cells| {
             let Lease { left, share, style } = lease(scene, lock);
             let room = cells.saturating_sub(BESIDE_BAR);
@@ -58,24 +58,24 @@ impl Row for Holder {
         })
         .in_ms()
         .right(),
-        Column::new(columns::HELD, &[(90, 7)], |lock: &Self| {
+        Column::new(Label("tables-held"), &[(90, 7)], |lock: &Self| {
             lock.since.map_or(Value::Nothing, Value::Since)
         })
         .soft()
         .in_ms()
         .right(),
-        Column::new(columns::WAITING, &[(0, 7)], |lock: &Self| lock.waiting.into())
+        Column::new(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
             .styled(|scene, lock| match lock.waiting {
                 0 => scene.theme.soft(),
                 _ => scene.theme.strong(),
             })
             .right(),
-        Column::new(columns::TOKEN, &[(150, 16)], |lock: &Self| {
+        Column::new(Label("tables-token"), &[(150, 16)], |lock: &Self| {
             lock.token.map_or(Value::Nothing, Value::Token)
         })
         .soft()
         .right(),
-        Column::new(columns::OWNER, &[(170, REST)], |lock: &Self| lock.owner.clone().into()).soft(),
+        Column::new(Label("tables-owner"), &[(170, REST)], |lock: &Self| lock.owner.clone().into()).soft(),
     ];
 
     fn id(&self) -> Self::Id {
@@ -98,7 +98,7 @@ impl Row for Holder {
 /// The state of a holder, unless it is an alive node.
 fn state_word(lock: &Holder) -> &'static str {
     match (lock.orphan, lock.known) {
-        (true, _) => text::ORPHAN.read(),
+        (true, _) => Label("console-orphan").read(),
         (false, true) => "",
         (false, false) => text::STRANGER.read(),
     }
@@ -119,8 +119,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
         let notice = match locks.locks.is_empty() {
-            true if scene.is_blind() => text::LOCKS_UNKNOWN.to_owned(),
-            true => text::NO_LOCKS.to_owned(),
+            true if scene.is_blind() => text!("console-redis-does-not-answer-which-locks"),
+            true => text!("console-no-lock-is-held"),
             false => text::no_match(filter),
         };
         return draw_notice(canvas, scene, &notice);
@@ -143,7 +143,7 @@ struct Lease {
 fn lease(scene: &Scene<'_>, lock: &Holder) -> Lease {
     let at = Leases::at(scene.snapshot, scene.now);
     match scene.leases.of(lock) {
-        None => Lease { left: text::NO_END.to_owned(), share: None, style: scene.theme.warn() },
+        None => Lease { left: text!("console-no-end"), share: None, style: scene.theme.warn() },
         Some(lease) => Lease {
             left: figures::span(lease.left_ms(at)),
             share: Some(lease.share(at)),
@@ -157,12 +157,12 @@ fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
     let plain = Style::new();
     let mut detail = Detail::new(scene, width_of_pane);
     let (state, style) = match (lock.orphan, lock.known) {
-        (true, _) => (text::ORPHAN, theme.bad()),
+        (true, _) => (Label("console-orphan"), theme.bad()),
         (false, true) => (text::ALIVE, theme.good()),
         (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
-            (text::STRANGER_RENEWS, theme.soft())
+            (Label("console-renewed-by-a-holder-that-is"), theme.soft())
         }
-        (false, false) => (text::STRANGER_HOLDS, theme.soft()),
+        (false, false) => (Label("console-held-by-a-holder-that-is"), theme.soft()),
     };
     let node = scene.fit(&lock.node, width_of_pane.saturating_sub(width(&state) as u16 + 20));
     let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
@@ -174,13 +174,13 @@ fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
     let mut lease = vec![Span::raw(format!("{left}   "))];
     lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
     let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-    detail.field_of(1, details::LOCK, &lock.name, plain);
+    detail.field_of(1, Label("tables-lock-2"), &lock.name, plain);
     let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
-    detail.line(details::NODE, node);
-    detail.field_of(1, details::TASK, &lock.task, plain);
-    detail.field(details::HELD, held, plain);
-    detail.line(details::LEASE, lease);
-    detail.field(details::TOKEN, token, plain);
-    detail.field_of(1, details::OWNER, &lock.owner, plain);
+    detail.line(Label("tables-node"), node);
+    detail.field_of(1, Label("tables-task-2"), &lock.task, plain);
+    detail.field(Label("tables-held-2"), held, plain);
+    detail.line(Label("tables-lease-2"), lease);
+    detail.field(Label("tables-token-2"), token, plain);
+    detail.field_of(1, Label("tables-owner-2"), &lock.owner, plain);
     detail
 }

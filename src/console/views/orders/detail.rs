@@ -13,10 +13,7 @@ use seckill_model::{
 
 use super::OrdersState;
 use crate::{
-    text::{
-        self,
-        orders::{self as texts, labels},
-    },
+    text::{self, orders as texts},
     views::{Scene, detail::Detail},
 };
 
@@ -33,24 +30,24 @@ pub(super) fn of(
     let mut detail = Detail::new(scene, width);
     let trace = state.trace_of(id);
     let decoded = decode(id);
-    detail.field(labels::ORDER, id.to_string(), theme.strong());
+    detail.field(Label("common-order"), id.to_string(), theme.strong());
     let (issued, day) = (decoded.issued.date_time(scene.zone), decoded.day);
     let mut says = text!("orders-issued-number-of-utc", issued, sequence = decoded.sequence, day);
     if let Some(partition) = trace.and_then(|trace| trace.partition) {
         says += &text!("orders-partition", number = partition.to_string());
     }
-    detail.field(labels::ID, says, plain);
+    detail.field(Label("orders-id-says"), says, plain);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
         let buyer = texts::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
-        detail.field(labels::BUYER, buyer, plain);
+        detail.field(Label("orders-buyer"), buyer, plain);
     }
     match trace {
         None if state.is_unanswered(id) => {
             let unknown = Label("orders-unknown-a-server-did-not-answer");
-            detail.field(labels::STANDING, unknown, theme.warn());
+            detail.field(Label("orders-stands"), unknown, theme.warn());
         }
-        None => detail.field(labels::STANDING, texts::LOOKING, theme.soft()),
+        None => detail.field(Label("orders-stands"), texts::LOOKING, theme.soft()),
         Some(trace) => add_trace(&mut detail, scene, trace, row),
     }
     if let Some(order) = row {
@@ -64,7 +61,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let theme = scene.theme;
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
-    detail.field(labels::WRITTEN, exact(scene, written, added), Style::new());
+    detail.field(Label("orders-in-sql"), exact(scene, written, added), Style::new());
     let status = texts::status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
@@ -73,11 +70,11 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
         (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent()),
         (_, None) => (text!("orders-never"), theme.soft()),
     };
-    detail.field(labels::PAID, paid, style);
+    detail.field(Label("orders-paid"), paid, style);
     if !order.status.is_live() {
         let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
         let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        detail.field(labels::CLOSED, texts::and(&closed, status), theme.warn());
+        detail.field(Label("orders-closed"), texts::and(&closed, status), theme.warn());
     }
 }
 
@@ -89,7 +86,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     if let Some(standing) = texts::standing(&trace.standing).filter(|_| row.is_none()) {
         let standing = scene.users.within(&standing, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
-        detail.field(labels::STANDING, standing, if lost { theme.bad() } else { theme.warn() });
+        detail.field(Label("orders-stands"), standing, if lost { theme.bad() } else { theme.warn() });
     }
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
@@ -100,12 +97,12 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
-        detail.field(labels::ADMITTED, texts::and(&at, &held), plain);
+        detail.field(Label("common-admitted"), texts::and(&at, &held), plain);
     }
     match &trace.entry {
         Some((entry, holding)) => {
             let entry = text!("orders-in-the-same-step-as-entry", entry);
-            detail.field(labels::STREAM, entry, plain);
+            detail.field(Label("orders-in-stream"), entry, plain);
             let (delivered, style) = match holding {
                 DeliveryState::Acknowledged => {
                     (text!("orders-and-acknowledged-when-is-unknown"), plain)
@@ -118,7 +115,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
                     (text!("orders-to-try", last, consumer, times = deliveries), theme.warn())
                 }
             };
-            detail.field(labels::DELIVERED, delivered, style);
+            detail.field(Label("orders-delivered"), delivered, style);
         }
         None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
         {
@@ -126,7 +123,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
                 true => Label("orders-not-among-those-near-that-second"),
                 false => Label("orders-no-entry-near-that-second-it"),
             };
-            detail.field(labels::STREAM, none, soft);
+            detail.field(Label("orders-in-stream"), none, soft);
         }
         None => {}
     }

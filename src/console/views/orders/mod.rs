@@ -19,10 +19,7 @@ use super::{
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{
-        self, conventions,
-        orders::{self as texts, columns},
-    },
+    text::{self, conventions, orders as texts},
     widgets::{Canvas, wrap},
 };
 
@@ -36,20 +33,20 @@ impl Row for Order {
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ORDER, &[(0, 19)], |order: &Self| order.id.into()).right(),
-        Column::new(columns::ADMITTED, &[(0, 8), (100, DATED)], |order: &Self| {
+        Column::new(Label("common-order-2"), &[(0, 19)], |order: &Self| order.id.into()).right(),
+        Column::new(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
             Value::Time(admitted(order))
         })
         .shown(|scene, order, cells| time(scene, admitted(order), cells))
         .soft()
         .right(),
-        Column::new(columns::USER, &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
+        Column::new(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
             .right(),
-        Column::new(columns::SALE, &[(72, 7)], |order: &Self| order.voucher_id.into()).right(),
-        Column::new(columns::PLACE, &[(100, 5)], |order: &Self| order.place.map(u64::from).into())
+        Column::new(Label("common-sale-2"), &[(72, 7)], |order: &Self| order.voucher_id.into()).right(),
+        Column::new(Label("orders-place"), &[(100, 5)], |order: &Self| order.place.map(u64::from).into())
             .soft()
             .right(),
-        Column::new(columns::STATUS, &[(0, 9)], |order: &Self| {
+        Column::new(Label("orders-status"), &[(0, 9)], |order: &Self| {
             Value::name(texts::status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
@@ -57,7 +54,7 @@ impl Row for Order {
             OrderStatus::Paid | OrderStatus::Used => scene.theme.good(),
             OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft(),
         }),
-        Column::new(columns::SINCE, &[(72, 8), (100, DATED)], |order: &Self| {
+        Column::new(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
             Value::Time(since(order))
         })
         .shown(|scene, order, cells| time(scene, since(order), cells))
@@ -146,7 +143,7 @@ fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState
 
 /// Title, age and query.
 fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
-    let mut heading = scene.heading(&texts::HEADING, &[Source::Sql]);
+    let mut heading = scene.heading(&Label("orders-orders-2"), &[Source::Sql]);
     let age = scene.snapshot.orders.taken.map(|taken| scene.now.since(taken));
     let age = age.filter(|_| !is_stale(scene.health(Source::Sql), scene.now));
     if let Some(age) = age.filter(|age| *age > STALE_MS) {

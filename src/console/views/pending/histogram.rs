@@ -3,9 +3,10 @@
 
 use ratatui::text::Span;
 use seckill_engine::telemetry::census::Census;
+use seckill_model::message::{Label, text};
 
 use crate::{
-    text::{self, figures, recovery as words},
+    text::{self, figures},
     views::{Scene, is_stale},
     widgets::{self, Canvas, bar},
 };
@@ -43,7 +44,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let Some(census) = census else { return };
     let mut notes = Vec::new();
     if !census.whole {
-        notes.push(words::oldest(census.counted));
+        notes.push(text!("recovery-of-the-oldest", count = census.counted));
     }
     let age = scene.now.since(census.taken);
     let fresh = !is_stale(&scene.snapshot.redis, scene.now);
@@ -58,19 +59,33 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
 
 fn ages(census: Option<&Census>) -> Vec<Class> {
     let [.., oldest] = Census::AGES_MS;
-    let names = Census::AGES_MS.map(|border| words::aged(border, true)).into_iter();
+    let names = Census::AGES_MS.map(|border| aged('<', border)).into_iter();
     let counts = census.map_or([None; 5], |census| census.ages.map(Some));
     names
-        .chain([words::aged(oldest, false)])
+        .chain([aged('>', oldest)])
         .zip(counts)
         .zip([false, false, false, false, true])
         .map(|((name, count), bad)| Class { name, count, bad })
         .collect()
 }
 
+/// An age class, with its border in the unit of its configuration.
+fn aged(sign: char, border: u64) -> String {
+    let border = match border {
+        60_000.. => text!("recovery-min", minutes = border / 60_000),
+        _ => figures::span(border),
+    };
+    text!("recovery-age", sign, border)
+}
+
 fn tries(census: Option<&Census>) -> Vec<Class> {
     let counts = census.map_or([None; 3], |census| census.tries.map(Some));
-    let names = words::TRIED.into_iter().zip(counts).zip([false, false, true]);
+    let names = [
+        Label("recovery-delivered-once"),
+        Label("recovery-delivered-2-4-times"),
+        Label("recovery-delivered-5-times"),
+    ];
+    let names = names.into_iter().zip(counts).zip([false, false, true]);
     names.map(|((name, count), bad)| Class { name: name.to_owned(), count, bad }).collect()
 }
 

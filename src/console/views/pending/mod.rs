@@ -7,7 +7,10 @@ use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{PendingLine, PendingPage},
 };
-use seckill_model::{EntryId, Verdict};
+use seckill_model::{
+    EntryId, Verdict,
+    message::{Label, text},
+};
 
 use super::{
     PagedState, Scene, Source,
@@ -17,7 +20,7 @@ use super::{
     table::{Column, REST, Row, Value},
 };
 use crate::{
-    text::{self, columns, details},
+    text::{self},
     widgets::Canvas,
 };
 
@@ -29,25 +32,25 @@ impl Row for PendingLine {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
+        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
             .fit(|_, line| line.entry.to_string().len()),
-        Column::new(columns::AGE, &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
+        Column::new(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
             .in_ms()
             .right(),
-        Column::new(columns::IDLE, &[(92, 7)], |line: &Self| Value::Span(line.idle_ms))
+        Column::new(Label("tables-idle"), &[(92, 7)], |line: &Self| Value::Span(line.idle_ms))
             .soft()
             .in_ms()
             .right(),
-        Column::new(columns::TRIES, &[(72, 5)], |line: &Self| line.deliveries.into())
+        Column::new(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
             .styled(|scene, line| match line.deliveries {
                 2.. => scene.theme.warn(),
                 _ => scene.theme.soft(),
             })
             .right(),
-        Column::new(columns::ORDER, &[(150, 19)], |line: &Self| line.order.into()).right(),
-        Column::new(columns::USER, &[(110, 10)], |line: &Self| line.user.into()).right(),
-        Column::new(columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::new(columns::HOLDER, &[(0, 16), (120, 24)], |line: &Self| {
+        Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()).right(),
+        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("tables-holder"), &[(0, 16), (120, 24)], |line: &Self| {
             Value::Text(format!("{} {}", line.consumer, state_word(line)))
         })
         .by(|line| line.consumer.clone().into())
@@ -56,7 +59,7 @@ impl Row for PendingLine {
             true => Style::new(),
             false => scene.theme.broken(),
         }),
-        Column::new(columns::VERDICT, &[(0, REST)], |line: &Self| {
+        Column::new(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
                 (Some(verdict), _) => Value::name(text::verdict_word(verdict), &verdict),
                 (None, Some(fault)) => Value::Mentions(fault, line.user),
@@ -158,7 +161,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
     } else if scene.snapshot.stream.is_none() {
         text::UNKNOWN.to_owned()
     } else if page.lines.is_empty() && scene.is_blind() {
-        text::PENDING_UNKNOWN.to_owned()
+        text!("console-redis-does-not-answer-what-is")
     } else if page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
@@ -179,18 +182,18 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     let holder = vec![Span::raw(format!("{holder}  ")), Span::styled(state.read(), style)];
     let order = line.order.map(|order| order.to_string());
     let sale = line.voucher.map(|id| scene.sale_name(id));
-    detail.field(details::ENTRY, line.entry.to_string(), Style::new());
-    detail.line(details::HOLDER, holder);
-    detail.field(details::ORDER, shown(order), Style::new());
-    detail.line(details::USER, vec![Span::raw(shown(user))]);
-    detail.field_of(1, details::VOUCHER, shown(sale), Style::new());
-    detail.field(details::VERDICT, shown(line.verdict.map(text::judged)), Style::new());
+    detail.field(Label("tables-entry-2"), line.entry.to_string(), Style::new());
+    detail.line(Label("tables-holder-2"), holder);
+    detail.field(Label("common-order"), shown(order), Style::new());
+    detail.line(Label("tables-user"), vec![Span::raw(shown(user))]);
+    detail.field_of(1, Label("common-sale"), shown(sale), Style::new());
+    detail.field(Label("common-verdict"), shown(line.verdict.map(text::judged)), Style::new());
     match fault(line) {
         Some(fault) => {
             let fault = scene.users.within(&fault, line.user);
-            detail.field_of(2, details::FAULT, fault, theme.warn());
+            detail.field_of(2, Label("tables-fault"), fault, theme.warn());
         }
-        None => detail.field(details::FAULT, details::NO_FAULT, theme.soft()),
+        None => detail.field(Label("tables-fault"), Label("tables-none-its-fields-are-good"), theme.soft()),
     }
     detail
 }

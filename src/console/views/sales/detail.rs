@@ -8,11 +8,15 @@ use seckill_engine::telemetry::{
     snapshot::{SaleLine, SaleOrders},
     stock::StockCurve,
 };
-use seckill_model::{Millis, UserId};
+use seckill_model::{
+    Millis, OrderCounts, OrderStatus, UserId,
+    message::{Label, text},
+};
 
 use super::window;
 use crate::{
-    text::{self, details, figures, sale as words},
+    keymap::{Action, key_of},
+    text::{self, figures},
     views::{Scene, layout, overview::funnel_line},
     widgets::{Canvas, Curve, curve, right, width},
 };
@@ -69,12 +73,12 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
     }
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
-        (details::INITIAL, figures::thousands(sale.initial)),
-        (details::LEFT_REDIS, text::left_in_redis(sale)),
-        (details::LEFT_SQL, figures::thousands(sale.db_stock)),
-        (details::PERSISTED, figures::thousands(sale.persisted)),
-        (details::UNDER_WAY, figures::thousands(under_way)),
-        (details::WINDOW, window(scene, sale)),
+        (Label("tables-on-sale"), figures::thousands(sale.initial)),
+        (Label("tables-left-in-redis"), text::left_in_redis(sale)),
+        (Label("tables-left-in-sql"), figures::thousands(sale.db_stock)),
+        (Label("tables-persisted-2"), figures::thousands(sale.persisted)),
+        (Label("tables-under-way"), figures::thousands(under_way)),
+        (Label("tables-window-2"), window(scene, sale)),
     ];
     let left_of = half + if w < NARROW { 1 } else { 2 };
     let mut beside = canvas.part(left_of, top, w.saturating_sub(left_of), FIGURES);
@@ -99,9 +103,9 @@ fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
     let steps = [
-        (words::ATTEMPTS, Some(attempts), None),
-        (words::ADMITTED, sale.admitted, Some(attempts)),
-        (words::PERSISTED, Some(sale.persisted), sale.admitted),
+        (Label("common-attempts"), Some(attempts), None),
+        (Label("common-admitted"), sale.admitted, Some(attempts)),
+        (Label("common-persisted"), Some(sale.persisted), sale.admitted),
     ];
     let line = |shares: bool| {
         let mut spans = Vec::new();
@@ -112,7 +116,7 @@ fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
             spans.push(Span::styled(figure, theme.strong()));
             // No share of zero.
             if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
-                spans.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
+                spans.push(Span::styled(format!(" {}", figures::share(count, of)), theme.soft()));
             }
         }
         Line::from(spans)
@@ -125,10 +129,10 @@ fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 /// Order states in SQL, counted for this sale only, and the key that opens its orders.
 fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let mut x = canvas.text(0, 0, &words::ORDERS, theme.soft()) + 1;
+    let mut x = canvas.text(0, 0, &Label("common-orders"), theme.soft()) + 1;
     match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
-            for (label, figure) in words::became(&counts) {
+            for (label, figure) in states(&counts) {
                 x = canvas.text(x + 1, 0, label, theme.soft()) + 1;
                 x = canvas.text(x, 0, &figure, theme.strong()) + 1;
             }
@@ -136,10 +140,32 @@ fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         None if scene.snapshot.sql.up => x = canvas.text(x + 1, 0, &text::READING, theme.soft()),
         Some(None) | None => x = canvas.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
     }
-    let hint = words::shows_orders();
+    let hint = text!("sale-shows-its-orders", key = key_of(Action::Open));
     if x + 2 + width(&hint) as u16 <= canvas.width() {
         canvas.line_right(0, &Line::styled(hint, theme.soft()));
     }
+}
+
+/// Orders in SQL by status: paid orders always, others if there are any.
+fn states(counts: &OrderCounts) -> impl Iterator<Item = (&'static str, String)> {
+    let all = counts.unpaid + counts.paid + counts.used + counts.cancelled + counts.closed;
+    let parts = [
+        (OrderStatus::Unpaid, counts.unpaid),
+        (OrderStatus::Paid, counts.paid),
+        (OrderStatus::Used, counts.used),
+        (OrderStatus::Cancelled, counts.cancelled),
+        (OrderStatus::Closed, counts.closed),
+    ];
+    parts.into_iter().filter_map(move |(status, count)| {
+        let figure = figures::thousands(count);
+        let figure = match status {
+            OrderStatus::Paid if all > 0 => format!("{figure} {}", figures::share(count, all)),
+            OrderStatus::Paid => figure,
+            _ if count > 0 => figure,
+            _ => return None,
+        };
+        Some((text::orders::status(status), figure))
+    })
 }
 
 /// The age of the counts, which differs from the rest of the figures. Always shown, as it would flicker otherwise; on
@@ -147,7 +173,10 @@ fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 fn counted(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
     if let Some(known) = known {
-        let text = format!(" {} ", words::counted(scene.now.since(known.taken)));
+        // Tenths would change constantly.
+        let age_ms = scene.now.since(known.taken).div_ceil(1_000).max(1) * 1_000;
+        let age = figures::steady_span(age_ms);
+        let text = format!(" {} ", text!("sale-orders-counted-ago", age));
         let x = canvas.width().saturating_sub(width(&text) as u16 + 2);
         canvas.text(x, 0, &text, scene.theme.soft());
     }
@@ -160,13 +189,17 @@ fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
 
 /// Users with more than one order.
 fn again(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
-    let x = canvas.text(0, 0, &words::REPEAT_BUYERS, scene.theme.soft()) + 2;
+    let x = canvas.text(0, 0, &Label("sale-buyers-with-several-orders"), scene.theme.soft()) + 2;
     let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_ref());
-    let users = |known: &Vec<(UserId, u64)>| {
-        words::repeat_buyers(known.iter().map(|(user, n)| (scene.users.number(*user), *n)))
+    let buyer = |(user, orders): &(UserId, u64)| {
+        format!("{} ×{}", scene.users.number(*user), figures::thousands(*orders))
     };
-    let text = known.map_or_else(|| text::UNKNOWN.to_string(), users);
-    let hint = words::shows_users();
+    let text = match known.map(Vec::as_slice) {
+        None => text::UNKNOWN.to_owned(),
+        Some([]) => text!("common-none"),
+        Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
+    };
+    let hint = text!("sale-shows-or-masks-them", key = key_of(Action::Users));
     let end = x + width(&text) as u16 + 2 + width(&hint) as u16;
     if known.is_some_and(|known| !known.is_empty()) && end <= canvas.width() {
         canvas.line_right(0, &Line::styled(hint, scene.theme.soft()));
@@ -178,10 +211,10 @@ fn again(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
-    canvas.text(0, 1, &words::STOCK, theme.heading());
+    canvas.text(0, 1, &Label("sale-stock-over-time"), theme.heading());
     let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
-        canvas.text(0, 2, &words::NO_CURVE, theme.soft());
+        canvas.text(0, 2, &Label("sale-no-data-from-redis"), theme.soft());
         return;
     };
     let until = scene.snapshot.taken;
@@ -189,7 +222,7 @@ fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
     canvas
-        .line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
+        .line_right(1, &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft()));
     let scale = figures::compact(sale.initial as f64);
     let margin = 6;
     let rows = h.saturating_sub(3);

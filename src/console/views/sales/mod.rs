@@ -5,7 +5,10 @@ mod state;
 
 use ratatui::style::Style;
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
-use seckill_model::{VoucherId, message::text};
+use seckill_model::{
+    VoucherId,
+    message::{Label, text},
+};
 
 pub(crate) use self::state::SalesState;
 use super::{
@@ -13,7 +16,7 @@ use super::{
     table::{self, Column, REST, Row, Value},
 };
 use crate::{
-    text::{self, columns, figures},
+    text::{self, figures},
     widgets::{Canvas, bar, width},
 };
 
@@ -25,45 +28,45 @@ impl Row for SaleLine {
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ID, &[(0, 3)], |sale: &Self| sale.voucher_id.into())
+        Column::new(Label("tables-id"), &[(0, 3)], |sale: &Self| sale.voucher_id.into())
             .fit(|_, sale| sale.voucher_id.to_string().len() + 1)
             .soft()
             .right(),
-        Column::new(columns::TITLE, &[(0, REST)], |sale: &Self| sale.title.clone().into()),
-        Column::new(columns::PHASE, &[(0, 8)], |sale: &Self| {
+        Column::new(Label("tables-title"), &[(0, REST)], |sale: &Self| sale.title.clone().into()),
+        Column::new(Label("tables-phase"), &[(0, 8)], |sale: &Self| {
             Value::name(text::phase(sale.phase), &sale.phase)
         })
         .styled(|scene, sale| layout::phase_style(scene.theme, sale.phase)),
-        Column::new(columns::STOCK, &[(100, 12)], |_: &Self| Value::Nothing)
+        Column::new(Label("tables-stock-left"), &[(100, 12)], |_: &Self| Value::Nothing)
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| {
                 let (theme, share) = (scene.theme, share(sale.stock.unwrap_or(0), sale));
                 bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty)).into()
             })
             .not_exported(),
-        Column::new(columns::LEFT, FIGURE, |sale: &Self| sale.stock.into())
+        Column::new(Label("tables-left"), FIGURE, |sale: &Self| sale.stock.into())
             .searched(text::left_in_redis)
             .shown(|_, sale, _| text::left_in_redis(sale).into())
             .fit(|_, sale| {
                 let unknown = sale.stock.is_none().then(|| width(&text::left_in_redis(sale)));
-                figure_width(sale, &columns::LEFT).max(unknown.unwrap_or(0))
+                figure_width(sale, &Label("tables-left")).max(unknown.unwrap_or(0))
             })
             .styled(|scene, sale| match sale.stock {
                 Some(0..) => Style::new(),
                 _ => scene.theme.warn(),
             })
             .right(),
-        Column::new(columns::OF, FIGURE, |sale: &Self| sale.initial.into())
-            .fit(|_, sale| figure_width(sale, &columns::OF))
+        Column::new(Label("tables-of"), FIGURE, |sale: &Self| sale.initial.into())
+            .fit(|_, sale| figure_width(sale, &Label("tables-of")))
             .soft()
             .right(),
-        Column::new(columns::ADMITTED, &[(72, 7)], |sale: &Self| sale.admitted.into())
-            .fit(|_, sale| figure_width(sale, &columns::ADMITTED))
+        Column::new(Label("tables-admitted"), &[(72, 7)], |sale: &Self| sale.admitted.into())
+            .fit(|_, sale| figure_width(sale, &Label("tables-admitted")))
             .right(),
-        Column::new(columns::PERSISTED, &[(72, 7)], |sale: &Self| sale.persisted.into())
-            .fit(|_, sale| figure_width(sale, &columns::PERSISTED))
+        Column::new(Label("tables-persisted"), &[(72, 7)], |sale: &Self| sale.persisted.into())
+            .fit(|_, sale| figure_width(sale, &Label("tables-persisted")))
             .right(),
-        Column::new(columns::WINDOW, &[(140, 28)], |sale: &Self| {
+        Column::new(Label("tables-window"), &[(140, 28)], |sale: &Self| {
             Value::Period(sale.begin, sale.end)
         })
         .shown(|scene, sale, _| window(scene, sale).into())
@@ -132,7 +135,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Sales
 fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
     let [begin, end] = [sale.begin, sale.end].map(|at| at.map(|at| scene.at(at)));
     match (begin, end) {
-        (None, None) => text::NEVER.to_owned(),
+        (None, None) => text!("console-open-end"),
         (Some(begin), None) => text!("console-from", begin),
         (None, Some(end)) => text!("console-until", end),
         (Some(begin), Some(end)) => text!("console-to", begin, end),

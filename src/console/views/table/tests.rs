@@ -4,7 +4,7 @@ use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
 use seckill_model::message::Label;
 
 use super::{Column, Controls, REST, Row, TableState, TableView as _, Value};
-use crate::{text::columns, views::Step};
+use crate::views::Step;
 
 #[test]
 fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
@@ -69,9 +69,9 @@ impl Row for Sample {
     type Id = u8;
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ID, &[(0, 5)], |row: &Self| row.0.into()),
-        Column::new(columns::LEFT, &[(90, REST)], |_: &Self| Value::Nothing),
-        Column::new(columns::OF, &[(0, 5)], |row: &Self| i64::from(row.1).into()),
+        Column::new(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),
+        Column::new(Label("tables-left"), &[(90, REST)], |_: &Self| Value::Nothing),
+        Column::new(Label("tables-of"), &[(0, 5)], |row: &Self| i64::from(row.1).into()),
     ];
 
     fn id(&self) -> u8 {
@@ -94,7 +94,7 @@ fn unknown_values_are_last_and_the_sort_is_stable() {
     let mut state = TableState::<Sample>::default();
     let mut sorted = |is_descending| {
         state.controls_mut().order =
-            Some(super::state::Order { title: columns::ID, is_descending });
+            Some(super::state::Order { title: Label("tables-id"), is_descending });
         state.rows(&Snapshot::default()).into_iter().map(|row| row.1).collect::<Vec<_>>()
     };
     assert_eq!((sorted(false), sorted(true)), (vec![0, 3, 2, 1], vec![2, 0, 3, 1]));
@@ -102,11 +102,11 @@ fn unknown_values_are_last_and_the_sort_is_stable() {
 
 #[test]
 fn the_sort_cycles_through_the_visible_columns() {
-    let mut controls = Controls { sortable: vec![columns::ID, columns::OF], ..Controls::default() };
+    let mut controls = Controls { sortable: vec![Label("tables-id"), Label("tables-of")], ..Controls::default() };
     let mut titles = || {
         controls.next_order();
         controls.order.map(|order| order.title)
     };
     let seen: [Option<Label>; 3] = [titles(), titles(), titles()];
-    assert_eq!(seen, [Some(columns::ID), Some(columns::OF), None]);
+    assert_eq!(seen, [Some(Label("tables-id")), Some(Label("tables-of")), None]);
 }
