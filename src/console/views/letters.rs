@@ -1,6 +1,6 @@
 //! Dead letters: entry, reason and current verdict, page by page.
 
-use ratatui::{style::Style, text::Span};
+use ratatui::style::Style;
 use seckill_engine::telemetry::{Snapshot, snapshot::LetterLine};
 use seckill_model::{
     EntryId, LetterAct,
@@ -10,7 +10,7 @@ use seckill_model::{
 use super::{
     PagedState, Scene, Source,
     detail::{Detail, draw_table},
-    draw_head, draw_notice, is_stale,
+    draw_head, draw_notice,
     paged::{Page, PagedRow},
     table::{Column, REST, Row, Value},
 };
@@ -21,8 +21,6 @@ use crate::{
 
 /// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
-/// A page is read once a second; an older one is outdated.
-const STALE_MS: u64 = 4_000;
 
 impl Row for LetterLine {
     type Id = EntryId;
@@ -97,12 +95,8 @@ impl PagedRow for LetterLine {
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
     let rows = state.table.rows(scene.snapshot);
-    let mut heading = scene.heading(&Label("letters-dead-letters"), &[Source::Redis, Source::Sql]);
-    let away = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
-    let age = scene.snapshot.letters.taken.map(|taken| scene.now.since(taken));
-    if let Some(age) = age.filter(|age| *age > STALE_MS && away == [false; 2]) {
-        heading.push_span(Span::styled(format!("  {}", text::old(age)), scene.theme.warn()));
-    }
+    let (title, taken) = (Label("letters-dead-letters"), scene.snapshot.letters.taken);
+    let heading = scene.page_heading(&title, &[Source::Redis, Source::Sql], taken);
     draw_head(canvas, &heading, &state.summary(scene, rows.len()));
     if rows.is_empty() {
         return draw_notice(canvas, scene, &nothing(scene, state));

@@ -143,6 +143,9 @@ impl Step {
 /// Age in milliseconds from which figures are marked as outdated.
 const STALE_MS: u64 = 2_000;
 
+/// Age from which a page is marked as outdated; pages are read once a second.
+const STALE_PAGE_MS: u64 = 4_000;
+
 /// Whether data of a server is outdated.
 pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
     !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
@@ -194,6 +197,22 @@ impl Scene<'_> {
             spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn()));
         }
         Line::from(spans)
+    }
+
+    /// As [`Self::heading`], with the age of a page that was not read again for a while.
+    fn page_heading(
+        &self,
+        title: &str,
+        sources: &[Source],
+        taken: Option<Millis>,
+    ) -> Line<'static> {
+        let mut heading = self.heading(title, sources);
+        let is_up = sources.iter().all(|it| !is_stale(self.health(*it), self.now));
+        let age = taken.map(|taken| self.now.since(taken)).filter(|_| is_up);
+        if let Some(age) = age.filter(|age| *age > STALE_PAGE_MS) {
+            heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn()));
+        }
+        heading
     }
 
     /// The age of the last figures of a server.

@@ -39,8 +39,6 @@ use crate::{
 const DETAIL: u16 = 8;
 /// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
-/// The window is read with every snapshot; an older one is outdated.
-const STALE_MS: u64 = 4_000;
 
 pub(super) fn draw(
     canvas: &mut Canvas<'_>,
@@ -101,11 +99,8 @@ pub(super) fn draw(
 fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
-    let mut heading = scene.heading(Label("common-stream").read(), &[Source::Redis]);
-    let age = page.taken.map(|taken| scene.now.since(taken)).filter(|age| *age > STALE_MS);
-    if let Some(age) = age.filter(|_| !is_stale(scene.health(Source::Redis), scene.now)) {
-        heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
-    }
+    let mut heading =
+        scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
     if page.partitions.len() > 1 {
         let text = match state.view().partition {
             Some(number) => text!(

@@ -14,7 +14,7 @@ pub(crate) use self::state::OrdersState;
 use super::{
     Scene, Source,
     detail::draw_table,
-    draw_head, draw_notice, is_stale,
+    draw_head, draw_notice,
     table::{Column, Row, Value},
 };
 use crate::{
@@ -23,8 +23,6 @@ use crate::{
     widgets::{Canvas, wrap},
 };
 
-/// A page is read once a second; an older one is outdated.
-const STALE_MS: u64 = 4_000;
 /// Cells of a time with its date.
 const DATED: u16 = 19;
 
@@ -143,12 +141,8 @@ fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState
 
 /// Title, age and query.
 fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
-    let mut heading = scene.heading(&Label("orders-orders-2"), &[Source::Sql]);
-    let age = scene.snapshot.orders.taken.map(|taken| scene.now.since(taken));
-    let age = age.filter(|_| !is_stale(scene.health(Source::Sql), scene.now));
-    if let Some(age) = age.filter(|age| *age > STALE_MS) {
-        heading.push_span(Span::styled(format!("  {}", text::old(age)), scene.theme.warn()));
-    }
+    let (title, taken) = (Label("orders-orders-2"), scene.snapshot.orders.taken);
+    let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
     if !state.asked_for().is_empty() {
         let query = scene.fit(state.asked_for(), canvas.width() / 3);
         heading.push_span(Span::raw(format!("  {query}")));
