@@ -36,7 +36,11 @@ impl App {
         let later = matches!(action, Action::Later | Action::MarkAfter);
         if matches!(action, Action::Earlier | Action::Later) {
             if !self.overview.step(later, until) {
-                self.note(if later { Label("time-this-is-the-newest-moment-of").into() } else { time::nothing_earlier() });
+                self.note(if later {
+                    Label("time-this-is-the-newest-moment-of").into()
+                } else {
+                    time::nothing_earlier()
+                });
             }
             return;
         }

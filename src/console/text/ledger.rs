@@ -19,7 +19,7 @@ pub(crate) const BY_HAND: Label = Label("ledger-no-repair-exists-for-these");
 /// The result over all sales.
 pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let off = lines.iter().filter(|line| !line.findings.is_empty()).count() as u64;
-    let found = lines.iter().map(|line| line.findings.len() as u64).sum();
+    let found: u64 = lines.iter().map(|line| line.findings.len() as u64).sum();
     let repairable = lines.iter().filter(|line| !line.cures().is_empty()).count() as u64;
     let flying = lines.iter().map(SaleAudit::in_flight).sum();
     if off == 0 {

@@ -24,12 +24,15 @@ pub(crate) const ACKNOWLEDGED: Label = Label("stream-acknowledged");
 
 /// Column headings.
 pub(crate) mod columns {
-    pub(crate) use crate::text::{
-        PENDING,
-        columns::{ENTRY, IDLE, NODE, ORDER, USER, VOUCHER as SALE},
-    };
+    pub(crate) use crate::text::PENDING;
     use seckill_model::message::Label;
 
+    pub(crate) const ENTRY: Label = Label("tables-entry");
+    pub(crate) const IDLE: Label = Label("tables-idle");
+    pub(crate) const NODE: Label = Label("common-node");
+    pub(crate) const ORDER: Label = Label("common-order-2");
+    pub(crate) const USER: Label = Label("common-user");
+    pub(crate) const SALE: Label = Label("common-sale-2");
     pub(crate) const TIME: Label = Label("common-time");
     pub(crate) const STATE: Label = Label("common-state");
     pub(crate) const CONSUMER: Label = Label("stream-consumer");
@@ -38,11 +41,14 @@ pub(crate) mod columns {
 
 /// Labels of the figures and of the detail.
 pub(crate) mod labels {
-    pub(crate) use crate::text::details::{
-        ENTRY, FAULT, NO_FAULT as GOOD, ORDER, USER, VOUCHER as SALE,
-    };
     use seckill_model::message::Label;
 
+    pub(crate) const ENTRY: Label = Label("tables-entry-2");
+    pub(crate) const ORDER: Label = Label("common-order");
+    pub(crate) const USER: Label = Label("tables-user");
+    pub(crate) const SALE: Label = Label("common-sale");
+    pub(crate) const FAULT: Label = Label("tables-fault");
+    pub(crate) const GOOD: Label = Label("tables-none-its-fields-are-good");
     pub(crate) const LENGTH: Label = Label("stream-kept");
     pub(crate) const OLDEST: Label = Label("stream-oldest");
     pub(crate) const NEWEST: Label = Label("stream-newest");

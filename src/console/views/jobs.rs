@@ -79,8 +79,10 @@ impl Row for JobLine {
         })
         .in_ms()
         .right(),
-        Column::new(Label("tables-rows"), &[(100, 9)], |job: &Self| of_last(job, |run| run.rows.into()))
-            .right(),
+        Column::new(Label("tables-rows"), &[(100, 9)], |job: &Self| {
+            of_last(job, |run| run.rows.into())
+        })
+        .right(),
         Column::new(Label("common-node"), &[(120, 20)], |job: &Self| {
             of_last(job, |run| run.node.clone().into())
         })
@@ -117,7 +119,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     let heading = scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]);
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
-        let none = if all == 0 { text!("console-the-jobs-have-not-been-read") } else { text::no_match(filter) };
+        let none = if all == 0 {
+            text!("console-the-jobs-have-not-been-read")
+        } else {
+            text::no_match(filter)
+        };
         return draw_notice(canvas, scene, &none);
     }
     let cursor = state.position(&rows);

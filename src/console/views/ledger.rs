@@ -37,19 +37,27 @@ impl Row for SaleAudit {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft().right(),
+        Column::new(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into())
+            .soft()
+            .right(),
         Column::new(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
-        Column::new(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| line.initial.into())
-            .right(),
-        Column::new(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| line.stock.into())
-            .right(),
+        Column::new(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| {
+            line.initial.into()
+        })
+        .right(),
+        Column::new(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| {
+            line.stock.into()
+        })
+        .right(),
         Column::new(Label("tables-buyers"), FIGURE, |line: &Self| line.admitted.into()).right(),
         Column::new(Label("tables-sql-orders"), &[(0, 10), (150, 12)], |line: &Self| {
             line.persisted.into()
         })
         .right(),
-        Column::new(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| line.db_stock.into())
-            .right(),
+        Column::new(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| {
+            line.db_stock.into()
+        })
+        .right(),
         Column::new(Label("tables-in-flight"), &[(112, 9)], |line: &Self| line.in_flight().into())
             .styled(|scene, line| match line.in_flight() {
                 0 => scene.theme.soft(),
@@ -168,7 +176,9 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         }
         (None, Some(_)) => {}
         (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
-        (None, None) => notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn())),
+        (None, None) => {
+            notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn()))
+        }
     }
     notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));
     if let Balance::Off { findings } = &snapshot.audit
@@ -208,7 +218,11 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     let name = text::sale_name(line.voucher_id, &line.title);
     detail.field_of(1, Label("common-sale"), name, theme.strong());
     if line.findings.is_empty() {
-        detail.field(Label("ledger-differences"), Label("ledger-none-each-order-was-found-by"), theme.good());
+        detail.field(
+            Label("ledger-differences"),
+            Label("ledger-none-each-order-was-found-by"),
+            theme.good(),
+        );
     }
     for finding in &line.findings {
         detail.field(Label("ledger-differences"), finding.to_string(), theme.bad());
@@ -222,7 +236,11 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
         detail.field(Label("ledger-by-hand"), advice, theme.warn());
     }
     if scene.snapshot.undelivered.contains(&line.voucher_id) {
-        detail.field(Label("ledger-change"), Label("ledger-changed-in-sql-redis-has-not"), theme.warn());
+        detail.field(
+            Label("ledger-change"),
+            Label("ledger-changed-in-sql-redis-has-not"),
+            theme.warn(),
+        );
     }
     let in_redis = match line.stock {
         Some(stock) => sum(stock, line.admitted, line.initial),

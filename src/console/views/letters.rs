@@ -150,12 +150,21 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
         }
         (None, Some(order), Some(user), Some(sale)) => {
             let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
-            detail.field(Label("common-order"), text!("letters-user-sale", order, user, sale), plain);
+            detail.field(
+                Label("common-order"),
+                text!("letters-user-sale", order, user, sale),
+                plain,
+            );
         }
         _ => detail.field(Label("common-order"), Label("common-none"), plain),
     }
     for (name, value) in &line.payload {
-        detail.field_of(FIELD_ROWS, Label("letters-fields"), masked(&format!("{name} = {value}")), plain);
+        detail.field_of(
+            FIELD_ROWS,
+            Label("letters-fields"),
+            masked(&format!("{name} = {value}")),
+            plain,
+        );
     }
     if line.fields_more > 0 {
         let more = text!("letters-more-fields", count = line.fields_more);

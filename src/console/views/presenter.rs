@@ -180,7 +180,7 @@ fn page(app: &App) -> Option<Page> {
         let left = stock.max(0).unsigned_abs();
         (
             left as f64 / sale.initial.max(1) as f64,
-            text!("presenter-left", share = text::sale::share(left, sale.initial)),
+            text!("presenter-left", share = figures::share(left, sale.initial)),
         )
     });
     Some(Page {

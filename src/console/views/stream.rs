@@ -99,8 +99,7 @@ pub(super) fn draw(
 fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
-    let mut heading =
-        scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
+    let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
     if page.partitions.len() > 1 {
         let text = match state.view().partition {
             Some(number) => text!(

@@ -70,7 +70,8 @@ impl Row for Recorded {
             false => line.act.operator.clone().into(),
         })
         .soft(),
-        Column::new(Label("common-node"), &[(110, 10)], |line: &Self| line.act.node.clone().into()).soft(),
+        Column::new(Label("common-node"), &[(110, 10)], |line: &Self| line.act.node.clone().into())
+            .soft(),
         Column::new(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
             Value::Text(line.act.subject.to_string())
         })
@@ -245,7 +246,9 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
         detail.field_of(1, Label("activity-who-2"), &act.operator, plain);
         match &act.reason {
             Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
-            None => detail.field(Label("common-reason"), Label("activity-none-was-given"), theme.soft()),
+            None => {
+                detail.field(Label("common-reason"), Label("activity-none-was-given"), theme.soft())
+            }
         }
     }
     add_figures(&mut detail, scene, line);

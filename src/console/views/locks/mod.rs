@@ -27,8 +27,10 @@ impl Row for Holder {
     type Id = (String, String);
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| lock.name.clone().into())
-            .fit(|_, lock| width(&lock.name).min(40)),
+        Column::new(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
+            lock.name.clone().into()
+        })
+        .fit(|_, lock| width(&lock.name).min(40)),
         Column::new(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
             Value::Text(format!("{} {}", lock.node, state_word(lock)))
         })
@@ -39,7 +41,8 @@ impl Row for Holder {
             lock.task.clone().into()
         })
         .soft(),
-        Column::new(Label("tables-depth"), &[(0, 5)], |lock: &Self| u64::from(lock.depth).into()).right(),
+        Column::new(Label("tables-depth"), &[(0, 5)], |lock: &Self| u64::from(lock.depth).into())
+            .right(),
         Column::new(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
             lock.left_ms.map_or(Value::Nothing, Value::Span)
         })
@@ -75,7 +78,8 @@ impl Row for Holder {
         })
         .soft()
         .right(),
-        Column::new(Label("tables-owner"), &[(170, REST)], |lock: &Self| lock.owner.clone().into()).soft(),
+        Column::new(Label("tables-owner"), &[(170, REST)], |lock: &Self| lock.owner.clone().into())
+            .soft(),
     ];
 
     fn id(&self) -> Self::Id {

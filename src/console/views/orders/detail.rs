@@ -86,7 +86,11 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     if let Some(standing) = texts::standing(&trace.standing).filter(|_| row.is_none()) {
         let standing = scene.users.within(&standing, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
-        detail.field(Label("orders-stands"), standing, if lost { theme.bad() } else { theme.warn() });
+        detail.field(
+            Label("orders-stands"),
+            standing,
+            if lost { theme.bad() } else { theme.warn() },
+        );
     }
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());

@@ -40,10 +40,13 @@ impl Row for Order {
         .right(),
         Column::new(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
             .right(),
-        Column::new(Label("common-sale-2"), &[(72, 7)], |order: &Self| order.voucher_id.into()).right(),
-        Column::new(Label("orders-place"), &[(100, 5)], |order: &Self| order.place.map(u64::from).into())
-            .soft()
+        Column::new(Label("common-sale-2"), &[(72, 7)], |order: &Self| order.voucher_id.into())
             .right(),
+        Column::new(Label("orders-place"), &[(100, 5)], |order: &Self| {
+            order.place.map(u64::from).into()
+        })
+        .soft()
+        .right(),
         Column::new(Label("orders-status"), &[(0, 9)], |order: &Self| {
             Value::name(texts::status(order.status), &order.status)
         })

@@ -32,8 +32,10 @@ impl Row for PendingLine {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
-            .fit(|_, line| line.entry.to_string().len()),
+        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
+            Value::Entry(line.entry)
+        })
+        .fit(|_, line| line.entry.to_string().len()),
         Column::new(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
             .in_ms()
             .right(),
@@ -193,7 +195,11 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
             let fault = scene.users.within(&fault, line.user);
             detail.field_of(2, Label("tables-fault"), fault, theme.warn());
         }
-        None => detail.field(Label("tables-fault"), Label("tables-none-its-fields-are-good"), theme.soft()),
+        None => detail.field(
+            Label("tables-fault"),
+            Label("tables-none-its-fields-are-good"),
+            theme.soft(),
+        ),
     }
     detail
 }

@@ -221,8 +221,10 @@ fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let first = points.first().map_or(until, |(at, _)| *at);
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
-    canvas
-        .line_right(1, &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft()));
+    canvas.line_right(
+        1,
+        &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft()),
+    );
     let scale = figures::compact(sale.initial as f64);
     let margin = 6;
     let rows = h.saturating_sub(3);

@@ -102,7 +102,8 @@ fn unknown_values_are_last_and_the_sort_is_stable() {
 
 #[test]
 fn the_sort_cycles_through_the_visible_columns() {
-    let mut controls = Controls { sortable: vec![Label("tables-id"), Label("tables-of")], ..Controls::default() };
+    let mut controls =
+        Controls { sortable: vec![Label("tables-id"), Label("tables-of")], ..Controls::default() };
     let mut titles = || {
         controls.next_order();
         controls.order.map(|order| order.title)
