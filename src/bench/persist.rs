@@ -25,7 +25,7 @@ use seckill_engine::{
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
 use seckill_redis::{Connection, Layout, nodes::Nodes, stream, stream_stats};
-use seckill_store::{SharedStore, bench_baseline::PlainOrders};
+use seckill_store::SharedStore;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -91,14 +91,13 @@ pub struct Report {
     pub database: String,
 }
 
-/// Measures both consumers of this deployment in sequence, the baseline on `plain`, and cleans up.
+/// Measures both consumers of this deployment in sequence, the baseline first, and cleans up.
 ///
 /// # Errors
 /// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
 /// duplicated; a server is unavailable, or `stop` was cancelled.
 pub async fn run(
     deployment: Deployment,
-    plain: &PlainOrders,
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report, EngineError> {
@@ -106,7 +105,7 @@ pub async fn run(
     let deployment = Deployment { keys, ..deployment };
     let mut conn = deployment.redis.connection();
     refuse_deployment(&deployment, &mut conn).await?;
-    let mut bench = Bench { deployment, plain, made: Vec::new(), tasks: TaskTracker::new() };
+    let mut bench = Bench { deployment, made: Vec::new(), tasks: TaskTracker::new() };
     let end = CancellationToken::new();
     let measured = stop.run_until_cancelled(bench.measure(plan, &end)).await;
     // A running consumer would recreate its stream.
@@ -192,16 +191,15 @@ async fn archive(store: &SharedStore, sales: &[VoucherId]) -> Result<(), EngineE
     Ok(())
 }
 
-struct Bench<'a> {
+struct Bench {
     deployment: Deployment,
-    plain: &'a PlainOrders,
     /// Sales to be archived.
     made: Vec<VoucherId>,
     /// Tasks to be stopped.
     tasks: TaskTracker,
 }
 
-impl Bench<'_> {
+impl Bench {
     async fn measure(
         &mut self,
         plan: Plan,
@@ -228,7 +226,7 @@ impl Bench<'_> {
         self.made.push(voucher);
         let keys = tutorial_keys(keys);
         tutorial::fill(&mut redis.connection(), &keys, voucher, orders).await?;
-        let took = tutorial::drain(redis, &keys, self.plain, orders).await?;
+        let took = tutorial::drain(redis, &keys, &store, orders).await?;
         let ledger = store.ledger(voucher).await?;
         if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
             return Err(EngineError::AuditFailed(format!(

@@ -15,7 +15,7 @@ use seckill_redis::{
     Connection, Layout, Redis, RedisError,
     stream::{self, ReadFrom},
 };
-use seckill_store::bench_baseline::{Placed, PlainOrders};
+use seckill_store::{Placed, Store};
 use uuid::Uuid;
 
 use super::locks::{PLAIN_RELEASE, plain_options};
@@ -53,7 +53,7 @@ pub(super) async fn fill(
 pub(super) async fn drain(
     redis: &Redis,
     keys: &Layout,
-    plain: &PlainOrders,
+    store: &Store,
     orders: u64,
 ) -> Result<Duration, EngineError> {
     let (of, mut conn) = (keys.home(), redis.blocking_connection(BLOCK));
@@ -74,7 +74,7 @@ pub(super) async fn drain(
         if !take(&mut conn, &lock, &owner).await? {
             return Err(off("another process holds the lock of a buyer"));
         }
-        let placed = place(plain, &order).await;
+        let placed = place(store, &order).await;
         let mut call = release.prepare_invoke();
         call.key(&lock).arg(&owner);
         conn.invoke::<u8>(&call).await?;
@@ -90,8 +90,8 @@ async fn take(conn: &mut Connection, lock: &str, owner: &str) -> Result<bool, Re
     Ok(set.is_some())
 }
 
-async fn place(plain: &PlainOrders, order: &OrderEntry) -> Result<(), EngineError> {
-    match plain.place(order, Millis::now()).await? {
+async fn place(store: &Store, order: &OrderEntry) -> Result<(), EngineError> {
+    match store.place_baseline(order, Millis::now()).await? {
         Placed::Written => Ok(()),
         Placed::Held => Err(off("a buyer of the plain stream holds an order already")),
         Placed::SoldOut => Err(off("the sale of the plain stream has nothing left")),

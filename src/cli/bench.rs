@@ -11,7 +11,6 @@ use seckill_bench::{
 };
 use seckill_engine::EngineError;
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
-use seckill_store::bench_baseline::PlainOrders;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -165,13 +164,10 @@ async fn measure_persist(
     end: &mut EndOfLife,
 ) -> Result<persist::Report, Fault> {
     context.redis.connection().multiplexed(HOME).await?;
-    let database = context.config.database.clone();
-    let database = database.unwrap_or_else(|| context.dir.database_url());
-    let plain = PlainOrders::open(&database, &context.config.store).await?;
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
     let ended = {
-        let measuring = persist::run(context.deployment(), &plain, plan, &stop);
+        let measuring = persist::run(context.deployment(), plan, &stop);
         tokio::pin!(measuring);
         tokio::select! {
             ended = &mut measuring => ended,
@@ -182,7 +178,6 @@ async fn measure_persist(
             }
         }
     };
-    plain.close().await;
     match ended {
         Err(EngineError::Stopping) => Err(Fault::no("stopped before both sides were measured")),
         ended => Ok(ended?),

@@ -1,175 +1,98 @@
-//! What differs between the SQL of the databases, and statements that bind all their values.
+//! What differs between the SQL of the databases.
 //!
 //! Statements are written once, with PostgreSQL placeholders: `$1` is the first value and may occur more than once. A
-//! list of IDs is one value, compared as `= ANY($1)`. Each dialect translates that. The text of a statement never
-//! contains a value.
+//! list of IDs is one value, compared as `= ANY($1)`. Each dialect translates that.
 
-use std::{
-    borrow::Cow,
-    fmt::{self, Write as _},
-    marker::PhantomData,
-};
+use std::borrow::Cow;
 
+use seckill_model::{Millis, OrderId, OrderStatus, UserId, VoucherId};
+use serde::Serialize;
 use sqlx::{
-    AssertSqlSafe, FromRow, SqlSafeStr as _, SqlStr, error::BoxDynError, mysql::MySqlRow,
-    pool::PoolConnection, postgres::PgRow, sqlite::SqliteRow,
+    Error,
+    error::{BoxDynError, DatabaseError},
 };
 
-use super::{rows::Key, session::Driver};
+use super::{Reason, StoreError, UrlFault, batch::Key};
 
-/// The SQL of one database.
-pub(super) trait Dialect: Driver {
+/// The SQL and the error codes of one database.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    /// Name of the database in messages.
+    pub(super) name: &'static str,
+    /// Begins a write transaction.
+    pub(super) begin: &'static str,
     /// Selects the version of the server.
-    const VERSION: &'static str;
+    pub(super) version: &'static str,
     /// Settings that affect durability: name, and a statement that selects the value.
-    const DURABILITY: &'static [(&'static str, &'static str)];
+    pub(super) durability: &'static [(&'static str, &'static str)],
     /// Condition of live orders of sales, as in their index.
-    const LIVE: &'static str = "status NOT IN (4, 5)";
+    pub(super) live: &'static str,
     /// Condition of closed and cancelled orders of sales, as in their index.
-    const CLOSED: &'static str = "status IN (4, 5)";
+    pub(super) closed: &'static str,
     /// Locks the selected rows against other writers.
-    const LOCK: &'static str;
-    /// Locks rows of the table `s` only, where several are joined.
-    const LOCK_S: &'static str;
+    pub(super) lock: &'static str,
     /// Hint to read along the primary key.
-    const PRIMARY: &'static str = "";
+    pub(super) primary: &'static str,
     /// Joins a table to the batch before it, row by row.
-    const JOIN: &'static str = "JOIN";
+    pub(super) join: &'static str,
     /// Voucher IDs come from a sequence that ignores explicitly inserted IDs.
-    const HAS_SEQUENCE: bool = false;
-    /// Counts the orders of voucher `$1` by status, using the indexes of live and closed orders.
-    const ORDER_COUNTS: &'static str = "SELECT status, COUNT(*) FROM tb_voucher_order \
-         WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY status \
-         UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
-         WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY status";
-    /// Selects at most `$2` users with more than one order of voucher `$1`, with the number of orders, using the
-    /// indexes of live and closed orders.
-    const REPEAT_BUYERS: &'static str = "SELECT user_id, CAST(SUM(orders) AS BIGINT) FROM (\
-             SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
-             WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY user_id \
-             UNION ALL SELECT user_id, COUNT(*) FROM tb_voucher_order \
-             WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY user_id) AS parts \
-         GROUP BY user_id HAVING SUM(orders) > 1 ORDER BY SUM(orders) DESC, user_id LIMIT $2";
-
+    pub(super) has_sequence: bool,
     /// A table `batch` of `id`, `user_id`, `voucher_id` and `place` from [`Value::Rows`], which is the last value and
     /// has this number.
-    fn batch(number: usize) -> String;
-
+    pub(super) batch: fn(usize) -> String,
     /// Hint to use an index; follows the table.
-    fn index(_name: &str) -> String {
-        String::new()
-    }
-
-    /// Updates `columns` of the row that already holds `key`, or leaves it unchanged without columns.
-    fn upsert(key: &str, columns: &[&str]) -> String {
-        if columns.is_empty() {
-            return format!("ON CONFLICT ({key}) DO NOTHING");
-        }
-        let set: Vec<String> =
-            columns.iter().map(|column| format!("{column} = excluded.{column}")).collect();
-        format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
-    }
-
-    /// The integer quotient of two numbers.
-    fn quotient(dividend: &str, divisor: &str) -> String {
-        format!("({dividend}) / {divisor}")
-    }
-
+    pub(super) index: fn(&str) -> String,
+    /// Updates columns of the row that already holds a key.
+    pub(super) upsert: fn(&str, &[&str]) -> String,
+    /// The integer quotient of a dividend and a divisor.
+    pub(super) quotient: fn(&str, &str) -> String,
     /// The part after `FROM tb_voucher_order` of the queries for a page of orders of a user, of a voucher, or of all:
     /// each reads along one index.
-    fn order_pages(user: bool, voucher: bool) -> &'static [&'static str];
+    pub(super) order_pages: fn(bool, bool) -> &'static [&'static str],
+    /// Classifies an error of the server.
+    pub(super) classify: fn(&dyn DatabaseError) -> StoreError,
+    /// Whether the same transaction may succeed if repeated at once.
+    pub(super) is_transient: fn(&dyn DatabaseError) -> bool,
+    /// Whether an error at the commit proves that the transaction was rolled back.
+    pub(super) is_rolled_back: fn(&dyn DatabaseError) -> bool,
+}
 
-    /// Translates a statement and its arguments for this database.
-    fn render(
-        sql: Cow<'static, str>,
-        values: &[Value<'_>],
-    ) -> Result<(SqlStr, Self::Arguments), BoxDynError>;
-
-    /// Executes a statement; returns how many rows it matched and changed.
-    fn execute(
-        conn: &mut Self::Connection,
-        sql: SqlStr,
-        arguments: Self::Arguments,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
-
-    /// Executes a query and reads all its rows.
-    fn fetch<R: Record>(
-        conn: &mut Self::Connection,
-        sql: SqlStr,
-        arguments: Self::Arguments,
-    ) -> impl Future<Output = Result<Vec<R>, sqlx::Error>> + Send;
-
-    /// Executes an INSERT that skips rows rejected by a unique key; returns how many were inserted. A dialect that
-    /// cannot skip single rows inserts none in that case.
-    fn insert(
-        conn: &mut PoolConnection<Self>,
-        statement: Statement<'_, Self>,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send {
-        statement.push(" ON CONFLICT DO NOTHING").execute(conn)
+impl Dialect {
+    /// Classifies an error and explains it to the user.
+    pub(super) fn store_error(&self, error: Error) -> StoreError {
+        StoreError::Away(match error {
+            Error::Database(error) => return (self.classify)(error.as_ref()),
+            Error::Configuration(error) => return UrlFault::Unusable(error.to_string()).into(),
+            Error::Io(error) => Reason::ConnectionFailed(error.into()),
+            Error::Tls(error) => Reason::NoTls(error.to_string()),
+            Error::PoolClosed => Reason::Closed,
+            Error::WorkerCrashed => Reason::ConnectionBroke,
+            Error::Protocol(error) => Reason::OtherProtocol(self.name.into(), error),
+            // An error of the driver is not proven to concern the request.
+            other => Reason::Quoted(other.to_string()),
+        })
     }
 
-    /// Inserts one row and returns its ID; `None` if a unique key rejects it.
-    fn insert_row(
-        conn: &mut PoolConnection<Self>,
-        statement: Statement<'_, Self>,
-    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send {
-        async move {
-            let id = statement.push(" ON CONFLICT DO NOTHING RETURNING id").row(conn).await?;
-            Ok(id.map(|(id,)| id))
-        }
+    /// See the field.
+    pub(super) fn is_transient(&self, error: &Error) -> bool {
+        error.as_database_error().is_some_and(self.is_transient)
     }
 
-    /// Raises the sequence of voucher IDs to at least `upto`.
-    fn reserve_numbers(
-        conn: &mut PoolConnection<Self>,
-        upto: i64,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-
-    /// A statement to which values can be bound.
-    fn sql<'q>(text: impl Into<Cow<'static, str>>) -> Statement<'q, Self> {
-        Statement { sql: text.into(), values: Vec::new(), dialect: PhantomData }
+    /// See the field.
+    pub(super) fn is_rolled_back(&self, error: &Error) -> bool {
+        error.as_database_error().is_some_and(self.is_rolled_back)
     }
 }
 
-/// Implements execute and fetch of a dialect: the same code for each, since the driver types differ.
-macro_rules! through_driver {
-    () => {
-        async fn execute(
-            conn: &mut Self::Connection,
-            sql: sqlx::SqlStr,
-            arguments: Self::Arguments,
-        ) -> Result<u64, sqlx::Error> {
-            Ok(sqlx::query_with(sql, arguments).execute(conn).await?.rows_affected())
-        }
-
-        async fn fetch<R: crate::dialect::Record>(
-            conn: &mut Self::Connection,
-            sql: sqlx::SqlStr,
-            arguments: Self::Arguments,
-        ) -> Result<Vec<R>, sqlx::Error> {
-            sqlx::query_as_with(sql, arguments).fetch_all(conn).await
-        }
-    };
-}
-pub(super) use through_driver;
-
-/// A row that every driver decodes.
-pub(super) trait Record:
-    for<'r> FromRow<'r, MySqlRow>
-    + for<'r> FromRow<'r, PgRow>
-    + for<'r> FromRow<'r, SqliteRow>
-    + Send
-    + Unpin
-{
+/// [`Dialect::upsert`] of SQLite and PostgreSQL.
+pub(super) fn on_conflict(key: &str, columns: &[&str]) -> String {
+    let set: Vec<String> = columns.iter().map(|it| format!("{it} = excluded.{it}")).collect();
+    format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
 }
 
-impl<T> Record for T where
-    T: for<'r> FromRow<'r, MySqlRow>
-        + for<'r> FromRow<'r, PgRow>
-        + for<'r> FromRow<'r, SqliteRow>
-        + Send
-        + Unpin
-{
+/// [`Dialect::quotient`] of SQLite and PostgreSQL.
+pub(super) fn divide(dividend: &str, divisor: &str) -> String {
+    format!("({dividend}) / {divisor}")
 }
 
 /// A value that a statement binds.
@@ -201,6 +124,13 @@ value_from! {
     i64 => |it| Self::Int(Some(it));
     u32 => |it| Self::Int(Some(it.into()));
     Option<i64> => |it| Self::Int(it);
+    Millis => |it| Self::Int(Some(it.0));
+    Option<Millis> => |it| Self::Int(it.map(|it| it.0));
+    OrderId => |it| Self::Int(Some(it.as_i64()));
+    OrderStatus => |it| Self::Int(Some(it.code()));
+    // There are no rows beyond 63 bits.
+    UserId => |it| Self::Int(Some(i64::try_from(it.0).unwrap_or(i64::MAX)));
+    VoucherId => |it| Self::Int(Some(i64::try_from(it.0).unwrap_or(i64::MAX)));
     bool => |it| Self::Bool(it);
     &'q str => |it| Self::Text(Some(it.into()));
     &'q String => |it| Self::Text(Some(it.into()));
@@ -208,91 +138,15 @@ value_from! {
     Option<String> => |it| Self::Text(it.map(Cow::from));
     &'q Option<String> => |it| Self::Text(it.as_deref().map(Cow::from));
     Vec<i64> => |it| Self::Ids(it);
+    &[OrderId] => |it| Self::Ids(it.iter().map(|id| id.as_i64()).collect());
     &'q [Key] => |it| Self::Rows(it);
 }
 
-/// A statement with its bound values.
-#[derive(Debug)]
-pub(super) struct Statement<'q, D: ?Sized> {
-    sql: Cow<'static, str>,
-    values: Vec<Value<'q>>,
-    dialect: PhantomData<fn() -> D>,
-}
-
-impl<'q, D: Dialect> Statement<'q, D> {
-    /// Binds the next value.
-    pub(super) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
-        self.values.push(value.into());
-        self
-    }
-
-    /// Adds text.
-    pub(super) fn push(mut self, text: &str) -> Self {
-        self.sql.to_mut().push_str(text);
-        self
-    }
-
-    /// Adds text and the placeholder of `value`.
-    pub(super) fn push_bind(mut self, text: &str, value: impl Into<Value<'q>>) -> Self {
-        self = self.bind(value);
-        let number = self.values.len();
-        self.push(&format!("{text} ${number}"))
-    }
-
-    /// Executes it; returns how many rows it matched and changed.
-    pub(super) async fn execute(self, conn: &mut PoolConnection<D>) -> Result<u64, sqlx::Error> {
-        let (sql, arguments) = self.render()?;
-        D::execute(conn, sql, arguments).await
-    }
-
-    /// Reads all its rows.
-    pub(super) async fn rows<R: Record>(
-        self,
-        conn: &mut PoolConnection<D>,
-    ) -> Result<Vec<R>, sqlx::Error> {
-        let (sql, arguments) = self.render()?;
-        D::fetch(conn, sql, arguments).await
-    }
-
-    /// Reads its only row, if any.
-    pub(super) async fn row<R: Record>(
-        self,
-        conn: &mut PoolConnection<D>,
-    ) -> Result<Option<R>, sqlx::Error> {
-        Ok(self.rows(conn).await?.pop())
-    }
-
-    /// Reads its only number.
-    pub(super) async fn number(self, conn: &mut PoolConnection<D>) -> Result<i64, sqlx::Error> {
-        self.row(conn).await?.map(|(number,)| number).ok_or(sqlx::Error::RowNotFound)
-    }
-
-    /// See [`Dialect::insert`].
-    pub(super) async fn insert(self, conn: &mut PoolConnection<D>) -> Result<u64, sqlx::Error> {
-        D::insert(conn, self).await
-    }
-
-    /// See [`Dialect::insert_row`].
-    pub(super) async fn insert_row(
-        self,
-        conn: &mut PoolConnection<D>,
-    ) -> Result<Option<i64>, sqlx::Error> {
-        D::insert_row(conn, self).await
-    }
-
-    /// Text and arguments for the driver.
-    pub(super) fn render(self) -> Result<(SqlStr, D::Arguments), sqlx::Error> {
-        D::render(self.sql, &self.values).map_err(sqlx::Error::Encode)
-    }
-}
-
-/// A static text without values.
-pub(super) fn fixed(sql: Cow<'static, str>) -> SqlStr {
-    AssertSqlSafe(sql).into_sql_str()
-}
-
 /// Replaces each placeholder with the result of `write` for its number, and each `= ANY($1)` with that of the list.
-pub(super) fn substitute(sql: &str, mut write: impl FnMut(&mut String, usize, bool)) -> String {
+pub(super) fn substitute(
+    sql: &str,
+    mut write: impl FnMut(&mut String, usize, bool) -> Result<(), BoxDynError>,
+) -> Result<String, BoxDynError> {
     let mut parts = sql.split('$');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -307,39 +161,19 @@ pub(super) fn substitute(sql: &str, mut write: impl FnMut(&mut String, usize, bo
         if let Some(before) = before {
             text.truncate(before);
         }
-        write(&mut text, number, before.is_some());
+        write(&mut text, number, before.is_some())?;
         text.push_str(if before.is_some() {
             after.strip_prefix(')').unwrap_or(after)
         } else {
             after
         });
     }
-    text
+    Ok(text)
 }
 
-/// A list of IDs as a JSON array.
-pub(super) fn json_ids(ids: &[i64]) -> String {
-    json(ids, |text, id| write!(text, "{id}"))
-}
-
-/// Rows as a JSON array of arrays, in the order of [`Key`].
-pub(super) fn json_rows(rows: &[Key]) -> String {
-    json(rows, |text, (order, user, voucher, place)| {
-        write!(text, "[{order},{user},{voucher},{place}]")
-    })
-}
-
-fn json<T>(items: &[T], write: impl Fn(&mut String, &T) -> fmt::Result) -> String {
-    let mut text = String::from("[");
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        // Writing to a String cannot fail.
-        let _ = write(&mut text, item);
-    }
-    text.push(']');
-    text
+/// Values as a JSON array.
+pub(super) fn json(values: &[impl Serialize]) -> Result<String, BoxDynError> {
+    Ok(serde_json::to_string(values)?)
 }
 
 #[cfg(test)]
@@ -352,7 +186,9 @@ mod tests {
         let text = substitute("a = $2 AND b = ANY($1) AND '$[*]' = $12", |text, number, list| {
             text.push_str(if list { "IN (?)" } else { "?" });
             seen.push((number, list));
-        });
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(text, "a = ? AND b IN (?) AND '$[*]' = ?");
         assert_eq!(seen, [(2, false), (1, true), (12, false)]);
     }

@@ -4,16 +4,15 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
+use percent_encoding::percent_decode_str;
 use sqlx::{MySql, Postgres};
 use url::Url;
 
-use super::{
-    Settings, SharedStore, StoreError, UrlFault, server::ServerStore, sqlite::SqliteStore,
-};
+use super::{Settings, SharedStore, Store, StoreError, UrlFault, server, sqlite};
 
 /// Database named by a URL.
 #[derive(Debug)]
-pub(super) enum Place {
+enum Place {
     Sqlite(PathBuf),
     Mysql(Url),
     Postgres(Url),
@@ -24,11 +23,12 @@ pub(super) enum Place {
 /// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
 /// `postgresql:` name an existing database on a server.
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
-    Ok(match place(url)? {
-        Place::Sqlite(path) => Arc::new(SqliteStore::open(&path, settings).await?),
-        Place::Mysql(url) => Arc::new(ServerStore::<MySql>::open(&url, settings).await?),
-        Place::Postgres(url) => Arc::new(ServerStore::<Postgres>::open(&url, settings).await?),
-    })
+    let database = match place(url)? {
+        Place::Sqlite(path) => sqlite::open(&path, settings).await?,
+        Place::Mysql(url) => server::open::<MySql>(&url, settings).await?,
+        Place::Postgres(url) => server::open::<Postgres>(&url, settings).await?,
+    };
+    Ok(Arc::new(Store { database: Arc::new(database), faults: None }))
 }
 
 /// The file named by `url`, if it names one.
@@ -39,7 +39,7 @@ pub fn file_of(url: &str) -> Option<PathBuf> {
     }
 }
 
-pub(super) fn place(url: &str) -> Result<Place, StoreError> {
+fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(UrlFault::NoScheme.into());
     };
@@ -71,24 +71,7 @@ fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     if path.is_empty() {
         return Err(UrlFault::NoFile.into());
     }
-    Ok(PathBuf::from(OsString::from_vec(percent_decoded(path.as_bytes()))))
-}
-
-/// Decodes each `%XX`; a `%` without two hex digits is kept.
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| text.get(at).and_then(|b| char::from(*b).to_digit(16));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        if let (b'%', Some(high), Some(low)) = (byte, digit(at + 1), digit(at + 2)) {
-            bytes.push((high * 16 + low) as u8);
-            at += 3;
-        } else {
-            bytes.push(byte);
-            at += 1;
-        }
-    }
-    bytes
+    Ok(PathBuf::from(OsString::from_vec(percent_decode_str(path).collect())))
 }
 
 #[cfg(test)]

@@ -14,9 +14,6 @@ use super::StoreError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Every connection of this process is in use.
-    #[error("{}", Label("store-reason-pool-timed-out"))]
-    PoolTimedOut,
     /// Every connection of this process is in use; their number.
     #[error("{}", text!("store-reason-pool-busy", connections = .0))]
     PoolBusy(u32),
@@ -95,15 +92,12 @@ pub enum Reason {
     /// A number is out of range for a row.
     #[error("{}", text!("store-reason-too-large", number = .0.to_string()))]
     TooLarge(u64),
-    /// An invalid row, by table and ID.
-    #[error("{}", text!("store-reason-damaged", table = .0, number = .1.to_string()))]
-    Damaged(Cow<'static, str>, i64),
+    /// A column has an invalid value.
+    #[error("{}", text!("store-reason-damaged", column = .0, value = .1))]
+    Damaged(String, String),
     /// The ID belongs to another order.
     #[error("{}", text!("store-reason-id-taken", order = .0.to_string()))]
     IdTaken(i64),
-    /// An order has an unknown status.
-    #[error("{}", text!("store-reason-unknown-status", status = .0.to_string()))]
-    UnknownStatus(i64),
     /// The order was not written for an unknown reason.
     #[error("{}", text!("store-reason-not-written", order = .0.to_string()))]
     NotWritten(i64),
@@ -116,9 +110,6 @@ pub enum Reason {
     /// Another error of the store.
     #[error("{0}")]
     Failed(Box<StoreError>),
-    /// An error of the operating system.
-    #[error("{0}")]
-    Os(OsError),
     /// Message of the server or library.
     #[error("{0}")]
     Quoted(String),

@@ -79,8 +79,8 @@ pub enum SaleRule {
     },
 }
 
-/// The word of the state, the begin, and whether the sale is archived: the columns set by `set_state`.
-type NextState = (&'static str, Option<i64>, bool);
+/// The state as stored, the begin, and whether the sale is archived: the columns set by `set_state`.
+type NextState = (&'static str, Option<Millis>, bool);
 
 /// The transition of a sale to `state`; `None` if there is no change.
 pub(super) fn next_state(
@@ -111,8 +111,8 @@ pub(super) fn next_state(
         return Err(StoreError::Rule(SaleRule::Window { voucher, begin, end }));
     }
     let archived = state == SaleState::Archived;
-    let word = if archived { SaleState::Ended } else { state }.as_str();
-    Ok(Some((word, begin.map(|it| it.0), archived)))
+    let stored = if archived { SaleState::Ended } else { state };
+    Ok(Some((stored.as_str(), begin, archived)))
 }
 
 /// Rejects a restock or cut that is out of range or based on an older version of the sale.
@@ -135,49 +135,40 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
     }
 }
 
-/// Why a purchase wrote no row, unless it already exists: derived from the voucher, and from buyer and voucher of the
-/// order's row. If neither has a reason, the ID belongs to an order of a sale.
-pub(super) fn unwritten(
-    (order, user, voucher): rows::Purchase,
-    found: Option<(i64, i64)>,
-    offer: Option<(i64, i64)>,
-) -> Result<(), StoreError> {
-    let id = VoucherId(rows::count(voucher));
-    if found == Some((user, voucher)) {
-        return Ok(());
-    }
-    let rule = match offer {
-        None => SaleRule::NoVoucher(id),
-        Some((rows::FLASH_SALE, _)) => SaleRule::FlashSale(id),
-        Some((_, status)) => match VoucherStatus::from_code(status) {
-            Some(VoucherStatus::Off) => SaleRule::Off(id),
-            Some(VoucherStatus::Expired) => SaleRule::Expired(id),
-            Some(VoucherStatus::On) | None => {
-                return Err(StoreError::Refused(Reason::IdTaken(order)));
-            }
-        },
-    };
-    Err(StoreError::Rule(rule))
+/// Why a purchase wrote no row, derived from type and status of the voucher. If those permit it, the ID belongs to
+/// another order.
+pub(super) fn why_unwritten(
+    order: OrderId,
+    voucher: VoucherId,
+    offer: Option<(i64, VoucherStatus)>,
+) -> StoreError {
+    StoreError::Rule(match offer {
+        None => SaleRule::NoVoucher(voucher),
+        Some((rows::FLASH_SALE, _)) => SaleRule::FlashSale(voucher),
+        Some((_, VoucherStatus::Off)) => SaleRule::Off(voucher),
+        Some((_, VoucherStatus::Expired)) => SaleRule::Expired(voucher),
+        Some((_, VoucherStatus::On)) => {
+            return StoreError::Refused(Reason::IdTaken(order.as_i64()));
+        }
+    })
 }
 
-/// The results of paying `ids`, of which `paid` were just paid, and the others have a status.
-pub(super) fn payments(
-    ids: &[OrderId],
-    paid: impl IntoIterator<Item = i64>,
-    others: impl IntoIterator<Item = (i64, i64)>,
-) -> Vec<Payment> {
-    let mut existing: HashMap<i64, Payment> =
-        paid.into_iter().map(|id| (id, Payment::Paid)).collect();
-    for (id, status) in others {
-        let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
-        let before = if live { Payment::PaidBefore } else { Payment::TooLate };
-        existing.entry(id).or_insert(before);
+/// The results of paying `ids`, from the status that each existing order had.
+pub(super) fn payments(ids: &[OrderId], found: Vec<(OrderId, OrderStatus)>) -> Vec<Payment> {
+    let mut results: HashMap<OrderId, Payment> = HashMap::new();
+    for (id, status) in found {
+        let result = match status {
+            OrderStatus::Unpaid => Payment::Paid,
+            _ if status.is_live() => Payment::PaidBefore,
+            _ => Payment::TooLate,
+        };
+        results.entry(id).or_insert(result);
     }
     // A duplicate ID was paid by its first occurrence.
     ids.iter()
-        .map(|id| match existing.get_mut(&id.as_i64()) {
-            Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
-            Some(other) => *other,
+        .map(|id| match results.get_mut(id) {
+            Some(result @ Payment::Paid) => std::mem::replace(result, Payment::PaidBefore),
+            Some(result) => *result,
             None => Payment::NotFound,
         })
         .collect()

@@ -27,8 +27,11 @@ pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError
 }
 
 /// Rejects a schema newer than this build.
-pub(super) fn check_version(migrator: &Migrator, version: Option<i64>) -> Result<(), StoreError> {
-    match version {
+pub(super) fn check_version(
+    migrator: &Migrator,
+    applied: &[AppliedMigration],
+) -> Result<(), StoreError> {
+    match applied.iter().map(|it| it.version).max() {
         Some(version) if version > known(migrator) => Err(newer(migrator, version)),
         _ => Ok(()),
     }

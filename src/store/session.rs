@@ -2,7 +2,6 @@
 //! is unknown. This file is independent of tables and error codes.
 
 use std::{
-    ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,13 +11,16 @@ use std::{
 
 use seckill_model::faults::{self, Point};
 use sqlx::{
-    ConnectOptions, Connection, Database, Pool, SqlSafeStr as _, SqlStr,
-    error::{DatabaseError, ErrorKind},
-    pool::{PoolConnection, PoolOptions},
+    AssertSqlSafe, ConnectOptions, Connection, Database, Executor, SqlSafeStr as _,
+    pool::PoolOptions,
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Reason, Settings, StoreError};
+use super::{
+    Reason, StoreError,
+    connection::{Conn, Driver, Pool, by_driver},
+    dialect::Dialect,
+};
 
 /// Most attempts of a transaction after conflicts.
 const MAX_ATTEMPTS: u32 = 8;
@@ -31,129 +33,67 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An older write failure is no longer significant: retried writes fail more often.
 const FAILURE_IS_RECENT: Duration = Duration::from_secs(10);
 
-/// A driver and its error codes.
-pub(super) trait Driver: Database<Connection: std::fmt::Debug> {
-    /// Begins a write transaction.
-    const BEGIN: &'static str = "BEGIN";
-
-    /// Classifies an error and explains it to the user.
-    fn store_error(error: sqlx::Error) -> StoreError;
-
-    /// Whether the same transaction may succeed if repeated at once.
-    fn is_transient(error: &sqlx::Error) -> bool;
-
-    /// Whether an error at the commit proves that the transaction was rolled back.
-    fn is_rolled_back(error: &sqlx::Error) -> bool;
-
-    /// Runs statements without values.
-    fn run(
-        conn: &mut Self::Connection,
-        sql: SqlStr,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-}
-
-/// Implements [`Driver::run`]: the same text for each driver, since their types differ.
-macro_rules! run_by_driver {
-    () => {
-        async fn run(conn: &mut Self::Connection, sql: sqlx::SqlStr) -> Result<(), sqlx::Error> {
-            sqlx::Executor::execute(conn, sql).await.map(drop)
-        }
-    };
-}
-pub(super) use run_by_driver;
-
 /// Why a unit of work failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// An error of the driver.
-    Sql(sqlx::Error),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
     /// A classified error.
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The connection broke at the commit, with unknown outcome.
+    #[error("at the commit: {0}")]
     AtCommit(sqlx::Error),
     /// A concurrent transaction changed the rows read; the retry sees it.
+    #[error("conflict with a concurrent transaction")]
     Again,
-}
-
-impl From<sqlx::Error> for Fault {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl Fault {
     /// Classifies the error and explains it to the user.
-    pub(super) fn store_error<DB: Driver>(self) -> StoreError {
+    pub(super) fn store_error(self, dialect: &Dialect) -> StoreError {
         match self {
             Self::Store(error) => error,
             Self::Again => StoreError::Away(Reason::Contention),
-            Self::AtCommit(error) => match DB::store_error(error) {
+            Self::AtCommit(error) => match dialect.store_error(error) {
                 StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
                 other => StoreError::Unknown(Reason::Failed(Box::new(other))),
             },
-            Self::Sql(error) => DB::store_error(error),
+            Self::Sql(error) => dialect.store_error(error),
         }
     }
 }
 
-/// Progress of a unit of work, which determines its outcome when it is interrupted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stage(Arc<Progress>);
-
-#[derive(Debug, Default)]
-struct Progress {
-    /// It is a write transaction.
-    writes: AtomicBool,
-    /// Its commit was sent.
-    commits: AtomicBool,
-}
-
-/// Number of connections, and timeouts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Most concurrent connections.
-    pub(super) most: u32,
-    /// Timeout for a connection.
-    pub(super) acquire: Duration,
-    /// Timeout of one attempt.
-    pub(super) work: Duration,
-}
-
-impl From<&Settings> for Bounds {
-    fn from(settings: &Settings) -> Self {
-        Self { most: settings.pool, acquire: settings.acquire(), work: settings.transaction() }
-    }
-}
+/// Whether the commit of an attempt was sent, which determines its outcome when it is interrupted.
+pub(super) type CommitSent = Arc<AtomicBool>;
 
 /// The connections of this process.
 #[derive(Debug)]
-pub(super) struct Sessions<DB: Driver> {
-    pool: Pool<DB>,
-    options: <DB::Connection as Connection>::Options,
+pub(super) struct Sessions {
+    pool: Pool,
     prepare: Arc<[String]>,
+    /// Timeout of one attempt of a unit of work.
     limit: Duration,
-    most: u32,
     /// When and why the last write failed because of the database; cleared by a successful one.
     failing: Mutex<Option<(Instant, Reason)>>,
 }
 
-impl<DB: Driver> Sessions<DB> {
-    /// Does not connect yet. `prepare` sets up each new connection.
-    pub(super) fn new(
+impl Sessions {
+    /// Does not connect yet. `limit` is the timeout of one attempt of a unit of work; `prepare` sets up each new
+    /// connection.
+    pub(super) fn new<DB: Database>(
+        driver: impl FnOnce(sqlx::Pool<DB>) -> Pool,
+        pool: PoolOptions<DB>,
         options: <DB::Connection as Connection>::Options,
-        bounds: Bounds,
+        limit: Duration,
         prepare: Arc<[String]>,
-    ) -> Self {
+    ) -> Self
+    where
+        for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    {
         let statements = Arc::clone(&prepare);
-        let pool = PoolOptions::new()
-            .max_connections(bounds.most)
-            .acquire_timeout(bounds.acquire)
+        let pool = pool
             .test_before_acquire(false)
             .before_acquire(|conn: &mut DB::Connection, it| {
                 Box::pin(async move {
@@ -165,22 +105,57 @@ impl<DB: Driver> Sessions<DB> {
                 let statements = Arc::clone(&statements);
                 Box::pin(async move { self::prepare::<DB>(conn, &statements).await })
             })
-            .connect_lazy_with(options.clone());
-        let Bounds { most, work: limit, .. } = bounds;
-        Self { pool, options, prepare, limit, most, failing: Mutex::default() }
+            .connect_lazy_with(options);
+        Self { pool: driver(pool), prepare, limit, failing: Mutex::default() }
     }
 
-    /// Runs a unit of work, including its commit, and repeats it after a conflict. Each attempt has a timeout.
-    pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(
+    /// Runs a transaction, including its commit, as [`Sessions::read`] does, and records whether the database takes
+    /// writes.
+    pub(super) async fn write<T, F: Future<Output = Result<T, Fault>>>(
         &self,
-        work: impl Fn(Stage) -> F,
+        work: impl Fn(CommitSent) -> F,
     ) -> Result<T, StoreError> {
-        let stage = Stage::default();
-        let done = self.try_work(&stage, work).await;
-        if stage.0.writes.load(Ordering::Relaxed) {
-            self.note_write(done.as_ref().err());
-        }
+        let done = self.read(work).await;
+        self.note_write(done.as_ref().err());
         done
+    }
+
+    /// Runs a unit of work, and repeats it after a conflict. Each attempt has a timeout.
+    pub(super) async fn read<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        work: impl Fn(CommitSent) -> F,
+    ) -> Result<T, StoreError> {
+        let limit = self.limit;
+        // Timeouts of lock waits do not accumulate.
+        let end = Instant::now() + limit;
+        let mut tries = 1;
+        loop {
+            let commit_sent = CommitSent::default();
+            let fault = match timeout(limit, work(Arc::clone(&commit_sent))).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(fault)) => fault,
+                Err(_) => {
+                    let why = Reason::NoAnswer(limit.as_millis() as u64);
+                    return Err(if commit_sent.load(Ordering::Relaxed) {
+                        StoreError::Unknown(why)
+                    } else {
+                        StoreError::Away(why)
+                    });
+                }
+            };
+            let again = match &fault {
+                Fault::Sql(error) => self.pool.dialect().is_transient(error),
+                Fault::Again => true,
+                Fault::Store(_) | Fault::AtCommit(_) => false,
+            };
+            if !again || tries == MAX_ATTEMPTS || Instant::now() >= end {
+                return Err(self.store_error(fault).await);
+            }
+            // Random delays keep two conflicting transactions from conflicting again.
+            let most = 1_u64 << tries.min(6);
+            sleep(Duration::from_micros(rand::random_range(0..most * 1_000))).await;
+            tries += 1;
+        }
     }
 
     /// Detects a database that answers reads and fails writes: the last write of this process failed because of it,
@@ -208,92 +183,74 @@ impl<DB: Driver> Sessions<DB> {
             why.map(|why| (Instant::now(), why));
     }
 
-    async fn try_work<T, F: Future<Output = Result<T, Fault>>>(
-        &self,
-        stage: &Stage,
-        work: impl Fn(Stage) -> F,
-    ) -> Result<T, StoreError> {
-        // Timeouts of lock waits do not accumulate.
-        let end = Instant::now() + self.limit;
-        let mut tries = 1;
-        loop {
-            stage.0.commits.store(false, Ordering::Relaxed);
-            let fault = match timeout(self.limit, work(stage.clone())).await {
-                Ok(Ok(done)) => return Ok(done),
-                Ok(Err(fault)) => fault,
-                Err(_) => {
-                    let why = Reason::NoAnswer(self.limit.as_millis() as u64);
-                    return Err(if stage.0.commits.load(Ordering::Relaxed) {
-                        StoreError::Unknown(why)
-                    } else {
-                        StoreError::Away(why)
-                    });
-                }
-            };
-            let again = match &fault {
-                Fault::Sql(error) => DB::is_transient(error),
-                Fault::Again => true,
-                Fault::Store(_) | Fault::AtCommit(_) => false,
-            };
-            if !again || tries == MAX_ATTEMPTS || Instant::now() >= end {
-                return Err(self.store_error(fault).await);
-            }
-            // Random delays keep two conflicting transactions from conflicting again.
-            let most = 1_u64 << tries.min(6);
-            sleep(Duration::from_micros(rand::random_range(0..most * 1_000))).await;
-            tries += 1;
-        }
-    }
-
     /// Returns a connection for read-only statements.
-    pub(super) async fn lease(&self) -> Result<Lease<DB>, Fault> {
-        let conn = self.pool.acquire().await?;
-        Ok(Lease::new(conn))
+    pub(super) async fn lease(&self) -> Result<Lease, Fault> {
+        let conn = match &self.pool {
+            Driver::Sqlite(pool) => Driver::Sqlite(pool.acquire().await?),
+            Driver::Mysql(pool) => Driver::Mysql(pool.acquire().await?),
+            Driver::Postgres(pool) => Driver::Postgres(pool.acquire().await?),
+        };
+        Ok(Lease { conn: Some(conn), commit_sent: None })
     }
 
     /// Returns a connection with a transaction begun. Every write uses one, even a single statement: a failure before
     /// the commit then means that nothing was written.
-    pub(super) async fn begin(&self, stage: Stage) -> Result<Lease<DB>, Fault> {
-        stage.0.writes.store(true, Ordering::Relaxed);
+    pub(super) async fn begin(&self, commit_sent: CommitSent) -> Result<Lease, Fault> {
         let mut lease = self.lease().await?;
-        lease.begin(stage).await?;
+        lease.begin(commit_sent).await?;
         Ok(lease)
     }
 
     /// Closes all connections.
     pub(super) async fn close(&self) {
         // A hanging server would never answer.
-        let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, async {
+            by_driver!(&self.pool, |pool| pool.close().await);
+        })
+        .await;
     }
 
     async fn store_error(&self, fault: Fault) -> StoreError {
         match fault {
             Fault::Sql(sqlx::Error::PoolTimedOut) => self.connection_error().await,
-            fault => fault.store_error::<DB>(),
+            fault => fault.store_error(self.pool.dialect()),
         }
     }
 
     /// The pool retries until its timeout, and does not report the cause.
     async fn connection_error(&self) -> StoreError {
-        let probe = async {
-            let mut conn = self.options.connect().await?;
-            prepare::<DB>(&mut conn, &self.prepare).await
-        };
+        let probe = async { by_driver!(&self.pool, |pool| probe(pool, &self.prepare).await) };
+        let most = by_driver!(&self.pool, |pool| pool.options().get_max_connections());
         match timeout(PROBE_TIMEOUT, probe).await {
-            Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(self.most)),
-            Ok(Err(error)) => DB::store_error(error),
+            Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(most)),
+            Ok(Err(error)) => self.pool.dialect().store_error(error),
             Err(_) => StoreError::Away(Reason::Silent),
         }
     }
 }
 
+/// Opens a connection outside of the pool.
+async fn probe<DB: Database>(
+    pool: &sqlx::Pool<DB>,
+    statements: &[String],
+) -> Result<(), sqlx::Error>
+where
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    let mut conn = pool.connect_options().connect().await?;
+    prepare::<DB>(&mut conn, statements).await
+}
+
 /// Sets up a new connection.
-pub(super) async fn prepare<DB: Driver>(
+pub(super) async fn prepare<DB: Database>(
     conn: &mut DB::Connection,
     statements: &[String],
-) -> Result<(), sqlx::Error> {
+) -> Result<(), sqlx::Error>
+where
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
     for statement in statements {
-        DB::run(conn, sqlx::AssertSqlSafe(statement.clone()).into_sql_str()).await?;
+        conn.execute(AssertSqlSafe(statement.clone()).into_sql_str()).await?;
     }
     Ok(())
 }
@@ -302,55 +259,61 @@ pub(super) async fn prepare<DB: Driver>(
 ///
 /// Returned to the pool only when [`Lease::end`] has seen a definite result. After an interruption it may hold a
 /// partial reply or an open transaction, so it is closed.
-pub(super) struct Lease<DB: Database> {
-    conn: Option<PoolConnection<DB>>,
+#[derive(Debug)]
+pub(super) struct Lease {
+    conn: Option<Conn>,
     /// That of the transaction, if one was begun.
-    stage: Option<Stage>,
+    commit_sent: Option<CommitSent>,
 }
 
-impl<DB: Driver> Lease<DB> {
-    /// Leases a connection without a transaction.
-    pub(super) fn new(conn: PoolConnection<DB>) -> Self {
-        Self { conn: Some(conn), stage: None }
-    }
-
-    /// Returns a connection without a transaction to the pool.
-    pub(super) fn give_back(mut self) {
-        self.conn.take();
+impl Lease {
+    /// Its connection.
+    #[allow(clippy::expect_used, reason = "taken only by methods that consume the lease")]
+    pub(super) fn conn(&mut self) -> &mut Conn {
+        self.conn.as_mut().expect("a lease that has not ended")
     }
 
     /// Begins a write transaction.
-    pub(super) async fn begin(&mut self, stage: Stage) -> Result<(), sqlx::Error> {
-        DB::run(self, SqlStr::from_static(DB::BEGIN)).await?;
-        self.stage = Some(stage);
+    pub(super) async fn begin(&mut self, commit_sent: CommitSent) -> Result<(), sqlx::Error> {
+        let begin = self.conn().dialect().begin;
+        self.run(begin).await?;
+        self.commit_sent = Some(commit_sent);
         Ok(())
     }
 
-    /// Commits on success, rolls back on failure, and returns the connection to the pool.
+    /// Commits on success, rolls back on failure, and returns the connection to the pool, unless the error leaves its
+    /// state unknown.
     pub(super) async fn end<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
+        let dialect = self.conn().dialect();
+        let done = done.map_err(|fault| match fault {
+            Fault::Sql(error) if !dialect.is_transient(&error) => {
+                Fault::Store(dialect.store_error(error))
+            }
+            fault => fault,
+        });
         let usable = match &done {
-            Ok(_) | Err(Fault::Again) => true,
-            Err(Fault::Sql(error) | Fault::AtCommit(error)) => keeps_connection_usable::<DB>(error),
+            Ok(_) | Err(Fault::Again | Fault::Sql(_)) => true,
             Err(Fault::Store(error)) => !error.stands_for_all(),
+            Err(Fault::AtCommit(_)) => false,
         };
         if !usable {
             return done;
         }
-        if let Some(stage) = self.stage.take() {
-            if done.is_ok() {
+        match self.commit_sent.take() {
+            Some(commit_sent) if done.is_ok() => {
                 faults::pass(Point::BeforeCommit);
-                stage.0.commits.store(true, Ordering::Relaxed);
-                if let Err(error) = DB::run(&mut self, SqlStr::from_static("COMMIT")).await {
-                    let rolled_back = DB::is_rolled_back(&error);
+                commit_sent.store(true, Ordering::Relaxed);
+                if let Err(error) = self.run("COMMIT").await {
+                    let rolled_back = dialect.is_rolled_back(&error);
                     return Err(if rolled_back {
                         Fault::Sql(error)
                     } else {
                         Fault::AtCommit(error)
                     });
                 }
-            } else if DB::run(&mut self, SqlStr::from_static("ROLLBACK")).await.is_err() {
-                return done;
             }
+            Some(_) if self.run("ROLLBACK").await.is_err() => return done,
+            _ => {}
         }
         self.conn.take();
         done
@@ -358,39 +321,22 @@ impl<DB: Driver> Lease<DB> {
 
     /// Rolls back, because there is nothing to commit, and returns the connection to the pool.
     pub(super) async fn roll_back(mut self) -> Result<(), Fault> {
-        DB::run(&mut self, SqlStr::from_static("ROLLBACK")).await?;
+        self.run("ROLLBACK").await?;
         self.conn.take();
         Ok(())
     }
-}
 
-/// Whether an error concerns one row or a conflict. After any other error the state of the connection is unknown.
-fn keeps_connection_usable<DB: Driver>(error: &sqlx::Error) -> bool {
-    let about_a_row = |it: &dyn DatabaseError| !matches!(it.kind(), ErrorKind::Other);
-    DB::is_transient(error) || error.as_database_error().is_some_and(about_a_row)
-}
-
-impl<DB: Database> Deref for Lease<DB> {
-    type Target = PoolConnection<DB>;
-
-    #[allow(clippy::expect_used, reason = "taken only by `end` and `roll_back`, which consume it")]
-    fn deref(&self) -> &PoolConnection<DB> {
-        self.conn.as_ref().expect("a lease that has not ended")
+    /// Runs a statement without values.
+    pub(super) async fn run(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+        by_driver!(self.conn(), |conn| (&mut **conn).execute(sql).await.map(drop))
     }
 }
 
-impl<DB: Database> DerefMut for Lease<DB> {
-    #[allow(clippy::expect_used, reason = "taken only by `end` and `roll_back`, which consume it")]
-    fn deref_mut(&mut self) -> &mut PoolConnection<DB> {
-        self.conn.as_mut().expect("a lease that has not ended")
-    }
-}
-
-impl<DB: Database> Drop for Lease<DB> {
+impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
             // Not closed in order, which could hang; the server rolls an open transaction back.
-            drop(conn.detach());
+            by_driver!(conn, |conn| drop(conn.detach()));
         }
     }
 }

@@ -1,64 +1,65 @@
-//! Audit log queries.
+//! The audit log.
 
-use super::{
-    super::{
-        Act, ActivityFilter, Place, Recorded,
-        dialect::Dialect,
-        rows::{self, ActRow},
-        session::Fault,
-    },
-    Conn,
+use super::super::{
+    Act, ActivityFilter, Place, Recorded, Store, StoreError,
+    connection::params,
+    session::Fault,
+    store::{read, transaction},
 };
 
 const SELECT: &str = "SELECT id, at, operator, node, act, subject, reason, result, \
-     figures_before, figures_after, once FROM tb_audit_log";
+     figures_before AS \"before\", figures_after AS \"after\", once FROM tb_audit_log";
 
-pub(crate) async fn record<D: Dialect>(conn: &mut Conn<D>, act: &Act) -> Result<(), Fault> {
-    D::sql(format!(
-        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
-         figures_before, figures_after, once) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) {}",
-        D::upsert("once", &[])
-    ))
-    .bind(act.at.0)
-    .bind(&act.operator)
-    .bind(&act.node)
-    .bind(&act.act)
-    .bind(act.subject.stored())
-    .bind(&act.reason)
-    .bind(act.result.stored())
-    .bind(&act.before)
-    .bind(&act.after)
-    .bind(&act.once)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
+impl Store {
+    /// Adds a line to the audit log, unless one with the same `once` exists.
+    pub async fn record(&self, act: &Act) -> Result<(), StoreError> {
+        transaction!(self, |conn| {
+            conn.insert(
+                "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
+                 figures_before, figures_after, once) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                params![
+                    act.at,
+                    &act.operator,
+                    &act.node,
+                    &act.act,
+                    act.subject.stored(),
+                    &act.reason,
+                    act.result.stored(),
+                    &act.before,
+                    &act.after,
+                    &act.once
+                ],
+            )
+            .await
+            .map(drop)
+        })
+    }
 
-pub(crate) async fn acts<D: Dialect>(conn: &mut Conn<D>, limit: u32) -> Result<Vec<Act>, Fault> {
-    let rows: Vec<ActRow> =
-        D::sql(format!("{SELECT} ORDER BY id DESC LIMIT $1")).bind(limit).rows(conn).await?;
-    Ok(rows.into_iter().map(|row| rows::recorded(row).act).collect())
-}
+    /// The newest lines of the audit log, newest first.
+    pub async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
+        read!(self, |conn| {
+            let query = format!("{SELECT} ORDER BY id DESC LIMIT $1");
+            conn.rows(query, params![limit]).await
+        })
+    }
 
-/// Uses the index on time.
-pub(crate) async fn activity<D: Dialect>(
-    conn: &mut Conn<D>,
-    filter: &ActivityFilter,
-    before: Option<Place>,
-    limit: u32,
-) -> Result<Vec<Recorded>, Fault> {
-    let (last, below) = filter.last(before);
-    let rows: Vec<ActRow> = D::sql(format!(
-        "{SELECT} WHERE at >= $1 AND at <= $2 AND (at < $2 OR id < $3) \
-         AND ($4 = 0 OR ($4 = 2) = (operator IN ('', '-', 'engine'))) \
-         ORDER BY at DESC, id DESC LIMIT $5"
-    ))
-    .bind(filter.first())
-    .bind(last)
-    .bind(below)
-    .bind(filter.code())
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    Ok(rows.into_iter().map(rows::recorded).collect())
+    /// A page of the log in time order, newest first: lines before `before` that match the filter. Uses the index on
+    /// time.
+    pub async fn activity(
+        &self,
+        filter: &ActivityFilter,
+        before: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let (last, below) = filter.last(before);
+        read!(self, |conn| {
+            let query = format!(
+                "{SELECT} WHERE at >= $1 AND at <= $2 AND (at < $2 OR id < $3) \
+                 AND ($4 = 0 OR ($4 = 2) = (operator IN ('', '-', 'engine'))) \
+                 ORDER BY at DESC, id DESC LIMIT $5"
+            );
+            conn.rows(query, params![filter.first(), last, below, filter.code(), limit]).await
+        })
+    }
 }

@@ -1,50 +1,62 @@
-//! One order as the baseline of `seckill bench` writes it: select, update, insert.
+//! The baseline of `seckill bench`: one order by select, update and insert, each a statement and a round trip.
 
-use seckill_model::Millis;
+use seckill_model::{Millis, OrderEntry};
 
-use super::{
-    super::{bench_baseline::Placed, dialect::Dialect, rows::Key, session::Fault},
-    Conn,
+use super::super::{
+    Store, StoreError, batch, connection::params, session::Fault, store::transaction,
 };
 
-/// Writes one order.
-pub(crate) async fn place<D: Dialect>(
-    conn: &mut Conn<D>,
-    (order, user, voucher, _): Key,
-    now: Millis,
-) -> Result<Placed, Fault> {
-    // Matches the index condition: a scan would make the baseline slower than it is.
-    let held = D::sql(format!(
-        "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND user_id = $2 AND {}",
-        D::LIVE
-    ))
-    .bind(voucher)
-    .bind(user)
-    .number(conn)
-    .await?;
-    if held > 0 {
-        return Ok(Placed::Held);
+/// The result of one order of the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// The row is new, and one piece was taken from the stock.
+    Written,
+    /// The buyer already holds an order for this voucher; nothing was written.
+    Held,
+    /// Sold out; nothing was written.
+    SoldOut,
+}
+
+impl Store {
+    /// Writes one order as a simple program does, in one transaction: checks whether the buyer holds an order, takes a
+    /// piece, inserts the row. The engine is measured against it and never calls it; see [`Store::write_orders`].
+    ///
+    /// # Errors
+    /// The database is unavailable or rejects it; then nothing was written.
+    pub async fn place_baseline(
+        &self,
+        order: &OrderEntry,
+        now: Millis,
+    ) -> Result<Placed, StoreError> {
+        let (order, user, voucher, _) = batch::key(order)?;
+        transaction!(self, |conn| {
+            // Matches the index condition: a scan would make the baseline slower than it is.
+            let live = conn.dialect().live;
+            let query = format!(
+                "SELECT COUNT(*) FROM tb_voucher_order \
+                 WHERE voucher_id = $1 AND user_id = $2 AND {live}"
+            );
+            let held: i64 = conn.one(query, params![voucher, user]).await?;
+            if held > 0 {
+                return Ok(Placed::Held);
+            }
+            let taken = conn
+                .execute(
+                    "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
+                     WHERE voucher_id = $2 AND stock > 0",
+                    params![now, voucher],
+                )
+                .await?;
+            if taken == 0 {
+                return Ok(Placed::SoldOut);
+            }
+            conn.execute(
+                "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
+                 VALUES ($1, $2, $3, $4, $4)",
+                params![order, user, voucher, now],
+            )
+            .await?;
+            Ok(Placed::Written)
+        })
     }
-    let taken = D::sql(
-        "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
-         WHERE voucher_id = $2 AND stock > 0",
-    )
-    .bind(now.0)
-    .bind(voucher)
-    .execute(conn)
-    .await?;
-    if taken == 0 {
-        return Ok(Placed::SoldOut);
-    }
-    D::sql(
-        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
-         VALUES ($1, $2, $3, $4, $4)",
-    )
-    .bind(order)
-    .bind(user)
-    .bind(voucher)
-    .bind(now.0)
-    .execute(conn)
-    .await?;
-    Ok(Placed::Written)
 }

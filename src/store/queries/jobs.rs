@@ -2,226 +2,200 @@
 
 use seckill_model::{Cause, Fence, JobRun, JobSwitch, Message, Millis, NewRun, RunEnd};
 
-use super::{
-    super::{
-        StoreError,
-        dialect::Dialect,
-        rows::{self, RunRow},
-        session::Fault,
-    },
-    Conn,
+use super::super::{
+    Store, StoreError,
+    connection::{Conn, params},
+    rows,
+    session::Fault,
+    store::{read, transaction},
 };
 
 const SELECT_RUNS: &str = "SELECT id, job, due, cause, node, started, took_ms, outcome, detail, \"rows\" \
      FROM tb_job_run";
 
+impl Store {
+    /// Starts a run of a job. `None` if that due time was already taken, if the job is paused and no operator requested
+    /// the run, or if a run with a higher token exists.
+    pub async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
+        // The rows read first may change before the insert; then the change happened after this run began, and the
+        // unique index prevents a duplicate due time.
+        transaction!(self, |conn| {
+            let paused: Option<bool> =
+                conn.row("SELECT paused FROM tb_job WHERE name = $1", params![&run.job]).await?;
+            let newest: Option<i64> = conn
+                .row(
+                    "SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1",
+                    params![&run.job],
+                )
+                .await?;
+            let held = paused == Some(true) && run.cause != Cause::Operator;
+            if held || run.token < newest.unwrap_or(0) {
+                return Ok(None);
+            }
+            conn.insert_row(
+                "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
+                 VALUES ($1, $2, $3, $4, $5, $6)",
+                params![&run.job, run.due, run.cause.as_str(), &run.node, run.token, run.started],
+            )
+            .await
+        })
+    }
+
+    /// Stores the result of a run, unless it has one.
+    pub async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+        transaction!(self, |conn| {
+            conn.execute(
+                "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
+                 WHERE id = $1 AND outcome = 'running'",
+                params![
+                    id,
+                    end.outcome.as_str(),
+                    end.took_ms as i64,
+                    end.detail.as_ref().map(Message::stored),
+                    end.rows as i64
+                ],
+            )
+            .await
+            .map(drop)
+        })
+    }
+
+    /// Marks unfinished runs of a job with a lower token than `token` as lost; returns how many.
+    pub async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
+        transaction!(self, |conn| {
+            conn.execute(
+                "UPDATE tb_job_run SET outcome = 'lost', \
+                 took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
+                 detail = 'its node died or was away for too long' \
+                 WHERE job = $1 AND token < $2 AND outcome = 'running'",
+                params![job, token, now],
+            )
+            .await
+        })
+    }
+
+    /// The newest runs, newest first: of one job or of all.
+    pub async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
+        read!(self, |conn| {
+            match job {
+                Some(job) => {
+                    let query = format!("{SELECT_RUNS} WHERE job = $1 ORDER BY due DESC LIMIT $2");
+                    conn.rows(query, params![job, limit]).await
+                }
+                None => {
+                    let query = format!("{SELECT_RUNS} ORDER BY id DESC LIMIT $1");
+                    conn.rows(query, params![limit]).await
+                }
+            }
+        })
+    }
+
+    /// The run with the latest due time up to `now`, inclusive, except those requested by operators.
+    pub async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
+        read!(self, |conn| {
+            let query = format!(
+                "{SELECT_RUNS} WHERE job = $1 AND due <= $2 AND cause != 'operator' \
+                 ORDER BY due DESC LIMIT 1"
+            );
+            conn.row(query, params![job, now]).await
+        })
+    }
+
+    /// Deletes ended runs that were due before `before`, but never a job's newest; returns how many.
+    pub async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
+        // MySQL cannot read the table it deletes from, except through a derived table.
+        transaction!(self, |conn| {
+            conn.execute(
+                "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' \
+                 AND (job, due) NOT IN (SELECT job, due FROM (\
+                     SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)",
+                params![before],
+            )
+            .await
+        })
+    }
+
+    /// Jobs that were ever paused, with their current state.
+    pub async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
+        let query = "SELECT name, paused, update_time AS since FROM tb_job ORDER BY name";
+        read!(self, |conn| conn.rows(query, params![]).await)
+    }
+
+    /// Pauses or resumes a job.
+    pub async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
+        transaction!(self, |conn| {
+            let or_update = (conn.dialect().upsert)("name", &["paused", "update_time"]);
+            let statement = format!(
+                "INSERT INTO tb_job (name, paused, update_time) VALUES ($1, $2, $3) {or_update}"
+            );
+            conn.execute(statement, params![job, paused, now]).await.map(drop)
+        })
+    }
+
+    /// Records a write with a fencing token; returns how many there were with this name.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if a higher token was used.
+    pub async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
+        transaction!(self, |conn| pass_fence(conn, fence, now).await)
+    }
+
+    /// A setting shared by all nodes; `None` if it is not set yet.
+    pub async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let query = "SELECT value FROM tb_setting WHERE name = $1";
+        read!(self, |conn| conn.row(query, params![name]).await)
+    }
+
+    /// Changes it if its value is still `from`; returns whether it did.
+    pub async fn change_setting(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<bool, StoreError> {
+        transaction!(self, |conn| {
+            let changed = match from {
+                Some(from) => {
+                    conn.execute(
+                        "UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3",
+                        params![name, to, from],
+                    )
+                    .await?
+                }
+                None => {
+                    conn.insert(
+                        "INSERT INTO tb_setting (name, value) VALUES ($1, $2)",
+                        params![name, to],
+                    )
+                    .await?
+                }
+            };
+            Ok(changed == 1)
+        })
+    }
+}
+
 /// Checks a fencing token against the highest one used, and returns how many writes have passed.
-pub(crate) async fn pass_fence<D: Dialect>(
-    conn: &mut Conn<D>,
-    fence: &Fence,
-    now: Millis,
-) -> Result<u64, Fault> {
-    let seen: Option<(i64, i64)> =
-        D::sql(format!("SELECT token, writes FROM tb_lock_fence WHERE name = $1 {}", D::LOCK))
-            .bind(&fence.name)
-            .row(conn)
-            .await?;
-    let passed = match seen {
+pub(super) async fn pass_fence(conn: &mut Conn, fence: &Fence, now: Millis) -> Result<u64, Fault> {
+    let lock = conn.dialect().lock;
+    let query = format!("SELECT token, writes FROM tb_lock_fence WHERE name = $1 {lock}");
+    let seen: Option<(i64, i64)> = conn.row(query, params![&fence.name]).await?;
+    let (passed, written) = match seen {
         Some((token, _)) if token > fence.token => {
             return Err(StoreError::Fenced(fence.name.clone()).into());
         }
-        Some((_, writes)) => writes + 1,
-        None => 1,
-    };
-    let write = D::sql(match seen {
-        Some(_) => {
-            "UPDATE tb_lock_fence SET token = $2, writes = $3, update_time = $4 WHERE name = $1"
+        Some((_, writes)) => {
+            let update = "UPDATE tb_lock_fence SET token = $2, writes = $3, update_time = $4 \
+                 WHERE name = $1";
+            let values = params![&fence.name, fence.token, writes + 1, now];
+            (writes + 1, conn.execute(update, values).await?)
         }
         None => {
-            "INSERT INTO tb_lock_fence (name, token, writes, update_time) VALUES ($1, $2, $3, $4)"
+            let insert = "INSERT INTO tb_lock_fence (name, token, writes, update_time) \
+                 VALUES ($1, $2, 1, $3)";
+            (1, conn.insert(insert, params![&fence.name, fence.token, now]).await?)
         }
-    })
-    .bind(&fence.name)
-    .bind(fence.token)
-    .bind(passed)
-    .bind(now.0);
-    let written = match seen {
-        Some(_) => write.execute(conn).await?,
-        None => write.insert(conn).await?,
     };
     // A concurrent transaction inserted the first row with this name; the retry sees it.
     if written == 0 { Err(Fault::Again) } else { Ok(rows::count(passed)) }
-}
-
-/// The rows read first may change before the insert; then the change happened after this run began, and the unique
-/// index prevents a duplicate due time.
-pub(crate) async fn begin_run<D: Dialect>(
-    conn: &mut Conn<D>,
-    run: &NewRun,
-) -> Result<Option<i64>, Fault> {
-    let paused: Option<(bool,)> =
-        D::sql("SELECT paused FROM tb_job WHERE name = $1").bind(&run.job).row(conn).await?;
-    let newest: Option<(i64,)> =
-        D::sql("SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1")
-            .bind(&run.job)
-            .row(conn)
-            .await?;
-    let held = paused == Some((true,)) && run.cause != Cause::Operator;
-    if held || run.token < newest.map_or(0, |(token,)| token) {
-        return Ok(None);
-    }
-    Ok(D::sql(
-        "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
-    )
-    .bind(&run.job)
-    .bind(run.due.0)
-    .bind(run.cause.as_str())
-    .bind(&run.node)
-    .bind(run.token)
-    .bind(run.started.0)
-    .insert_row(conn)
-    .await?)
-}
-
-pub(crate) async fn end_run<D: Dialect>(
-    conn: &mut Conn<D>,
-    id: i64,
-    end: &RunEnd,
-) -> Result<(), Fault> {
-    D::sql(
-        "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
-         WHERE id = $1 AND outcome = 'running'",
-    )
-    .bind(id)
-    .bind(end.outcome.as_str())
-    .bind(end.took_ms as i64)
-    .bind(end.detail.as_ref().map(Message::stored))
-    .bind(end.rows as i64)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(crate) async fn lose_runs<D: Dialect>(
-    conn: &mut Conn<D>,
-    job: &str,
-    token: i64,
-    now: Millis,
-) -> Result<u64, Fault> {
-    Ok(D::sql(
-        "UPDATE tb_job_run SET outcome = 'lost', \
-         took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
-         detail = 'its node died or was away for too long' \
-         WHERE job = $1 AND token < $2 AND outcome = 'running'",
-    )
-    .bind(job)
-    .bind(token)
-    .bind(now.0)
-    .execute(conn)
-    .await?)
-}
-
-pub(crate) async fn runs<D: Dialect>(
-    conn: &mut Conn<D>,
-    job: Option<&str>,
-    limit: u32,
-) -> Result<Vec<JobRun>, Fault> {
-    let query = match job {
-        Some(job) => {
-            D::sql(format!("{SELECT_RUNS} WHERE job = $1 ORDER BY due DESC LIMIT $2")).bind(job)
-        }
-        None => D::sql(format!("{SELECT_RUNS} ORDER BY id DESC LIMIT $1")),
-    };
-    let rows: Vec<RunRow> = query.bind(limit).rows(conn).await?;
-    Ok(rows.into_iter().map(rows::run).collect::<Result<_, _>>()?)
-}
-
-pub(crate) async fn last_due<D: Dialect>(
-    conn: &mut Conn<D>,
-    job: &str,
-    now: Millis,
-) -> Result<Option<JobRun>, Fault> {
-    let row: Option<RunRow> = D::sql(format!(
-        "{SELECT_RUNS} WHERE job = $1 AND due <= $2 AND cause != 'operator' ORDER BY due DESC LIMIT 1"
-    ))
-    .bind(job)
-    .bind(now.0)
-    .row(conn)
-    .await?;
-    Ok(row.map(rows::run).transpose()?)
-}
-
-/// Keeps the newest run of each job. MySQL cannot read the table it deletes from, except through a derived table.
-pub(crate) async fn forget_runs<D: Dialect>(
-    conn: &mut Conn<D>,
-    before: Millis,
-) -> Result<u64, Fault> {
-    Ok(D::sql(
-        "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' AND (job, due) NOT IN (\
-         SELECT job, due FROM (SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)",
-    )
-    .bind(before.0)
-    .execute(conn)
-    .await?)
-}
-
-pub(crate) async fn switches<D: Dialect>(conn: &mut Conn<D>) -> Result<Vec<JobSwitch>, Fault> {
-    let rows: Vec<(String, bool, i64)> =
-        D::sql("SELECT name, paused, update_time FROM tb_job ORDER BY name").rows(conn).await?;
-    let switch = |(name, paused, since)| JobSwitch { name, paused, since: Millis(since) };
-    Ok(rows.into_iter().map(switch).collect())
-}
-
-pub(crate) async fn pause<D: Dialect>(
-    conn: &mut Conn<D>,
-    job: &str,
-    paused: bool,
-    now: Millis,
-) -> Result<(), Fault> {
-    D::sql(format!(
-        "INSERT INTO tb_job (name, paused, update_time) VALUES ($1, $2, $3) {}",
-        D::upsert("name", &["paused", "update_time"])
-    ))
-    .bind(job)
-    .bind(paused)
-    .bind(now.0)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(crate) async fn setting<D: Dialect>(
-    conn: &mut Conn<D>,
-    name: &str,
-) -> Result<Option<String>, Fault> {
-    let row: Option<(String,)> =
-        D::sql("SELECT value FROM tb_setting WHERE name = $1").bind(name).row(conn).await?;
-    Ok(row.map(|(value,)| value))
-}
-
-pub(crate) async fn change_setting<D: Dialect>(
-    conn: &mut Conn<D>,
-    name: &str,
-    from: Option<&str>,
-    to: &str,
-) -> Result<bool, Fault> {
-    let changed = match from {
-        Some(from) => {
-            D::sql("UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3")
-                .bind(name)
-                .bind(to)
-                .bind(from)
-                .execute(conn)
-                .await?
-        }
-        None => {
-            D::sql("INSERT INTO tb_setting (name, value) VALUES ($1, $2)")
-                .bind(name)
-                .bind(to)
-                .insert(conn)
-                .await?
-        }
-    };
-    Ok(changed == 1)
 }

@@ -1,53 +1,255 @@
 //! Orders of sales: a batch of new orders is one statement; otherwise conflicting rows are read first.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{cmp::Reverse, collections::BTreeSet, sync::atomic::Ordering};
 
 use seckill_model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    ledger::SqlLedger,
+    LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, UserId,
+    VoucherId, ledger::SqlLedger,
 };
 
-use super::{
-    super::{
-        StoreError, Written,
-        dialect::Dialect,
-        rows::{self, ExistingRows, Key, LedgerRow, OrderRow, voucher_key},
-        session::Fault,
-    },
-    Conn,
+use super::super::{
+    Store, StoreError, Written,
+    batch::{self, ExistingRows, Key},
+    connection::{Conn, FromRow, params},
+    dialect::{Dialect, Value},
+    session::Fault,
+    sqlite,
+    store::{read, transaction},
 };
 
 const COLUMNS: &str = "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
 /// Orders of ordinary vouchers have no slot.
 const ORDINARY_COLUMNS: &str =
-    "id, user_id, voucher_id, NULL, status, create_time, pay_time, close_time";
+    "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
 
-/// Writes a batch of new orders inside the caller's transaction, which must be rolled back on an error or `false`: then
-/// some orders already existed, or the stock is insufficient.
-///
-/// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first took a
-/// shared lock on it, as a foreign key does, would deadlock.
-pub(crate) async fn write_new<D: Dialect>(
-    conn: &mut Conn<D>,
-    keys: &[Key],
-    now: Millis,
-    page: usize,
-) -> Result<bool, Fault> {
-    Ok(take_stock(conn, keys, now).await?.is_empty() && insert(conn, keys, now, page).await?)
+impl Store {
+    /// Writes a batch of orders in one transaction: first the missing rows, then one stock update per voucher for the
+    /// rows actually inserted. The results are in the order of `entries`. Fails as a whole: then nothing was written.
+    pub async fn write_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Written>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (keys, page, mixed) =
+            (&batch::keys(entries)?, self.database.page, &self.database.mixed);
+        if !mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
+            return Ok(vec![Written::New; keys.len()]);
+        }
+        let written = transaction!(self, |conn| match conn {
+            Conn::Sqlite(_) => sqlite::write_mixed(conn, keys, now).await,
+            _ => write_mixed(conn, keys, now, page).await,
+        })?;
+        mixed.store(written.iter().any(|one| *one != Written::New), Ordering::Relaxed);
+        Ok(written)
+    }
+
+    /// Writes a batch of new orders; `false` if some exist or the stock is insufficient, and then nothing was written.
+    ///
+    /// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first
+    /// took a shared lock on it, as a foreign key does, would deadlock.
+    async fn write_new(&self, keys: &[Key], now: Millis) -> Result<bool, StoreError> {
+        let (database, sessions) = (&self.database, self.database.writer()?);
+        let attempt = move |commit_sent| async move {
+            let mut lease = sessions.begin(commit_sent).await?;
+            let conn = lease.conn();
+            let done = match take_stock(conn, keys, now).await {
+                Ok(short) if short.is_empty() => insert(conn, keys, now, database.page).await,
+                taken => taken.map(|_| false),
+            };
+            if matches!(done, Ok(false)) {
+                lease.roll_back().await?;
+                return Ok(false);
+            }
+            database.commit(lease, done).await
+        };
+        self.inject(true, Box::pin(sessions.write(attempt))).await
+    }
+
+    /// Predicts the result of [`Store::write_orders`] for each entry alone, without writing; any number of entries.
+    /// Takes no lock, so that no writer waits for it.
+    pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
+        let mut answers = Vec::with_capacity(entries.len());
+        for part in entries.chunks(self.database.page) {
+            let keys = &batch::keys(part)?;
+            answers.extend(read!(self, |conn| {
+                let sales = select_sales(conn, batch::vouchers(keys), "").await?;
+                Ok(read_existing(conn, keys, keys.len(), sales).await?.foresee(keys)?)
+            })?);
+        }
+        Ok(answers)
+    }
+
+    /// One order, of a sale or of an ordinary voucher.
+    pub async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
+        read!(self, |conn| {
+            for (columns, table) in
+                [(COLUMNS, "tb_voucher_order"), (ORDINARY_COLUMNS, "tb_ordinary_order")]
+            {
+                let query = format!("SELECT {columns} FROM {table} WHERE id = $1");
+                let order = conn.row(query, params![id]).await?;
+                if order.is_some() {
+                    return Ok(order);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Those of these orders of sales that exist, live or closed, in any order; any number of IDs.
+    pub async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
+        let query = format!("SELECT {COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)");
+        self.among(ids, &query).await
+    }
+
+    /// Which of these orders exist, live or closed; any number of IDs.
+    pub async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        self.among(ids, "SELECT id FROM tb_voucher_order WHERE id = ANY($1)").await
+    }
+
+    /// Which of these orders are closed or cancelled and already returned in Redis; any number of IDs.
+    pub async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        // `+status` prevents SQLite from using the index of closed orders.
+        const CLOSED: &str = "SELECT id FROM tb_voucher_order o \
+            WHERE id = ANY($1) AND +status IN (4, 5) AND NOT EXISTS (\
+                SELECT 1 FROM tb_give_back g WHERE g.order_id = o.id AND g.given IS NULL)";
+        self.among(ids, CLOSED).await
+    }
+
+    async fn among<R: FromRow>(&self, ids: &[OrderId], query: &str) -> Result<Vec<R>, StoreError> {
+        let mut found = Vec::new();
+        for part in ids.chunks(self.database.page) {
+            let rows: Result<Vec<R>, _> =
+                read!(self, |conn| conn.rows(query.to_owned(), params![part]).await);
+            found.extend(rows?);
+        }
+        Ok(found)
+    }
+
+    /// A page of orders of sales and of ordinary vouchers, newest first: those before `before` that match the filter.
+    /// Merged from several parts, each read along one index from the last ID.
+    pub async fn orders(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<Order>, StoreError> {
+        read!(self, |conn| {
+            let mut page: Vec<Order> = Vec::new();
+            for mut query in order_parts(conn, filter) {
+                let mut values = Vec::new();
+                for (condition, value) in conditions(filter, before) {
+                    if let Some(value) = value {
+                        values.push(value);
+                        query += &format!(" AND {condition} ${}", values.len());
+                    }
+                }
+                values.push(limit.into());
+                query += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
+                page.extend(conn.rows::<Order>(query, &values).await?);
+            }
+            page.sort_unstable_by_key(|order| Reverse(order.id));
+            page.truncate(limit as usize);
+            Ok(page)
+        })
+    }
+
+    /// Live orders of a voucher after `after`, by ID, at most `limit`.
+    pub async fn live_orders(
+        &self,
+        voucher: VoucherId,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<LiveOrder>, StoreError> {
+        read!(self, |conn| {
+            let dialect = conn.dialect();
+            let query = format!(
+                "SELECT id, user_id, place FROM tb_voucher_order {} \
+                 WHERE voucher_id = $1 AND {} AND id > $2 ORDER BY id LIMIT $3",
+                (dialect.index)("idx_live_order"),
+                dialect.live
+            );
+            conn.rows(query, params![voucher, after.map_or(-1, OrderId::as_i64), limit]).await
+        })
+    }
+
+    /// The ledger of one sale, counted in one statement for a consistent view.
+    pub async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger, StoreError> {
+        read!(self, |conn| {
+            let Dialect { live, closed, .. } = conn.dialect();
+            // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this
+            // must detect.
+            let query = format!(
+                "SELECT s.initial_stock AS initial, s.stock, \
+                 (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}) AS live, \
+                 (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}) AS closed, \
+                 (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
+                  WHERE voucher_id = $1 AND {live} \
+                  GROUP BY user_id, place HAVING COUNT(*) > 1) more_than_one) AS doubled, \
+                 (SELECT COUNT(*) FROM tb_give_back \
+                  WHERE given IS NULL AND voucher_id = $1) AS \"returning\" \
+                 FROM tb_seckill_voucher s WHERE s.voucher_id = $1",
+            );
+            let ledger = conn.row(query, params![voucher]).await?;
+            Ok(ledger.ok_or(StoreError::NoSale(voucher))?)
+        })
+    }
+
+    /// The number of orders of one sale by status; zeros if there is no such sale. Reads every order of the sale.
+    pub async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
+        read!(self, |conn| {
+            let Dialect { live, closed, .. } = conn.dialect();
+            let query = format!(
+                "SELECT status, COUNT(*) FROM tb_voucher_order \
+                 WHERE voucher_id = $1 AND {live} GROUP BY status \
+                 UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
+                 WHERE voucher_id = $1 AND {closed} GROUP BY status"
+            );
+            let rows: Vec<(OrderStatus, u64)> = conn.rows(query, params![voucher]).await?;
+            let mut counts = OrderCounts::default();
+            for (status, orders) in rows {
+                counts.add(status, orders);
+            }
+            Ok(counts)
+        })
+    }
+
+    /// Buyers with more than one order of a sale, in any status, each with the number: the most first, and at most
+    /// `limit`. Reads every order of the sale.
+    pub async fn repeat_buyers(
+        &self,
+        voucher: VoucherId,
+        limit: u32,
+    ) -> Result<Vec<(UserId, u64)>, StoreError> {
+        read!(self, |conn| {
+            let Dialect { live, closed, .. } = conn.dialect();
+            let query = format!(
+                "SELECT user_id, COUNT(*) AS orders FROM (\
+                 SELECT user_id FROM tb_voucher_order WHERE voucher_id = $1 AND {live} \
+                 UNION ALL \
+                 SELECT user_id FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}\
+                 ) AS parts \
+                 GROUP BY user_id HAVING COUNT(*) > 1 ORDER BY orders DESC, user_id LIMIT $2"
+            );
+            conn.rows(query, params![voucher, limit]).await
+        })
+    }
 }
 
 /// Writes the new orders of a batch and returns the rows that conflict with the others, inside the caller's
 /// transaction, which must be rolled back on an error.
-pub(crate) async fn write_mixed<D: Dialect>(
-    conn: &mut Conn<D>,
+async fn write_mixed(
+    conn: &mut Conn,
     keys: &[Key],
     now: Millis,
     page: usize,
 ) -> Result<Vec<Written>, Fault> {
     // Concurrent writers of these sales wait here, so the rows read below stay valid.
-    let sales = lock_sales(conn, rows::vouchers(keys)).await?;
+    let sales = lock_sales(conn, batch::vouchers(keys)).await?;
     let mut existing = read_existing(conn, keys, page, sales).await?;
-    let new = existing.take_in(keys);
+    let new = existing.take_in(keys)?;
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
@@ -59,45 +261,42 @@ pub(crate) async fn write_mixed<D: Dialect>(
 }
 
 /// Locks sales in the order of their IDs, and returns the existing ones.
-pub(crate) async fn lock_sales<D: Dialect>(
-    conn: &mut Conn<D>,
+pub(crate) async fn lock_sales(
+    conn: &mut Conn,
     vouchers: BTreeSet<i64>,
-) -> Result<BTreeSet<i64>, sqlx::Error> {
-    select_sales(conn, vouchers, D::LOCK).await
+) -> Result<BTreeSet<i64>, Fault> {
+    let lock = conn.dialect().lock;
+    select_sales(conn, vouchers, lock).await
 }
 
-async fn select_sales<D: Dialect>(
-    conn: &mut Conn<D>,
+async fn select_sales(
+    conn: &mut Conn,
     vouchers: BTreeSet<i64>,
     lock: &str,
-) -> Result<BTreeSet<i64>, sqlx::Error> {
-    let rows: Vec<(i64,)> = D::sql(format!(
+) -> Result<BTreeSet<i64>, Fault> {
+    let query = format!(
         "SELECT voucher_id FROM tb_seckill_voucher WHERE voucher_id = ANY($1) \
          ORDER BY voucher_id {lock}"
-    ))
-    .bind(Vec::from_iter(vouchers))
-    .rows(conn)
-    .await?;
-    Ok(rows.into_iter().map(|(voucher,)| voucher).collect())
+    );
+    let found: Vec<i64> = conn.rows(query, params![Vec::from_iter(vouchers)]).await?;
+    Ok(found.into_iter().collect())
 }
 
 /// Takes a piece for each row, and returns the vouchers with insufficient stock.
-pub(crate) async fn take_stock<D: Dialect>(
-    conn: &mut Conn<D>,
+pub(crate) async fn take_stock(
+    conn: &mut Conn,
     keys: &[Key],
     now: Millis,
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Vec<i64>, Fault> {
     let mut short = Vec::new();
-    for (voucher, pieces) in rows::pieces(keys) {
-        let taken = D::sql(
-            "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
-             WHERE voucher_id = $1 AND stock >= $2",
-        )
-        .bind(voucher)
-        .bind(pieces)
-        .bind(now.0)
-        .execute(conn)
-        .await?;
+    for (voucher, pieces) in batch::pieces(keys) {
+        let taken = conn
+            .execute(
+                "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
+                 WHERE voucher_id = $1 AND stock >= $2",
+                params![voucher, pieces, now],
+            )
+            .await?;
         if taken != 1 {
             short.push(voucher);
         }
@@ -106,22 +305,19 @@ pub(crate) async fn take_stock<D: Dialect>(
 }
 
 /// Inserts orders; returns whether all were inserted.
-pub(crate) async fn insert<D: Dialect>(
-    conn: &mut Conn<D>,
+pub(crate) async fn insert(
+    conn: &mut Conn,
     keys: &[Key],
     now: Millis,
     page: usize,
-) -> Result<bool, sqlx::Error> {
+) -> Result<bool, Fault> {
+    let batch = (conn.dialect().batch)(2);
     for part in keys.chunks(page) {
-        let inserted = D::sql(format!(
+        let statement = format!(
             "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
-             SELECT id, user_id, voucher_id, place, $1, $1 FROM {} WHERE TRUE",
-            D::batch(2)
-        ))
-        .bind(now.0)
-        .bind(part)
-        .insert(conn)
-        .await?;
+             SELECT id, user_id, voucher_id, place, $1, $1 FROM {batch} WHERE TRUE"
+        );
+        let inserted = conn.insert(statement, params![now, part]).await?;
         if inserted != part.len() as u64 {
             return Ok(false);
         }
@@ -129,12 +325,12 @@ pub(crate) async fn insert<D: Dialect>(
     Ok(true)
 }
 
-async fn read_existing<D: Dialect>(
-    conn: &mut Conn<D>,
+async fn read_existing(
+    conn: &mut Conn,
     keys: &[Key],
     page: usize,
     sales: BTreeSet<i64>,
-) -> Result<ExistingRows, sqlx::Error> {
+) -> Result<ExistingRows, Fault> {
     let (mut orders, mut live) = (Vec::new(), Vec::new());
     for part in keys.chunks(page) {
         orders.extend(by_id(conn, part).await?);
@@ -144,209 +340,59 @@ async fn read_existing<D: Dialect>(
 }
 
 /// The rows with the IDs of a batch.
-pub(crate) async fn by_id<D: Dialect>(
-    conn: &mut Conn<D>,
-    keys: &[Key],
-) -> Result<Vec<Key>, sqlx::Error> {
-    D::sql("SELECT id, user_id, voucher_id, place FROM tb_voucher_order WHERE id = ANY($1)")
-        .bind(keys.iter().map(|(order, ..)| *order).collect::<Vec<_>>())
-        .rows(conn)
-        .await
-}
-
-/// The live rows in the slots of a batch.
-pub(crate) async fn live_at<D: Dialect>(
-    conn: &mut Conn<D>,
-    keys: &[Key],
-) -> Result<Vec<Key>, sqlx::Error> {
-    D::sql(format!(
-        "SELECT o.id, o.user_id, o.voucher_id, o.place FROM {} {} tb_voucher_order o \
-         ON o.voucher_id = batch.voucher_id AND o.user_id = batch.user_id AND o.place = batch.place \
-         WHERE {}",
-        D::batch(1),
-        D::JOIN,
-        D::LIVE,
-    ))
-    .bind(keys)
-    .rows(conn)
+pub(crate) async fn by_id(conn: &mut Conn, keys: &[Key]) -> Result<Vec<Key>, Fault> {
+    conn.rows(
+        "SELECT id, user_id, voucher_id, place FROM tb_voucher_order WHERE id = ANY($1)",
+        params![batch::ids(keys)],
+    )
     .await
 }
 
-/// Predicts the result of [`write_mixed`] for each entry alone. Takes no lock, so that no writer waits for it.
-pub(crate) async fn foresee<D: Dialect>(
-    conn: &mut Conn<D>,
-    keys: &[Key],
-) -> Result<Vec<Written>, Fault> {
-    let sales = select_sales(conn, rows::vouchers(keys), "").await?;
-    Ok(read_existing(conn, keys, keys.len().max(1), sales).await?.foresee(keys)?)
+/// The live rows in the slots of a batch.
+pub(crate) async fn live_at(conn: &mut Conn, keys: &[Key]) -> Result<Vec<Key>, Fault> {
+    let dialect = conn.dialect();
+    let query = format!(
+        "SELECT o.id, o.user_id, o.voucher_id, o.place FROM {} {} tb_voucher_order o \
+         ON o.voucher_id = batch.voucher_id AND o.user_id = batch.user_id AND o.place = batch.place \
+         WHERE {}",
+        (dialect.batch)(1),
+        dialect.join,
+        dialect.live,
+    );
+    conn.rows(query, params![keys]).await
 }
 
-pub(crate) async fn one<D: Dialect>(
-    conn: &mut Conn<D>,
-    id: OrderId,
-) -> Result<Option<Order>, Fault> {
-    for (columns, table) in [(COLUMNS, "tb_voucher_order"), (ORDINARY_COLUMNS, "tb_ordinary_order")]
-    {
-        let query = D::sql(format!("SELECT {columns} FROM {table} WHERE id = $1"));
-        if let Some(row) = query.bind(id.as_i64()).row(conn).await? {
-            return Ok(Some(rows::order(row)?));
-        }
-    }
-    Ok(None)
-}
-
-pub(crate) async fn among_ids<D: Dialect>(
-    conn: &mut Conn<D>,
-    ids: &[OrderId],
-) -> Result<Vec<Order>, Fault> {
-    let rows: Vec<OrderRow> =
-        D::sql(format!("SELECT {COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)"))
-            .bind(numbers(ids))
-            .rows(conn)
-            .await?;
-    Ok(rows.into_iter().map(rows::order).collect::<Result<_, _>>()?)
-}
-
-/// A page of orders, newest first: merged from several parts, each read along one index from the last ID.
-pub(crate) async fn page<D: Dialect>(
-    conn: &mut Conn<D>,
-    filter: &OrderFilter,
-    before: Option<OrderId>,
-    limit: u32,
-) -> Result<Vec<Order>, Fault> {
+/// The queries of [`Store::orders`], without their conditions.
+fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
+    let dialect = conn.dialect();
     let (of_user, of_voucher) = (filter.user.is_some(), filter.voucher.is_some());
     let index = match (of_user, of_voucher) {
-        (true, _) => D::index("idx_ordinary_user"),
-        (false, true) => D::index("idx_ordinary_voucher"),
-        (false, false) => D::PRIMARY.to_owned(),
+        (true, _) => (dialect.index)("idx_ordinary_user"),
+        (false, true) => (dialect.index)("idx_ordinary_voucher"),
+        (false, false) => dialect.primary.to_owned(),
     };
     let mut parts =
         vec![format!("SELECT {ORDINARY_COLUMNS} FROM tb_ordinary_order {index} WHERE TRUE")];
-    for part in D::order_pages(of_user, of_voucher) {
+    for part in (dialect.order_pages)(of_user, of_voucher) {
         parts.push(format!("SELECT {COLUMNS} FROM tb_voucher_order {part}"));
     }
-    // There are no rows beyond 63 bits.
-    let user = |user: UserId| i64::try_from(user.0).unwrap_or(-1);
-    let voucher = |voucher: VoucherId| i64::try_from(voucher.0).unwrap_or(-1);
-    let conditions = [
-        (" AND user_id =", filter.user.map(user)),
-        (" AND voucher_id =", filter.voucher.map(voucher)),
-        (" AND status =", filter.status.map(OrderStatus::code)),
-        (" AND user_id <>", filter.not.user.map(user)),
-        (" AND voucher_id <>", filter.not.voucher.map(voucher)),
-        (" AND status <>", filter.not.status.map(OrderStatus::code)),
-        (" AND id >=", Some(filter.from.map_or(0, OrderId::as_i64))),
-        (" AND id <", [before, filter.to].into_iter().flatten().min().map(OrderId::as_i64)),
-    ];
-    let mut page = Vec::new();
-    for part in parts {
-        let mut query = D::sql(part);
-        for (text, value) in conditions {
-            if let Some(value) = value {
-                query = query.push_bind(text, value);
-            }
-        }
-        let rows = query.push_bind(" ORDER BY id DESC LIMIT", limit).rows(conn).await?;
-        for row in rows {
-            page.push(rows::order(row)?);
-        }
-    }
-    page.sort_unstable_by_key(|order| Reverse(order.id));
-    page.truncate(limit as usize);
-    Ok(page)
+    parts
 }
 
-pub(crate) async fn existing<D: Dialect>(
-    conn: &mut Conn<D>,
-    ids: &[OrderId],
-) -> Result<Vec<OrderId>, Fault> {
-    among(conn, ids, "SELECT id FROM tb_voucher_order WHERE id = ANY($1)").await
-}
-
-pub(crate) async fn closed_among<D: Dialect>(
-    conn: &mut Conn<D>,
-    ids: &[OrderId],
-) -> Result<Vec<OrderId>, Fault> {
-    // `+status` prevents SQLite from using the index of closed orders.
-    const CLOSED: &str = "SELECT id FROM tb_voucher_order o \
-        WHERE id = ANY($1) AND +status IN (4, 5) \
-        AND NOT EXISTS (SELECT 1 FROM tb_give_back g WHERE g.order_id = o.id AND g.given IS NULL)";
-    among(conn, ids, CLOSED).await
-}
-
-async fn among<D: Dialect>(
-    conn: &mut Conn<D>,
-    ids: &[OrderId],
-    query: &'static str,
-) -> Result<Vec<OrderId>, Fault> {
-    let found: Vec<(i64,)> = D::sql(query).bind(numbers(ids)).rows(conn).await?;
-    Ok(found.into_iter().map(|(id,)| rows::order_id(id)).collect::<Result<_, _>>()?)
-}
-
-/// IDs as a list to bind.
-pub(crate) fn numbers(ids: &[OrderId]) -> Vec<i64> {
-    ids.iter().map(|id| id.as_i64()).collect()
-}
-
-pub(crate) async fn live<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    after: Option<OrderId>,
-    limit: u32,
-) -> Result<Vec<LiveOrder>, Fault> {
-    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
-    let rows = D::sql(format!(
-        "SELECT id, user_id, place FROM tb_voucher_order {} \
-         WHERE voucher_id = $1 AND {} AND id > $2 ORDER BY id LIMIT $3",
-        D::index("idx_live_order"),
-        D::LIVE
-    ))
-    .bind(voucher)
-    .bind(after.map_or(-1, OrderId::as_i64))
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    Ok(rows.into_iter().map(rows::live_order).collect::<Result<_, _>>()?)
-}
-
-/// In one statement, for a consistent view.
-pub(crate) async fn ledger<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-) -> Result<SqlLedger, Fault> {
-    // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this must
-    // detect.
-    let row: Option<LedgerRow> = D::sql(format!(
-        "SELECT s.initial_stock, s.stock, \
-         (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}), \
-         (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}), \
-         (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order WHERE voucher_id = $1 AND {live} \
-          GROUP BY user_id, place HAVING COUNT(*) > 1) doubled), \
-         (SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL AND voucher_id = $1) \
-         FROM tb_seckill_voucher s WHERE s.voucher_id = $1",
-        live = D::LIVE,
-        closed = D::CLOSED,
-    ))
-    .bind(voucher_key(voucher)?)
-    .row(conn)
-    .await?;
-    Ok(row.map(rows::ledger).ok_or(StoreError::NoSale(voucher))?)
-}
-
-pub(crate) async fn counts<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-) -> Result<OrderCounts, Fault> {
-    let Ok(voucher) = voucher_key(voucher) else { return Ok(OrderCounts::default()) };
-    Ok(rows::order_counts(D::sql(D::ORDER_COUNTS).bind(voucher).rows(conn).await?)?)
-}
-
-pub(crate) async fn repeat_buyers<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    limit: u32,
-) -> Result<Vec<(UserId, u64)>, Fault> {
-    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
-    let rows = D::sql(D::REPEAT_BUYERS).bind(voucher).bind(limit).rows(conn).await?;
-    Ok(rows::buyers(rows))
+/// The conditions of a filter: column and operator, and the value, if it is set.
+fn conditions(
+    filter: &OrderFilter,
+    before: Option<OrderId>,
+) -> [(&'static str, Option<Value<'static>>); 8] {
+    let not = &filter.not;
+    [
+        ("user_id =", filter.user.map(Value::from)),
+        ("voucher_id =", filter.voucher.map(Value::from)),
+        ("status =", filter.status.map(Value::from)),
+        ("user_id <>", not.user.map(Value::from)),
+        ("voucher_id <>", not.voucher.map(Value::from)),
+        ("status <>", not.status.map(Value::from)),
+        ("id >=", Some(Value::from(filter.from.map_or(0, OrderId::as_i64)))),
+        ("id <", [before, filter.to].into_iter().flatten().min().map(Value::from)),
+    ]
 }

@@ -3,244 +3,262 @@
 //! Payment and closing race: both lock an order and check that it is unpaid before they change it, so the first one
 //! wins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use seckill_model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
+use seckill_model::{
+    ClosedOrder, Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, VoucherId,
+};
 
 use super::{
     super::{
-        Cancelled,
-        dialect::Dialect,
-        rows::{self, Key, voucher_key},
+        Cancelled, Store, StoreError,
+        batch::{self, Key},
+        connection::{Conn, params},
         rules,
         session::Fault,
+        store::{read, transaction},
     },
-    Conn,
-    orders::{lock_sales, numbers},
+    jobs::pass_fence,
+    orders::lock_sales,
 };
 
-pub(crate) async fn pay<D: Dialect>(
-    conn: &mut Conn<D>,
-    ids: &[OrderId],
-    now: Millis,
-    page: usize,
-) -> Result<Vec<Payment>, Fault> {
-    let (mut paid, mut others) = (Vec::new(), Vec::new());
-    // Orders are always locked in the order of their IDs.
-    let sorted: Vec<i64> = BTreeSet::from_iter(numbers(ids)).into_iter().collect();
-    // Orders of sales, then those of ordinary vouchers.
-    for table in ["tb_voucher_order", "tb_ordinary_order"] {
-        if others.len() == sorted.len() {
-            break;
+impl Store {
+    /// Pays orders, each only if it is still unpaid. The results are in the order of `ids`.
+    pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
         }
-        for part in sorted.chunks(page) {
-            let found: Vec<(i64, i64)> = D::sql(format!(
-                "SELECT id, status FROM {table} WHERE id = ANY($1) ORDER BY id {}",
-                D::LOCK
-            ))
-            .bind(part.to_vec())
-            .rows(conn)
-            .await?;
-            let unpaid: Vec<i64> =
-                found.iter().filter(|(_, status)| *status == 1).map(|(id, _)| *id).collect();
-            if !unpaid.is_empty() {
-                D::sql(format!(
-                    "UPDATE {table} SET status = 2, pay_time = $1, update_time = $1 \
-                     WHERE status = 1 AND id = ANY($2)"
-                ))
-                .bind(now.0)
-                .bind(unpaid.clone())
-                .execute(conn)
+        // Orders are always locked in the order of their IDs.
+        let sorted: &Vec<OrderId> = &BTreeSet::from_iter(ids).into_iter().copied().collect();
+        let page = self.database.page;
+        transaction!(self, |conn| {
+            let mut found = Vec::new();
+            // Orders of sales, then those of ordinary vouchers.
+            for table in ["tb_voucher_order", "tb_ordinary_order"] {
+                if found.len() == sorted.len() {
+                    break;
+                }
+                for part in sorted.chunks(page) {
+                    found.extend(pay_in(conn, table, part, now).await?);
+                }
+            }
+            Ok(rules::payments(ids, found))
+        })
+    }
+
+    /// Closes at most `limit` unpaid orders of sales that were written before `before`, oldest first: each only if it
+    /// is still unpaid, with its piece returned to the stock and an update of Redis recorded, in one transaction under
+    /// `fence`.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if another holder has the lock; then nothing was closed.
+    pub async fn close_overdue(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        let page = self.database.page;
+        transaction!(self, |conn| {
+            pass_fence(conn, fence, now).await?;
+            let index = (conn.dialect().index)("idx_unpaid_order");
+            let query = format!(
+                "SELECT id, voucher_id FROM tb_voucher_order {index} \
+                 WHERE status = 1 AND create_time < $1 ORDER BY create_time, id LIMIT $2"
+            );
+            let overdue: Vec<(OrderId, i64)> = conn.rows(query, params![before, limit]).await?;
+            // Sales before orders, like the writers of orders.
+            lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
+            let overdue: Vec<OrderId> = overdue.into_iter().map(|(id, _)| id).collect();
+            let mut closed = Vec::new();
+            for part in overdue.chunks(page) {
+                closed.extend(close_unpaid(conn, part, now).await?);
+            }
+            let keys: Vec<Key> = closed.iter().map(batch::closed_key).collect();
+            for (voucher, pieces) in batch::pieces(&keys) {
+                conn.execute(
+                    "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
+                     WHERE voucher_id = $1",
+                    params![voucher, pieces, now],
+                )
                 .await?;
             }
-            paid.extend(unpaid);
-            others.extend(found);
+            Ok(closed)
+        })
+    }
+
+    /// Cancels orders that were promised but never written, in one transaction: inserts a row each, cancelled at `now`,
+    /// that takes no stock, and records that Redis must be updated. Existing rows are not changed. The results are in
+    /// the order of `entries`.
+    pub async fn cancel_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Cancelled>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
         }
+        let (keys, page) = (&batch::keys(entries)?, self.database.page);
+        transaction!(self, |conn| {
+            // Sales before orders, like the writers of orders.
+            let sales = lock_sales(conn, batch::vouchers(keys)).await?;
+            let mut existing = HashMap::new();
+            for part in keys.chunks(page) {
+                let rows: Vec<(i64, i64, i64, i64, OrderStatus)> = conn
+                    .rows(
+                        "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order \
+                         WHERE id = ANY($1)",
+                        params![batch::ids(part)],
+                    )
+                    .await?;
+                existing.extend(rows.into_iter().map(|(order, user, voucher, place, status)| {
+                    (order, ((order, user, voucher, place), status.is_live()))
+                }));
+            }
+            let (new, answers) = batch::cancellations(keys, &sales, existing);
+            for part in new.chunks(page) {
+                insert_cancelled(conn, part, now).await?;
+            }
+            Ok(answers)
+        })
     }
-    Ok(rules::payments(ids, paid, others))
-}
 
-pub(crate) async fn close_overdue<D: Dialect>(
-    conn: &mut Conn<D>,
-    before: Millis,
-    limit: u32,
-    now: Millis,
-    page: usize,
-) -> Result<Vec<ClosedOrder>, Fault> {
-    let overdue: Vec<(i64, i64)> = D::sql(format!(
-        "SELECT id, voucher_id FROM tb_voucher_order {} \
-         WHERE status = 1 AND create_time < $1 ORDER BY create_time, id LIMIT $2",
-        D::index("idx_unpaid_order")
-    ))
-    .bind(before.0)
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    // Sales before orders, like the writers of orders.
-    lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
-    let mut closed: Vec<Key> = Vec::new();
-    for part in overdue.chunks(page) {
-        // Some were paid since they were read.
-        let unpaid: Vec<Key> = D::sql(format!(
-            "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
-             WHERE id = ANY($1) AND status = 1 ORDER BY id {}",
-            D::LOCK
-        ))
-        .bind(part.iter().map(|(id, _)| *id).collect::<Vec<_>>())
-        .rows(conn)
-        .await?;
-        if unpaid.is_empty() {
-            continue;
-        }
-        D::sql(
-            "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
-             WHERE status = 1 AND id = ANY($2)",
-        )
-        .bind(now.0)
-        .bind(unpaid.iter().map(|(id, ..)| *id).collect::<Vec<_>>())
-        .execute(conn)
-        .await?;
-        insert_give_backs(conn, &unpaid, now).await?;
-        closed.extend(unpaid);
+    /// Closed orders not yet returned in Redis, by ID, at most `limit` after `after`.
+    pub async fn give_backs(
+        &self,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        read!(self, |conn| {
+            conn.rows(
+                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+                 WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2",
+                params![after.map_or(-1, OrderId::as_i64), limit],
+            )
+            .await
+        })
     }
-    for (voucher, pieces) in rows::pieces(&closed) {
-        D::sql(
-            "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
-             WHERE voucher_id = $1",
-        )
-        .bind(voucher)
-        .bind(pieces)
-        .bind(now.0)
-        .execute(conn)
-        .await?;
+
+    /// Closed orders of a voucher returned in Redis at `since` or later, or not at all: those to repeat in a Redis that
+    /// lost its last seconds.
+    pub async fn given_since(
+        &self,
+        voucher: VoucherId,
+        since: Millis,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        read!(self, |conn| {
+            conn.rows(
+                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+                 WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
+                 ORDER BY order_id LIMIT $4",
+                params![voucher, since, after.map_or(-1, OrderId::as_i64), limit],
+            )
+            .await
+        })
     }
-    closed_orders(closed)
-}
 
-async fn insert_give_backs<D: Dialect>(
-    conn: &mut Conn<D>,
-    closed: &[Key],
-    now: Millis,
-) -> Result<(), Fault> {
-    D::sql(format!(
-        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
-         SELECT id, user_id, voucher_id, place, $1 FROM {}",
-        D::batch(2)
-    ))
-    .bind(now.0)
-    .bind(closed)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(crate) async fn cancel<D: Dialect>(
-    conn: &mut Conn<D>,
-    keys: &[Key],
-    now: Millis,
-    page: usize,
-) -> Result<Vec<Cancelled>, Fault> {
-    // Sales before orders, like the writers of orders.
-    let sales = lock_sales(conn, rows::vouchers(keys)).await?;
-    let mut existing = Vec::new();
-    for part in keys.chunks(page) {
-        let rows: Vec<(i64, i64, i64, i64, i64)> = D::sql(
-            "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order WHERE id = ANY($1)",
-        )
-        .bind(part.iter().map(|(order, ..)| *order).collect::<Vec<_>>())
-        .rows(conn)
-        .await?;
-        existing.extend(rows);
+    /// Records that these were returned in Redis.
+    pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
+        let page = self.database.page;
+        transaction!(self, |conn| {
+            for part in ids.chunks(page) {
+                conn.execute(
+                    "UPDATE tb_give_back SET given = $1 WHERE given IS NULL AND order_id = ANY($2)",
+                    params![now, part],
+                )
+                .await?;
+            }
+            Ok(())
+        })
     }
-    let (new, answers) = rows::cancellations(keys, &sales, existing);
-    for part in new.chunks(page) {
-        let inserted = D::sql(format!(
-            "INSERT INTO tb_voucher_order \
-             (id, user_id, voucher_id, place, status, create_time, close_time, update_time) \
-             SELECT id, user_id, voucher_id, place, 4, $1, $1, $1 FROM {} WHERE TRUE",
-            D::batch(2)
-        ))
-        .bind(now.0)
-        .bind(part)
-        .insert(conn)
-        .await?;
-        if inserted != part.len() as u64 {
-            // An order of another sale has taken an ID meanwhile.
-            return Err(Fault::Again);
-        }
-        insert_give_backs(conn, part, now).await?;
+
+    /// Deletes records of orders returned in Redis before `before`; returns how many.
+    pub async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
+        let statement = "DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < $1";
+        transaction!(self, |conn| conn.execute(statement, params![before]).await)
     }
-    Ok(answers)
+
+    /// Number of closed orders not yet returned in Redis.
+    pub async fn returning(&self) -> Result<u64, StoreError> {
+        let query = "SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL";
+        read!(self, |conn| conn.one(query, params![]).await)
+    }
 }
 
-pub(crate) async fn give_backs<D: Dialect>(
-    conn: &mut Conn<D>,
-    after: Option<OrderId>,
-    limit: u32,
-) -> Result<Vec<ClosedOrder>, Fault> {
-    let rows = D::sql(
-        "SELECT order_id, user_id, voucher_id, place FROM tb_give_back \
-         WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2",
-    )
-    .bind(after.map_or(-1, OrderId::as_i64))
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    closed_orders(rows)
-}
-
-pub(crate) async fn given_since<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    since: Millis,
-    after: Option<OrderId>,
-    limit: u32,
-) -> Result<Vec<ClosedOrder>, Fault> {
-    let rows = D::sql(
-        "SELECT order_id, user_id, voucher_id, place FROM tb_give_back \
-         WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
-         ORDER BY order_id LIMIT $4",
-    )
-    .bind(voucher_key(voucher)?)
-    .bind(since.0)
-    .bind(after.map_or(-1, OrderId::as_i64))
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    closed_orders(rows)
-}
-
-fn closed_orders(rows: Vec<Key>) -> Result<Vec<ClosedOrder>, Fault> {
-    Ok(rows.into_iter().map(rows::closed_order).collect::<Result<_, _>>()?)
-}
-
-pub(crate) async fn gave_back<D: Dialect>(
-    conn: &mut Conn<D>,
+/// Pays the unpaid ones of these orders; returns the status that each existing one had.
+async fn pay_in(
+    conn: &mut Conn,
+    table: &str,
     ids: &[OrderId],
     now: Millis,
-    page: usize,
-) -> Result<(), Fault> {
-    for part in ids.chunks(page) {
-        D::sql("UPDATE tb_give_back SET given = $1 WHERE given IS NULL AND order_id = ANY($2)")
-            .bind(now.0)
-            .bind(numbers(part))
-            .execute(conn)
-            .await?;
+) -> Result<Vec<(OrderId, OrderStatus)>, Fault> {
+    let lock = conn.dialect().lock;
+    let query = format!("SELECT id, status FROM {table} WHERE id = ANY($1) ORDER BY id {lock}");
+    let found: Vec<(OrderId, OrderStatus)> = conn.rows(query, params![ids]).await?;
+    let unpaid: Vec<OrderId> = found
+        .iter()
+        .filter(|(_, status)| *status == OrderStatus::Unpaid)
+        .map(|(id, _)| *id)
+        .collect();
+    if !unpaid.is_empty() {
+        let statement = format!(
+            "UPDATE {table} SET status = 2, pay_time = $1, update_time = $1 \
+             WHERE status = 1 AND id = ANY($2)"
+        );
+        conn.execute(statement, params![now, unpaid.as_slice()]).await?;
     }
-    Ok(())
+    Ok(found)
 }
 
-pub(crate) async fn forget_give_backs<D: Dialect>(
-    conn: &mut Conn<D>,
-    before: Millis,
-) -> Result<u64, Fault> {
-    Ok(D::sql("DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < $1")
-        .bind(before.0)
-        .execute(conn)
-        .await?)
+/// Closes those of these orders that are still unpaid: some were paid since they were read.
+async fn close_unpaid(
+    conn: &mut Conn,
+    ids: &[OrderId],
+    now: Millis,
+) -> Result<Vec<ClosedOrder>, Fault> {
+    let lock = conn.dialect().lock;
+    let query = format!(
+        "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
+         WHERE id = ANY($1) AND status = 1 ORDER BY id {lock}"
+    );
+    let unpaid: Vec<ClosedOrder> = conn.rows(query, params![ids]).await?;
+    if unpaid.is_empty() {
+        return Ok(unpaid);
+    }
+    let keys: Vec<Key> = unpaid.iter().map(batch::closed_key).collect();
+    conn.execute(
+        "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
+         WHERE status = 1 AND id = ANY($2)",
+        params![now, batch::ids(&keys)],
+    )
+    .await?;
+    insert_give_backs(conn, &keys, now).await?;
+    Ok(unpaid)
 }
 
-pub(crate) async fn returning<D: Dialect>(conn: &mut Conn<D>) -> Result<u64, Fault> {
-    let query = D::sql("SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL");
-    Ok(rows::count(query.number(conn).await?))
+async fn insert_cancelled(conn: &mut Conn, keys: &[Key], now: Millis) -> Result<(), Fault> {
+    let batch = (conn.dialect().batch)(2);
+    let statement = format!(
+        "INSERT INTO tb_voucher_order \
+         (id, user_id, voucher_id, place, status, create_time, close_time, update_time) \
+         SELECT id, user_id, voucher_id, place, 4, $1, $1, $1 FROM {batch} WHERE TRUE"
+    );
+    let inserted = conn.insert(statement, params![now, keys]).await?;
+    if inserted != keys.len() as u64 {
+        // An order of another sale has taken an ID meanwhile.
+        return Err(Fault::Again);
+    }
+    insert_give_backs(conn, keys, now).await
+}
+
+async fn insert_give_backs(conn: &mut Conn, closed: &[Key], now: Millis) -> Result<(), Fault> {
+    let batch = (conn.dialect().batch)(2);
+    let statement = format!(
+        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT id, user_id, voucher_id, place, $1 FROM {batch}"
+    );
+    conn.execute(statement, params![now, closed]).await.map(drop)
 }

@@ -1,251 +1,197 @@
 //! Vouchers and sales: creation, lists, state changes, restocking.
 
+use std::collections::BTreeSet;
+
 use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
 use super::{
     super::{
-        Reason, StoreError,
-        dialect::Dialect,
-        rows::{self, SaleRow, voucher_key},
+        Reason, Store, StoreError,
+        connection::{Conn, params},
+        rows::{self, number, voucher_key},
         rules,
         session::Fault,
+        store::{read, transaction},
     },
-    Conn,
+    orders::lock_sales,
 };
 
 const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, \
      s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time \
      FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id";
 
-pub(crate) async fn insert_voucher<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: &VoucherDetails,
-    kind: i64,
-    now: Millis,
-) -> Result<VoucherId, Fault> {
-    let (shop, pay, actual) = rows::voucher_numbers(voucher)?;
-    let id = D::sql(
-        "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, rules, pay_value, \
-         actual_value, status) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)",
-    )
-    .bind(&voucher.title)
-    .bind(kind)
-    .bind(now.0)
-    .bind(shop)
-    .bind(&voucher.sub_title)
-    .bind(&voucher.rules)
-    .bind(pay)
-    .bind(actual)
-    .bind(voucher.status.code())
-    .insert_row(conn)
-    .await?;
-    let number = id.and_then(|id| u64::try_from(id).ok());
-    Ok(number.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)
-}
-
-pub(crate) async fn insert_sale<D: Dialect>(
-    conn: &mut Conn<D>,
-    sale: &NewSale,
-    now: Millis,
-) -> Result<Sale, Fault> {
-    let stock =
-        i64::try_from(sale.stock).map_err(|_| StoreError::Refused(Reason::TooLarge(sale.stock)))?;
-    let voucher =
-        insert_voucher(conn, &VoucherDetails::titled(&sale.title), rows::FLASH_SALE, now).await?;
-    D::sql(
-        "INSERT INTO tb_seckill_voucher \
-         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
-          user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)",
-    )
-    .bind(voucher_key(voucher)?)
-    .bind(stock)
-    .bind(sale.begin.map(|it| it.0))
-    .bind(sale.end.map(|it| it.0))
-    .bind(SaleState::Running.as_str())
-    .bind(now.0)
-    .bind(i64::from(sale.limit))
-    .execute(conn)
-    .await?;
-    one(conn, voucher).await
-}
-
-pub(crate) async fn vouchers<D: Dialect>(
-    conn: &mut Conn<D>,
-    after: Option<VoucherId>,
-    limit: u32,
-) -> Result<Vec<Voucher>, Fault> {
-    let Ok(after) = after.map_or(Ok(0), voucher_key) else { return Ok(Vec::new()) };
-    let rows = D::sql(
-        "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, status \
-         FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2",
-    )
-    .bind(after)
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    Ok(rows.into_iter().map(rows::voucher).collect::<Result<_, _>>()?)
-}
-
-pub(crate) async fn archived<D: Dialect>(
-    conn: &mut Conn<D>,
-    before: Option<VoucherId>,
-    limit: u32,
-) -> Result<Vec<Sale>, Fault> {
-    let rows = D::sql(format!(
-        "{SELECT} WHERE s.archive_time IS NOT NULL AND s.voucher_id < $1 \
-         ORDER BY s.voucher_id DESC LIMIT $2"
-    ))
-    .bind(before.and_then(|it| voucher_key(it).ok()).unwrap_or(i64::MAX))
-    .bind(limit)
-    .rows(conn)
-    .await?;
-    sales(rows)
-}
-
-pub(crate) async fn all<D: Dialect>(conn: &mut Conn<D>) -> Result<Vec<Sale>, Fault> {
-    let query = format!("{SELECT} WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC");
-    sales(D::sql(query).rows(conn).await?)
-}
-
-pub(crate) async fn undelivered<D: Dialect>(conn: &mut Conn<D>) -> Result<Vec<Sale>, Fault> {
-    let query = format!("{SELECT} WHERE s.delivered_version < s.version ORDER BY s.voucher_id");
-    sales(D::sql(query).rows(conn).await?)
-}
-
-fn sales(rows: Vec<SaleRow>) -> Result<Vec<Sale>, Fault> {
-    Ok(rows.into_iter().map(rows::sale).collect::<Result<_, _>>()?)
-}
-
-pub(crate) async fn one<D: Dialect>(conn: &mut Conn<D>, voucher: VoucherId) -> Result<Sale, Fault> {
-    select_one(conn, voucher, "").await
-}
-
-/// One sale, locked against other writers until the transaction ends.
-async fn locked<D: Dialect>(conn: &mut Conn<D>, voucher: VoucherId) -> Result<Sale, Fault> {
-    select_one(conn, voucher, D::LOCK_S).await
-}
-
-async fn select_one<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    lock: &str,
-) -> Result<Sale, Fault> {
-    let row: Option<SaleRow> = D::sql(format!("{SELECT} WHERE s.voucher_id = $1 {lock}"))
-        .bind(voucher_key(voucher)?)
-        .row(conn)
-        .await?;
-    Ok(row.map_or(Err(StoreError::NoSale(voucher)), rows::sale)?)
-}
-
-pub(crate) async fn set_state<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    state: SaleState,
-    begin: Option<Millis>,
-) -> Result<Sale, Fault> {
-    let sale = locked(conn, voucher).await?;
-    let Some((word, begin, archived)) = rules::next_state(&sale, state, begin)? else {
-        return Ok(sale);
-    };
-    let now = Millis::now().0;
-    D::sql(
-        "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, version = version + 1, \
-         update_time = $4, archive_time = $5 WHERE voucher_id = $1",
-    )
-    .bind(voucher_key(voucher)?)
-    .bind(word)
-    .bind(begin)
-    .bind(now)
-    .bind(archived.then_some(now))
-    .execute(conn)
-    .await?;
-    one(conn, voucher).await
-}
-
-pub(crate) async fn restock<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    by: i64,
-    seen: Option<u64>,
-) -> Result<Sale, Fault> {
-    let sale = locked(conn, voucher).await?;
-    rules::check_restock(&sale, by, seen)?;
-    D::sql(
-        "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, stock = stock + $2, \
-         version = version + 1, update_time = $3 WHERE voucher_id = $1",
-    )
-    .bind(voucher_key(voucher)?)
-    .bind(by)
-    .bind(Millis::now().0)
-    .execute(conn)
-    .await?;
-    one(conn, voucher).await
-}
-
-/// Raises the sequence of voucher IDs to at least `upto`.
-pub(crate) async fn reserve_numbers<D: Dialect>(
-    conn: &mut Conn<D>,
-    upto: VoucherId,
-) -> Result<(), Fault> {
-    Ok(D::reserve_numbers(conn, voucher_key(upto)?).await?)
-}
-
-pub(crate) async fn note_delivered<D: Dialect>(
-    conn: &mut Conn<D>,
-    voucher: VoucherId,
-    version: u64,
-) -> Result<(), Fault> {
-    D::sql(
-        "UPDATE tb_seckill_voucher SET delivered_version = $2 \
-         WHERE voucher_id = $1 AND delivered_version < $2",
-    )
-    .bind(voucher_key(voucher)?)
-    .bind(version as i64)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Restores a sale from Redis, unless SQL has this version or a newer one.
-pub(crate) async fn adopt<D: Dialect>(conn: &mut Conn<D>, sale: &Sale) -> Result<(), Fault> {
-    match locked(conn, sale.voucher_id).await {
-        Ok(known) if known.version >= sale.version => return Ok(()),
-        Ok(_) | Err(Fault::Store(StoreError::NoSale(_))) => {}
-        Err(error) => return Err(error),
+impl Store {
+    /// Creates an ordinary voucher: one without stock or window.
+    pub async fn create_voucher(
+        &self,
+        voucher: &VoucherDetails,
+        now: Millis,
+    ) -> Result<VoucherId, StoreError> {
+        transaction!(self, |conn| insert_voucher(conn, voucher, rows::ORDINARY, now).await)
     }
-    let row = rows::adopted(sale)?;
-    let mut overriding = "";
-    if D::HAS_SEQUENCE {
-        D::reserve_numbers(conn, row.voucher).await?;
-        overriding = "OVERRIDING SYSTEM VALUE";
+
+    /// Reserves the voucher IDs up to this one.
+    pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+        let upto = voucher_key(upto)?;
+        transaction!(self, |conn| conn.reserve_numbers(upto).await)
     }
-    D::sql(format!(
-        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) {overriding} \
-         VALUES ($1, $2, $3, $4, $4) {}",
-        D::upsert("id", &[])
-    ))
-    .bind(row.voucher)
-    .bind(&sale.title)
-    .bind(rows::FLASH_SALE)
-    .bind(sale.created.0)
-    .execute(conn)
-    .await?;
-    // The sale is locked, or missing and without orders.
-    let live = D::sql(format!(
-        "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {}",
-        D::LIVE
-    ))
-    .bind(row.voucher)
-    .number(conn)
-    .await?;
-    D::sql(format!(
-        "INSERT INTO tb_seckill_voucher \
-         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
-          user_limit, version, delivered_version) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
-        D::upsert(
-            "voucher_id",
-            &[
+
+    /// Creates a flash-sale voucher and its sale in one transaction.
+    pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
+        let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
+        transaction!(self, |conn| {
+            let voucher = insert_voucher(conn, details, rows::FLASH_SALE, now).await?;
+            conn.execute(
+                "INSERT INTO tb_seckill_voucher \
+                 (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
+                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)",
+                params![
+                    voucher,
+                    stock,
+                    sale.begin,
+                    sale.end,
+                    SaleState::Running.as_str(),
+                    now,
+                    i64::from(sale.limit)
+                ],
+            )
+            .await?;
+            select_one(conn, voucher).await
+        })
+    }
+
+    /// A page of vouchers of both kinds, by ID.
+    pub async fn vouchers(
+        &self,
+        after: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Voucher>, StoreError> {
+        read!(self, |conn| {
+            conn.rows("SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, status \
+                 FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2", params![after.unwrap_or(VoucherId(0)), limit])
+            .await
+        })
+    }
+
+    /// All sales that are not archived, newest first.
+    pub async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
+        self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC").await
+    }
+
+    /// Sales with a change not yet confirmed by Redis, archived ones included, by ID.
+    pub async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
+        self.select("WHERE s.delivered_version < s.version ORDER BY s.voucher_id").await
+    }
+
+    async fn select(&self, condition: &str) -> Result<Vec<Sale>, StoreError> {
+        read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
+    }
+
+    /// A page of archived sales, newest first.
+    pub async fn archived(
+        &self,
+        before: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Sale>, StoreError> {
+        read!(self, |conn| {
+            let query = format!(
+                "{SELECT} WHERE s.archive_time IS NOT NULL AND s.voucher_id < $1 \
+                 ORDER BY s.voucher_id DESC LIMIT $2"
+            );
+            conn.rows(query, params![before.unwrap_or(VoucherId(u64::MAX)), limit]).await
+        })
+    }
+
+    /// One sale, archived or not.
+    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
+        read!(self, |conn| select_one(conn, voucher).await)
+    }
+
+    /// Sets the operator-controlled state and increments the version. `begin` also changes the begin. A sale that has
+    /// ended can only be archived.
+    pub async fn set_state(
+        &self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale, StoreError> {
+        transaction!(self, |conn| {
+            let sale = lock(conn, voucher).await?;
+            let Some((state, begin, archived)) = rules::next_state(&sale, state, begin)? else {
+                return Ok(sale);
+            };
+            let now = Millis::now();
+            conn.execute(
+                "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, version = version + 1, \
+                 update_time = $4, archive_time = $5 WHERE voucher_id = $1",
+                params![voucher, state, begin, now, archived.then_some(now)],
+            )
+            .await?;
+            select_one(conn, voucher).await
+        })
+    }
+
+    /// Adds pieces to initial and to stock, or removes them if `by` is negative, and increments the version. With
+    /// `seen`, only if that is still the version.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] for another version; [`StoreError::Refused`] for more pieces than a sale may hold, or
+    /// fewer than live orders hold.
+    pub async fn restock(
+        &self,
+        voucher: VoucherId,
+        by: i64,
+        seen: Option<u64>,
+    ) -> Result<Sale, StoreError> {
+        transaction!(self, |conn| {
+            let sale = lock(conn, voucher).await?;
+            rules::check_restock(&sale, by, seen)?;
+            conn.execute(
+                "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1",
+                params![voucher, by, Millis::now()],
+            )
+            .await?;
+            select_one(conn, voucher).await
+        })
+    }
+
+    /// Records that Redis has confirmed this version of a sale, or a newer one.
+    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
+        transaction!(self, |conn| {
+            conn.execute(
+                "UPDATE tb_seckill_voucher SET delivered_version = $2 \
+                 WHERE voucher_id = $1 AND delivered_version < $2",
+                params![voucher, version as i64],
+            )
+            .await
+            .map(drop)
+        })
+    }
+
+    /// Restores a sale from Redis, with its voucher if that is missing: for a database that was rolled back. The stock
+    /// is derived from the live orders. Does nothing if SQL has this version or a newer one.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] if there are more live orders than pieces, or the ID belongs to another voucher.
+    pub async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
+        let voucher = voucher_key(sale.voucher_id)?;
+        let (initial, version) = (number(sale.initial)?, number(sale.version)?);
+        transaction!(self, |conn| {
+            match lock(conn, sale.voucher_id).await {
+                Ok(known) if known.version >= sale.version => return Ok(()),
+                Ok(_) | Err(Fault::Store(StoreError::NoSale(_))) => {}
+                Err(error) => return Err(error),
+            }
+            insert_missing_voucher(conn, sale, voucher).await?;
+            let dialect = conn.dialect();
+            // The sale is locked, or missing and without orders.
+            let query = format!(
+                "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {}",
+                dialect.live
+            );
+            let live: i64 = conn.one(query, params![voucher]).await?;
+            let updated = [
                 "initial_stock",
                 "stock",
                 "begin_time",
@@ -254,21 +200,71 @@ pub(crate) async fn adopt<D: Dialect>(conn: &mut Conn<D>, sale: &Sale) -> Result
                 "update_time",
                 "user_limit",
                 "version",
-                "delivered_version"
-            ]
-        )
-    ))
-    .bind(row.voucher)
-    .bind(row.initial)
-    .bind(row.initial - live)
-    .bind(row.begin)
-    .bind(row.end)
-    .bind(row.state)
-    .bind(sale.created.0)
-    .bind(Millis::now().0)
-    .bind(i64::from(sale.limit))
-    .bind(row.version)
-    .execute(conn)
-    .await?;
-    Ok(())
+                "delivered_version",
+            ];
+            let statement = format!(
+                "INSERT INTO tb_seckill_voucher \
+                 (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
+                  update_time, user_limit, version, delivered_version) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
+                (dialect.upsert)("voucher_id", &updated)
+            );
+            conn.execute(
+                statement,
+                params![
+                    voucher,
+                    initial,
+                    initial - live,
+                    sale.begin,
+                    sale.end,
+                    sale.state.as_str(),
+                    sale.created,
+                    Millis::now(),
+                    i64::from(sale.limit),
+                    version
+                ],
+            )
+            .await
+            .map(drop)
+        })
+    }
+}
+
+async fn insert_voucher(
+    conn: &mut Conn,
+    voucher: &VoucherDetails,
+    kind: i64,
+    now: Millis,
+) -> Result<VoucherId, Fault> {
+    let id = conn.insert_row("INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, \
+             rules, pay_value, actual_value, status) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)", params![&voucher.title, kind, now, voucher.shop_id.map(number).transpose()?, &voucher.sub_title, &voucher.rules, number(voucher.pay_value)?, number(voucher.actual_value)?, voucher.status.code()])
+        .await?;
+    let id = id.and_then(|id| u64::try_from(id).ok());
+    Ok(id.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)
+}
+
+/// Inserts the voucher of a restored sale under its number, unless it exists.
+async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<(), Fault> {
+    let has_sequence = conn.dialect().has_sequence;
+    if has_sequence {
+        conn.reserve_numbers(id).await?;
+    }
+    let overriding = if has_sequence { "OVERRIDING SYSTEM VALUE" } else { "" };
+    let statement = format!(
+        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) {overriding} \
+         VALUES ($1, $2, $3, $4, $4)"
+    );
+    conn.insert(statement, params![id, &sale.title, rows::FLASH_SALE, sale.created]).await.map(drop)
+}
+
+/// One sale, locked against other writers until the transaction ends.
+async fn lock(conn: &mut Conn, voucher: VoucherId) -> Result<Sale, Fault> {
+    lock_sales(conn, BTreeSet::from([voucher_key(voucher)?])).await?;
+    select_one(conn, voucher).await
+}
+
+async fn select_one(conn: &mut Conn, voucher: VoucherId) -> Result<Sale, Fault> {
+    let query = format!("{SELECT} WHERE s.voucher_id = $1");
+    let sale = conn.row(query, params![voucher]).await?;
+    Ok(sale.ok_or(StoreError::NoSale(voucher))?)
 }

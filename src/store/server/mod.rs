@@ -1,75 +1,123 @@
 //! MySQL, MariaDB and PostgreSQL: concurrent writers, each transaction holding the locks of its sales.
 //!
-//! The differences: URLs and sessions (`connect`), error codes (`errors`) and SQL ([`super::dialect::Dialect`]).
+//! Checks the server, its version and its schema when it opens a database, each with a specific error. The differences:
+//! URLs and sessions (`connect`), error codes (`errors`) and SQL.
 
-mod connect;
-mod mysql;
-mod postgres;
+pub(super) mod mysql;
+pub(super) mod postgres;
 
-use sqlx::{Error, error::DatabaseError};
+use std::sync::Arc;
 
+use sqlx::{
+    ConnectOptions as _, Connection, Database as Driver, Executor,
+    migrate::{Migrate, Migrator},
+    pool::PoolOptions,
+};
+use tokio::time::timeout;
+use url::Url;
+
+pub(super) use self::{mysql::MYSQL, postgres::POSTGRES};
 use super::{
-    Reason, StoreError, UrlFault,
+    Reason, Settings, StoreError,
+    connection::Pool,
     dialect::Dialect,
-    session::{Fault, Lease, Sessions},
-    sql_store::{Backend, SqlStore},
+    schema,
+    session::{Sessions, prepare},
+    store::Database,
 };
 
-/// A store in one database of a server.
-pub(super) type ServerStore<D> = SqlStore<ServerBackend<D>>;
+type Options<D> = <<D as Driver>::Connection as Connection>::Options;
 
-/// One database of a server.
-#[derive(Debug)]
-pub(super) struct ServerBackend<D: Dialect> {
-    shown: String,
-    sessions: Sessions<D>,
-    /// Most IDs or rows per statement.
-    page: usize,
+/// Opening a database on a server.
+pub(super) trait Server: Driver<Connection: Migrate> {
+    /// Makes it one of all drivers.
+    const POOL: fn(sqlx::Pool<Self>) -> Pool;
+    /// The SQL of the database.
+    const DIALECT: &'static Dialect;
+    /// An interrupted migration is not rolled back but repeated; each of its statements can be repeated.
+    const MIGRATIONS_REPEAT: bool;
+
+    /// Parses a URL.
+    fn options(url: &Url, settings: &Settings) -> Result<Options<Self>, StoreError>;
+
+    /// The database and its server, without credentials.
+    fn shown(options: &Options<Self>) -> String;
+
+    /// Session settings of each connection, independent of the server's defaults.
+    fn session(settings: &Settings) -> Vec<String>;
+
+    /// The migrations of this database.
+    fn migrator() -> &'static Migrator;
+
+    /// Rejects an unsupported server; returns the most IDs or rows per statement.
+    fn check(conn: &mut Self::Connection)
+    -> impl Future<Output = Result<usize, StoreError>> + Send;
+
+    /// Waits for other processes that change the schema, and returns the names of the tables. Closing the connection
+    /// unlocks it.
+    fn lock_schema(
+        conn: &mut Self::Connection,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
 }
 
-impl<D: Dialect> Backend for ServerBackend<D> {
-    type Db = D;
-
-    fn describe(&self) -> String {
-        self.shown.clone()
-    }
-
-    async fn takes_writes(&self) -> Result<(), StoreError> {
-        // Row locks never block all writes. A read-only server or a full disk makes the writes themselves fail.
-        self.sessions.takes_writes()
-    }
-
-    fn writer(&self) -> Result<&Sessions<D>, StoreError> {
-        Ok(&self.sessions)
-    }
-
-    async fn reader(&self) -> Result<Lease<D>, Fault> {
-        self.sessions.lease().await
-    }
-
-    fn page(&self) -> usize {
-        self.page
-    }
-
-    async fn close(&self) {
-        self.sessions.close().await;
-    }
+/// Opens the database at `url` and upgrades its schema.
+pub(super) async fn open<D: Server>(url: &Url, settings: &Settings) -> Result<Database, StoreError>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
+    let options = D::options(url, settings)?;
+    let shown = D::shown(&options);
+    let store_error = |error| D::DIALECT.store_error(error);
+    let no_answer = |_| StoreError::Away(Reason::Unreachable(shown.clone()));
+    let session: Arc<[String]> = D::session(settings).into();
+    let connecting = timeout(settings.connect(), options.connect());
+    let mut conn = connecting.await.map_err(no_answer)?.map_err(store_error)?;
+    let preparing = timeout(settings.transaction(), async {
+        prepare::<D>(&mut conn, &session).await.map_err(store_error)?;
+        let page = D::check(&mut conn).await?;
+        bring_up_to_date::<D>(&mut conn, settings, &shown).await.map(|()| page)
+    });
+    let page = preparing.await.map_err(no_answer)??;
+    // It holds the lock, which ends with the connection even if that breaks.
+    let _ = timeout(settings.connect(), conn.close()).await;
+    let pool =
+        PoolOptions::new().max_connections(settings.pool).acquire_timeout(settings.acquire());
+    let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session);
+    Ok(Database::new(shown, page, sessions, None))
 }
 
-/// Classifies an error; `by_code` handles those of the server.
-fn store_error(
-    server: &'static str,
-    error: Error,
-    by_code: impl FnOnce(&dyn DatabaseError) -> StoreError,
-) -> StoreError {
-    match error {
-        Error::Database(error) => by_code(error.as_ref()),
-        Error::Io(error) => StoreError::Away(Reason::ConnectionFailed(error.into())),
-        Error::Tls(error) => StoreError::Away(Reason::NoTls(error.to_string())),
-        Error::PoolClosed => StoreError::Away(Reason::Closed),
-        Error::Protocol(error) => StoreError::Away(Reason::OtherProtocol(server.into(), error)),
-        Error::Configuration(error) => UrlFault::Unusable(error.to_string()).into(),
-        // An error of the driver is not proven to concern the request.
-        other => StoreError::Away(Reason::Quoted(other.to_string())),
+/// Creates or upgrades the tables, one process at a time.
+async fn bring_up_to_date<D: Server>(
+    conn: &mut D::Connection,
+    settings: &Settings,
+    shown: &str,
+) -> Result<(), StoreError>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
+    let migrator = D::migrator();
+    let store_error = |error| D::DIALECT.store_error(error);
+    let fault = |fault| schema::fault(migrator, fault).unwrap_or_else(store_error);
+    let tables = D::lock_schema(conn, settings).await?;
+    if schema::is_ours(shown, &tables)? {
+        let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
+        schema::check_version(migrator, &applied)?;
+        if D::MIGRATIONS_REPEAT {
+            let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+            prepare::<D>(conn, &[unfinished]).await.map_err(store_error)?;
+        }
     }
+    migrator.run_direct(None, conn, false).await.map_err(fault)
+}
+
+/// Whether a URL decides about encryption, which takes precedence over the settings.
+fn decides_about_tls(url: &Url) -> bool {
+    url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode")
+}
+
+/// The first parameter of a URL that is unknown.
+fn unknown_parameter(url: &Url, known: &[&str]) -> Option<String> {
+    let mut names = url.query_pairs().map(|(name, _)| name);
+    names.find(|name| !known.contains(&&**name)).map(String::from)
 }

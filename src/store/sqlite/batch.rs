@@ -3,16 +3,13 @@
 use std::collections::HashSet;
 
 use seckill_model::{Millis, VoucherId};
-use sqlx::Sqlite;
 
-use super::{
-    super::{
-        dialect::Dialect,
-        queries::{Conn, orders},
-        rows::{self, ExistingRows, Key},
-        session::Fault,
-    },
+use super::super::{
     StoreError, Written,
+    batch::{self, ExistingRows, Key},
+    connection::{Conn, params},
+    queries::orders,
+    session::Fault,
 };
 
 /// Writes the new orders of a batch and returns the rows that conflict with the others, inside the caller's
@@ -20,12 +17,12 @@ use super::{
 ///
 /// The transaction has exclusive access, so only rejected rows are read back: returning the inserted rows, or reading
 /// each buyer's order first, would halve the speed of a batch with one bad entry.
-pub(super) async fn write_mixed(
-    conn: &mut Conn<Sqlite>,
+pub(crate) async fn write_mixed(
+    conn: &mut Conn,
     keys: &[Key],
     now: Millis,
 ) -> Result<Vec<Written>, Fault> {
-    let sales = orders::lock_sales(conn, rows::vouchers(keys)).await?;
+    let sales = orders::lock_sales(conn, batch::vouchers(keys)).await?;
     let known = orders::by_id(conn, keys).await?;
     let taken: HashSet<i64> = known.iter().map(|(order, ..)| *order).collect();
     let possible: Vec<Key> = keys
@@ -51,15 +48,14 @@ pub(super) async fn write_mixed(
 }
 
 /// The orders of a batch without a row. They are few, and each row read costs as much as a lookup.
-async fn refused(conn: &mut Conn<Sqlite>, keys: &[Key]) -> Result<HashSet<Key>, sqlx::Error> {
-    let refused: Vec<Key> = Sqlite::sql(format!(
-        "SELECT id, user_id, voucher_id, place FROM {} \
-         WHERE NOT EXISTS (SELECT 1 FROM tb_voucher_order o WHERE o.id = batch.id \
-            AND o.user_id = batch.user_id AND o.voucher_id = batch.voucher_id AND o.place = batch.place)",
-        Sqlite::batch(1)
-    ))
-    .bind(keys)
-    .rows(conn)
-    .await?;
+async fn refused(conn: &mut Conn, keys: &[Key]) -> Result<HashSet<Key>, Fault> {
+    let batch = (conn.dialect().batch)(1);
+    let query = format!(
+        "SELECT id, user_id, voucher_id, place FROM {batch} WHERE NOT EXISTS (\
+         SELECT 1 FROM tb_voucher_order o WHERE o.id = batch.id \
+         AND o.user_id = batch.user_id AND o.voucher_id = batch.voucher_id \
+         AND o.place = batch.place)"
+    );
+    let refused: Vec<Key> = conn.rows(query, params![keys]).await?;
     Ok(refused.into_iter().collect())
 }

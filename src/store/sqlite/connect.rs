@@ -14,7 +14,7 @@ use rustix::{
     io::Errno,
 };
 use sqlx::{
-    Connection, Sqlite, SqliteConnection,
+    Connection, SqliteConnection,
     migrate::{Migrate as _, MigrateError},
     pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
@@ -23,12 +23,15 @@ use sqlx::{
 use super::{
     super::{
         FileFault,
-        migrations::SQLITE,
+        connection::Pool,
+        migrations,
+        queries::PAGE,
         schema,
-        session::{Bounds, Sessions},
+        session::{Fault, Sessions},
         settings::{Settings, Synchronous},
+        store::Database,
     },
-    SqliteBackend, SqliteStore, StoreError,
+    SQLITE, SqliteFile, StoreError,
     errors::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
     full_disk::{self, FullDiskReader},
@@ -39,46 +42,34 @@ use super::{
 /// How long a statement waits for another process' write lock.
 const BUSY: Duration = Duration::from_secs(5);
 /// How long a task waits for a connection, behind writers that each wait for [`BUSY`].
-const TURN: Duration = Duration::from_secs(15);
+pub(super) const TURN: Duration = Duration::from_secs(15);
 /// Timeout of a transaction, including its wait: a hanging disk must not block a task forever.
 const WRITE: Duration = Duration::from_mins(1);
+/// Timeout of a read: some read every order of a sale.
+pub(super) const READ: Duration = Duration::from_hours(1);
 const READERS: u32 = 4;
 
-impl SqliteStore {
-    /// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
-    pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
-        let path = std::path::absolute(path)
-            .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.into()))?;
-        check_place(&path)?;
-        // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that
-        // start together retries.
-        let started = Instant::now();
-        loop {
-            match open_once(&path, settings).await {
-                Err(Opening::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                Ok(store) => return Ok(store),
-                Err(Opening::Sql(fault)) => return Err(store_error_at_open(fault, &path)),
-                Err(Opening::Store(fault)) => return Err(fault),
+/// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
+pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Database, StoreError> {
+    let path = std::path::absolute(path)
+        .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.into()))?;
+    check_place(&path)?;
+    // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that start
+    // together retries.
+    let started = Instant::now();
+    loop {
+        match open_once(&path, settings).await {
+            Err(Fault::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
+            Ok(database) => return Ok(database),
+            Err(Fault::Sql(fault)) => return Err(store_error_at_open(fault, &path)),
+            Err(fault) => return Err(fault.store_error(&SQLITE)),
         }
     }
 }
 
-/// An error of the driver, which may be transient, or a classified one.
-enum Opening {
-    Sql(sqlx::Error),
-    Store(StoreError),
-}
-
-impl From<sqlx::Error> for Opening {
-    fn from(fault: sqlx::Error) -> Self {
-        Self::Sql(fault)
-    }
-}
-
-async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, Opening> {
+async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Fault> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
@@ -89,7 +80,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Examined first: switching to WAL would rewrite a file that may belong to another program.
         let seen = match inspect(&options, path).await {
-            Err(Opening::Sql(fault)) if is_no_room_for_index(&fault) => {
+            Err(Fault::Sql(fault)) if is_no_room_for_index(&fault) => {
                 full = true;
                 inspect(&full_disk::options(options.clone()), path).await
             }
@@ -118,31 +109,39 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         // SQLite has no lock for migrations; the write lock serves, and makes them atomic.
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
         refuse_foreign(&mut tx, path).await?;
-        let migrated = SQLITE.run_direct(None, &mut *tx, false).await;
+        let migrated = migrations::SQLITE.run_direct(None, &mut *tx, false).await;
         migrated.map_err(|fault| schema_fault(fault, path))?;
         tx.commit().await?;
         conn.close().await?;
     }
     let lock = Lock::new(options.clone());
-    let bounds = Bounds { most: 1, acquire: TURN, work: WRITE };
     // None of these creates the file: its removal during use must be noticed.
-    let writer = Sessions::new(writing, bounds, [].into());
-    let pool = || {
-        PoolOptions::<Sqlite>::new()
-            .acquire_timeout(TURN)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-    };
-    let full_disk = full.then(|| FullDiskReader::new(pool(), options.clone()));
-    let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
-    let file = OpenFile::at(path).map_err(|fault| Opening::Store(fault.into()))?;
-    let wal = Wal::beside(path);
-    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, full_disk, lock }))
+    let writer = sessions(writing, 1, TURN, WRITE);
+    let full_disk = full.then(|| FullDiskReader::new(options.clone()));
+    let readers = sessions(options.read_only(true), READERS, TURN, READ);
+    let file = OpenFile::at(path).map_err(StoreError::from)?;
+    let shown = format!("sqlite {}", path.display());
+    let file = SqliteFile { file, wal: Wal::beside(path), readers, full_disk, lock };
+    Ok(Database::new(shown, PAGE, writer, Some(file)))
+}
+
+/// Connections that are kept: opening one costs more than keeping it.
+pub(super) fn sessions(
+    options: SqliteConnectOptions,
+    most: u32,
+    acquire: Duration,
+    limit: Duration,
+) -> Sessions {
+    let pool = PoolOptions::new()
+        .max_connections(most)
+        .acquire_timeout(acquire)
+        .idle_timeout(None)
+        .max_lifetime(None);
+    Sessions::new(Pool::Sqlite, pool, options, limit, [].into())
 }
 
 /// Returns whether the schema is current, on a separate connection.
-async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
+async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Fault> {
     let mut conn = SqliteConnection::connect_with(options).await?;
     let seen = refuse_foreign(&mut conn, path).await;
     conn.close().await?;
@@ -150,29 +149,28 @@ async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Op
 }
 
 /// Rejects a database with tables of another program or from a newer seckill; returns whether the schema is current.
-async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Opening> {
+async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Fault> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
          ORDER BY name",
     )
     .fetch_all(&mut *conn)
     .await?;
-    if !schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Store)? {
+    if !schema::is_ours(&path.display().to_string(), &tables)? {
         return Ok(false);
     }
     let fault = |fault| schema_fault(fault, path);
     let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
-    let newest = applied.iter().map(|it| it.version).max();
-    schema::check_version(&SQLITE, newest).map_err(Opening::Store)?;
+    schema::check_version(&migrations::SQLITE, &applied)?;
     let dirty = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
-    Ok(dirty.is_none() && schema::is_current(&SQLITE, &applied))
+    Ok(dirty.is_none() && schema::is_current(&migrations::SQLITE, &applied))
 }
 
-fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
-    match schema::fault(&SQLITE, fault) {
-        Ok(error) => Opening::Store(error),
-        Err(fault) if is_busy(&fault) => Opening::Sql(fault),
-        Err(fault) => Opening::Store(store_error_at_open(fault, path)),
+fn schema_fault(fault: MigrateError, path: &Path) -> Fault {
+    match schema::fault(&migrations::SQLITE, fault) {
+        Ok(error) => Fault::Store(error),
+        Err(fault) if is_busy(&fault) => Fault::Sql(fault),
+        Err(fault) => Fault::Store(store_error_at_open(fault, path)),
     }
 }
 

@@ -4,18 +4,24 @@
 
 use std::borrow::Cow;
 
-use sqlx::{Arguments as _, Error, SqlStr, Sqlite, error::BoxDynError, sqlite::SqliteArguments};
+use sqlx::{Arguments as _, error::BoxDynError, sqlite::SqliteArguments};
 
-use super::super::{
-    dialect::{Dialect, Value, fixed, json_ids, json_rows, substitute, through_driver},
-    queries::Conn,
+use super::{
+    super::{
+        connection::{Conn, params},
+        dialect::{Dialect, Value, divide, json, on_conflict, substitute},
+        session::Fault,
+    },
+    errors,
 };
 
-impl Dialect for Sqlite {
+pub(crate) const SQLITE: Dialect = Dialect {
+    name: "SQLite",
+    // A transaction that reads first and writes later would get BUSY at once, whatever the timeout.
+    begin: "BEGIN IMMEDIATE",
     // `sqlite_version()` alone would not read the file.
-    const VERSION: &'static str =
-        "SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)";
-    const DURABILITY: &'static [(&'static str, &'static str)] = &[
+    version: "SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)",
+    durability: &[
         ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
         (
             "synchronous",
@@ -25,78 +31,83 @@ impl Dialect for Sqlite {
         ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
         ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
         ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
-    ];
+    ],
+    live: "status NOT IN (4, 5)",
+    closed: "status IN (4, 5)",
     // A write transaction has exclusive access to the file.
-    const LOCK: &'static str = "";
-    const LOCK_S: &'static str = "";
-    const JOIN: &'static str = "CROSS JOIN";
+    lock: "",
+    primary: "",
+    join: "CROSS JOIN",
+    has_sequence: false,
+    batch,
+    index: |name| format!("INDEXED BY {name}"),
+    upsert: on_conflict,
+    quotient: divide,
+    order_pages,
+    classify: errors::classify,
+    // The lock was already waited for until its timeout.
+    is_transient: |_| false,
+    is_rolled_back: errors::is_rolled_back,
+};
 
-    through_driver!();
+fn batch(number: usize) -> String {
+    format!(
+        "(SELECT value ->> 0 AS id, value ->> 1 AS user_id, value ->> 2 AS voucher_id, \
+         value ->> 3 AS place FROM json_each(${number})) AS batch"
+    )
+}
 
-    fn batch(number: usize) -> String {
-        format!(
-            "(SELECT value ->> 0 AS id, value ->> 1 AS user_id, value ->> 2 AS voucher_id, \
-             value ->> 3 AS place FROM json_each(${number})) AS batch"
-        )
+fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
+    match (user, voucher) {
+        // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
+        // the unique index.
+        (true, _) => &[
+            "WHERE status NOT IN (4, 5) \
+             AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",
+            "INDEXED BY idx_closed_user WHERE status IN (4, 5)",
+        ],
+        (false, true) => &[
+            "INDEXED BY idx_live_order WHERE status NOT IN (4, 5)",
+            "INDEXED BY idx_closed_order WHERE status IN (4, 5)",
+        ],
+        (false, false) => &["WHERE TRUE"],
     }
+}
 
-    fn index(name: &str) -> String {
-        format!("INDEXED BY {name}")
-    }
-
-    fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
-        match (user, voucher) {
-            // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
-            // the unique index.
-            (true, _) => &[
-                "WHERE status NOT IN (4, 5) \
-                 AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",
-                "INDEXED BY idx_closed_user WHERE status IN (4, 5)",
-            ],
-            (false, true) => &[
-                "INDEXED BY idx_live_order WHERE status NOT IN (4, 5)",
-                "INDEXED BY idx_closed_order WHERE status IN (4, 5)",
-            ],
-            (false, false) => &["WHERE TRUE"],
+/// Translates a statement and its values.
+pub(crate) fn render(
+    sql: Cow<'static, str>,
+    values: &[Value<'_>],
+) -> Result<(String, SqliteArguments), BoxDynError> {
+    let mut arguments = SqliteArguments::default();
+    for value in values {
+        match value {
+            Value::Int(it) => arguments.add(it)?,
+            Value::Text(it) => arguments.add(it.as_deref())?,
+            Value::Bool(it) => arguments.add(it)?,
+            Value::Ids(ids) => arguments.add(json(ids)?)?,
+            Value::Rows(rows) => arguments.add(json(rows)?)?,
         }
     }
-
-    fn render(
-        sql: Cow<'static, str>,
-        values: &[Value<'_>],
-    ) -> Result<(SqlStr, SqliteArguments), BoxDynError> {
-        let mut arguments = SqliteArguments::default();
-        for value in values {
-            match value {
-                Value::Int(it) => arguments.add(it)?,
-                Value::Text(it) => arguments.add(it.as_deref())?,
-                Value::Bool(it) => arguments.add(it)?,
-                Value::Ids(ids) => arguments.add(json_ids(ids))?,
-                Value::Rows(rows) => arguments.add(json_rows(rows))?,
-            }
-        }
-        let sql = substitute(&sql, |text, number, is_list| {
-            text.push_str(&if is_list {
-                format!("IN (SELECT value FROM json_each(${number}))")
-            } else {
-                format!("${number}")
-            });
+    let sql = substitute(&sql, |text, number, is_list| {
+        text.push_str(&if is_list {
+            format!("IN (SELECT value FROM json_each(${number}))")
+        } else {
+            format!("${number}")
         });
-        Ok((fixed(sql.into()), arguments))
-    }
-
-    async fn reserve_numbers(conn: &mut Conn<Self>, upto: i64) -> Result<(), Error> {
-        Self::sql(
-            "INSERT INTO sqlite_sequence (name, seq) SELECT 'tb_voucher', $1 \
-             WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tb_voucher')",
-        )
-        .bind(upto)
-        .execute(conn)
-        .await?;
-        Self::sql("UPDATE sqlite_sequence SET seq = $1 WHERE name = 'tb_voucher' AND seq < $1")
-            .bind(upto)
-            .execute(conn)
-            .await?;
         Ok(())
+    })?;
+    Ok((sql, arguments))
+}
+
+/// Raises the sequence of voucher IDs to at least `upto`.
+pub(crate) async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
+    for statement in [
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'tb_voucher', $1 \
+         WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tb_voucher')",
+        "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'tb_voucher' AND seq < $1",
+    ] {
+        conn.execute(statement, params![upto]).await?;
     }
+    Ok(())
 }

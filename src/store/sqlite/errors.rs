@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use sqlx::{Sqlite, error::DatabaseError};
+use sqlx::error::DatabaseError;
 
 use super::{
-    super::{
-        FileFault, Reason, SchemaFault,
-        session::{Driver, run_by_driver},
-    },
-    StoreError,
+    super::{FileFault, Reason, SchemaFault},
+    SQLITE, StoreError,
 };
 
 /// Primary result codes, the low byte of the extended ones.
@@ -33,42 +30,13 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
 }
 
-impl Driver for Sqlite {
-    run_by_driver!();
-
-    /// A transaction that reads first and writes later would get BUSY at once, whatever the timeout.
-    const BEGIN: &'static str = "BEGIN IMMEDIATE";
-
-    fn store_error(error: sqlx::Error) -> StoreError {
-        store_error(error)
-    }
-
-    fn is_transient(_: &sqlx::Error) -> bool {
-        // The lock was already waited for until its timeout.
-        false
-    }
-
-    fn is_rolled_back(error: &sqlx::Error) -> bool {
-        // A commit that cannot be synced may still be in the log and found by a recovery.
-        let primary = error.as_database_error().map(primary);
-        primary.is_some_and(|code| [code::BUSY, code::FULL, code::CONSTRAINT].contains(&code))
-    }
+pub(super) fn is_rolled_back(error: &dyn DatabaseError) -> bool {
+    // A commit that cannot be synced may still be in the log and found by a recovery.
+    [code::BUSY, code::FULL, code::CONSTRAINT].contains(&primary(error))
 }
 
-/// Classifies an error and explains it to the user.
-pub(super) fn store_error(error: sqlx::Error) -> StoreError {
-    StoreError::Away(match error {
-        sqlx::Error::Database(fault) => return store_error_by_code(fault.as_ref()),
-        sqlx::Error::PoolTimedOut => Reason::PoolTimedOut,
-        sqlx::Error::PoolClosed => Reason::Closed,
-        sqlx::Error::WorkerCrashed => Reason::ConnectionBroke,
-        sqlx::Error::Io(fault) => Reason::Os(fault.into()),
-        // An error of the driver is not proven to concern the request.
-        other => Reason::Quoted(other.to_string()),
-    })
-}
-
-fn store_error_by_code(fault: &dyn DatabaseError) -> StoreError {
+/// Classifies an error by its primary result code.
+pub(super) fn classify(fault: &dyn DatabaseError) -> StoreError {
     match primary(fault) {
         code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
         code::FULL => StoreError::Away(Reason::DiskFull),
@@ -103,7 +71,7 @@ pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError
         Some(code::NOTADB | code::CORRUPT) => FileFault::NoDatabase(shown).into(),
         Some(code::CANTOPEN | code::PERM | code::AUTH) => FileFault::CantOpen(shown).into(),
         Some(code::READONLY) => FileFault::ReadOnly(shown).into(),
-        _ => store_error(error),
+        _ => SQLITE.store_error(error),
     }
 }
 
@@ -118,7 +86,7 @@ pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
 }
 
-fn primary<E: DatabaseError + ?Sized>(fault: &E) -> i32 {
+fn primary(fault: &dyn DatabaseError) -> i32 {
     fault.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(1) & 0xff
 }
 
@@ -145,18 +113,19 @@ mod tests {
         one.execute("CREATE TABLE t (a INTEGER UNIQUE, b BLOB)").await.unwrap();
         one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap();
 
-        let twice = store_error(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
+        let twice =
+            SQLITE.store_error(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
         assert!(matches!(twice, StoreError::Refused(_)), "{twice}");
 
         one.execute("PRAGMA max_page_count = 10").await.unwrap();
         let full = one.execute("INSERT INTO t VALUES (2, zeroblob(1000000))").await.unwrap_err();
-        let full = store_error(full);
+        let full = SQLITE.store_error(full);
         assert!(full.is_away() && full.to_string().contains("disk is full"), "{full}");
 
         one.execute("BEGIN IMMEDIATE").await.unwrap();
         let locked = connect(dir.path()).await.execute("BEGIN IMMEDIATE").await.unwrap_err();
         assert!(is_busy(&locked));
-        let locked = store_error(locked);
+        let locked = SQLITE.store_error(locked);
         assert!(matches!(locked, StoreError::Locked) && locked.is_away(), "{locked}");
     }
 
@@ -166,7 +135,8 @@ mod tests {
         connect(dir.path()).await.execute("CREATE TABLE t (a)").await.unwrap();
         let options = SqliteConnectOptions::new().filename(dir.path().join("a.db")).read_only(true);
         let mut reader = SqliteConnection::connect_with(&options).await.unwrap();
-        let fault = store_error(reader.execute("INSERT INTO t VALUES (1)").await.unwrap_err());
+        let fault =
+            SQLITE.store_error(reader.execute("INSERT INTO t VALUES (1)").await.unwrap_err());
         assert!(fault.is_away() && fault.to_string().contains("read-only"), "{fault}");
     }
 }

@@ -33,10 +33,6 @@ impl OpenFile {
         Ok(Self { path: path.to_owned(), id: id(&found) })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Checks that the path still leads to the opened file. Writes to a removed file are lost when the last process
     /// that has it open ends.
     pub(super) fn check(&self) -> Result<(), FileFault> {

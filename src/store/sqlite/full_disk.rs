@@ -3,15 +3,18 @@
 //! SQLite has no room for that index then, and even refuses to read. A connection with exclusive access keeps the index
 //! in memory instead. Other processes cannot open the file meanwhile, so this ends as soon as there is room.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use sqlx::{
-    Sqlite, SqlitePool,
-    pool::PoolOptions,
-    sqlite::{SqliteConnectOptions, SqliteLockingMode},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use super::file::OpenFile;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteLockingMode};
+
+use super::{
+    super::session::Sessions,
+    connect::{READ, TURN, sessions},
+    file::OpenFile,
+};
 
 /// Settings of a connection that needs no room.
 pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {
@@ -21,32 +24,32 @@ pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {
 /// The only connection while the disk is full.
 #[derive(Debug)]
 pub(super) struct FullDiskReader {
-    pool: SqlitePool,
+    sessions: Arc<Sessions>,
     over: AtomicBool,
 }
 
 impl FullDiskReader {
     /// Opens nothing yet.
-    pub(super) fn new(pool: PoolOptions<Sqlite>, options: SqliteConnectOptions) -> Self {
-        let pool = pool.max_connections(1).connect_lazy_with(self::options(options));
-        Self { pool, over: AtomicBool::new(false) }
+    pub(super) fn new(options: SqliteConnectOptions) -> Self {
+        let sessions = Arc::new(sessions(self::options(options), 1, TURN, READ));
+        Self { sessions, over: AtomicBool::new(false) }
     }
 
     /// The connection, unless the disk has room by now; then it is closed permanently.
-    pub(super) fn pool(&self, file: &OpenFile) -> Option<&SqlitePool> {
+    pub(super) fn sessions(&self, file: &OpenFile) -> Option<&Sessions> {
         if !self.over.load(Ordering::Acquire) && file.try_room().is_err() {
-            return Some(&self.pool);
+            return Some(&self.sessions);
         }
         if !self.over.swap(true, Ordering::AcqRel) {
             // Others wait for its lock, at most for one statement.
-            let pool = self.pool.clone();
-            tokio::spawn(async move { pool.close().await });
+            let sessions = Arc::clone(&self.sessions);
+            tokio::spawn(async move { sessions.close().await });
         }
         None
     }
 
     /// Closes the connection.
     pub(super) async fn close(&self) {
-        self.pool.close().await;
+        self.sessions.close().await;
     }
 }

@@ -7,11 +7,15 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::sqlite::SqliteConnectOptions;
 
 use super::{
-    super::session::{Bounds, Fault, Sessions, Stage},
+    super::{
+        connection::{Conn, params},
+        session::{CommitSent, Fault, Sessions},
+    },
     StoreError,
+    connect::sessions,
     errors::is_busy,
 };
 
@@ -23,7 +27,7 @@ const UNSEEN: i64 = i64::MIN;
 /// Takes the lock on a separate connection: the writer's connection waits for it as long as necessary.
 #[derive(Debug)]
 pub(super) struct Lock {
-    sessions: Sessions<Sqlite>,
+    sessions: Sessions,
     /// The data version last seen by the connection; a different one shows a commit since.
     version: AtomicI64,
 }
@@ -31,8 +35,7 @@ pub(super) struct Lock {
 impl Lock {
     /// Opens nothing yet.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
-        let bounds = Bounds { most: 1, acquire: WITHIN, work: 2 * WITHIN };
-        let sessions = Sessions::new(options.busy_timeout(WITHIN), bounds, [].into());
+        let sessions = sessions(options.busy_timeout(WITHIN), 1, WITHIN, 2 * WITHIN);
         Self { sessions, version: AtomicI64::new(UNSEEN) }
     }
 
@@ -46,7 +49,7 @@ impl Lock {
     /// # Errors
     /// [`StoreError::Locked`] if another process holds it all the time without committing, or the file is missing.
     pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
-        let attempt = self.sessions.work(move |stage| self.try_lock(stage)).await;
+        let attempt = self.sessions.read(move |commit_sent| self.try_lock(commit_sent)).await;
         if attempt.is_err() {
             // A replaced connection would count from another version.
             self.version.store(UNSEEN, Ordering::Relaxed);
@@ -54,16 +57,16 @@ impl Lock {
         attempt
     }
 
-    async fn try_lock(&self, stage: Stage) -> Result<(), Fault> {
+    async fn try_lock(&self, commit_sent: CommitSent) -> Result<(), Fault> {
         let mut lease = self.sessions.lease().await?;
         // While orders are being written the lock need not be tested, and writers are not disturbed.
-        if self.moved(&mut lease).await? {
+        if self.moved(lease.conn()).await? {
             return lease.end(Ok(())).await;
         }
-        match lease.begin(stage).await {
+        match lease.begin(commit_sent).await {
             Ok(()) => lease.roll_back().await,
             // The lock was free in between, but never for this attempt.
-            Err(fault) if is_busy(&fault) && self.moved(&mut lease).await? => {
+            Err(fault) if is_busy(&fault) && self.moved(lease.conn()).await? => {
                 lease.end(Ok(())).await
             }
             Err(fault) => Err(fault.into()),
@@ -71,10 +74,8 @@ impl Lock {
     }
 
     /// Whether another connection has committed since the last call.
-    async fn moved(&self, conn: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
-        let now = sqlx::query_scalar("SELECT data_version FROM pragma_data_version")
-            .fetch_one(conn)
-            .await?;
+    async fn moved(&self, conn: &mut Conn) -> Result<bool, Fault> {
+        let now = conn.one("SELECT data_version FROM pragma_data_version", params![]).await?;
         let before = self.version.swap(now, Ordering::Relaxed);
         Ok(before != UNSEEN && before != now)
     }
@@ -82,7 +83,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::{Connection as _, Executor as _};
+    use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
     use super::*;
 

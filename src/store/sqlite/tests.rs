@@ -1,18 +1,17 @@
 //! SQLite with a full disk, a log that is read all the time, or a removed file.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
-use sqlx::Executor as _;
 
-use super::*;
-use crate::{Act, Settings, Store as _};
+use super::super::{Act, Settings, SharedStore, Written};
 
-async fn open(dir: &Path) -> SqliteStore {
-    SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()
+async fn open(dir: &Path) -> SharedStore {
+    let url = format!("sqlite:{}", dir.join("a.db").display());
+    crate::open(&url, &Settings::default()).await.unwrap()
 }
 
-async fn sale(store: &SqliteStore, stock: u64) -> VoucherId {
+async fn sale(store: &SharedStore, stock: u64) -> VoucherId {
     let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1 };
     store.create_sale(&sale, Millis(1)).await.unwrap().voucher_id
 }
@@ -29,9 +28,9 @@ fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
 }
 
 /// From now on the write connection gets disk-full errors from SQLite.
-async fn fill_the_disk(store: &SqliteStore) {
-    let mut lease = store.backend.writer.lease().await.unwrap();
-    lease.execute("PRAGMA max_page_count = 1").await.unwrap();
+async fn fill_the_disk(store: &SharedStore) {
+    let mut lease = store.database.writer().unwrap().lease().await.unwrap();
+    lease.run("PRAGMA max_page_count = 1").await.unwrap();
     lease.end(Ok(())).await.unwrap();
 }
 
@@ -69,14 +68,14 @@ async fn log_is_bounded_under_steady_reads() {
         once: Some(number.to_string()),
         ..Act::default()
     };
-    let mut older = store.backend.readers.acquire().await.unwrap();
-    let mut newer = store.backend.readers.acquire().await.unwrap();
+    let mut older = store.database.readers().unwrap().lease().await.unwrap();
+    let mut newer = store.database.readers().unwrap().lease().await.unwrap();
     let reading = tokio::spawn(async move {
-        older.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+        older.run("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
         loop {
-            newer.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+            newer.run("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
             tokio::time::sleep(Duration::from_millis(5)).await;
-            older.execute("COMMIT").await.unwrap();
+            older.run("COMMIT").await.unwrap();
             std::mem::swap(&mut older, &mut newer);
         }
     });

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use sqlx::SqliteConnection;
+use super::super::{
+    connection::{Conn, params},
+    session::Fault,
+};
 
 /// Pages after which SQLite checkpoints by itself: 32 MiB.
 pub(super) const AUTOCHECKPOINT: &str = "8000";
@@ -48,23 +51,18 @@ impl Wal {
     ///
     /// # Errors
     /// The connection or the disk failed. Readers that do not finish in time are no error: the next attempt follows.
-    pub(super) async fn start_anew(&self, conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        let waits: i64 = sqlx::query_scalar("SELECT timeout FROM pragma_busy_timeout")
-            .fetch_one(&mut *conn)
-            .await?;
+    pub(super) async fn start_anew(&self, conn: &mut Conn) -> Result<(), Fault> {
+        let waits: i64 = conn.one("SELECT timeout FROM pragma_busy_timeout", params![]).await?;
         set_timeout(conn, READERS_END.as_millis() as i64).await?;
-        let folded = sqlx::query_as::<_, (i64, i64, i64)>("PRAGMA wal_checkpoint(TRUNCATE)")
-            .fetch_one(&mut *conn)
-            .await;
+        let folded = conn.one("PRAGMA wal_checkpoint(TRUNCATE)", params![]).await;
         set_timeout(conn, waits).await?;
-        let (busy, ..) = folded?;
+        let (busy, _, _): (i64, i64, i64) = folded?;
         let left = fs::metadata(&self.path).map_or(0, |it| it.len());
         self.next.store(if busy == 0 { LARGE } else { left + STEP }, Ordering::Relaxed);
         Ok(())
     }
 }
 
-async fn set_timeout(conn: &mut SqliteConnection, millis: i64) -> Result<(), sqlx::Error> {
-    let pragma = sqlx::AssertSqlSafe(format!("PRAGMA busy_timeout = {millis}"));
-    sqlx::query(pragma).execute(conn).await.map(drop)
+async fn set_timeout(conn: &mut Conn, millis: i64) -> Result<(), Fault> {
+    conn.execute(format!("PRAGMA busy_timeout = {millis}"), params![]).await.map(drop)
 }

@@ -7,12 +7,15 @@ use sqlx::{
 };
 use url::Url;
 
-use super::super::{
+use super::{
     super::{
-        MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlFault, migrations::MYSQL,
-        queries::PAGE, session::Driver as _, settings::Tls,
+        super::{
+            MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlFault,
+            connection::Pool, dialect::Dialect, migrations, queries::PAGE, settings::Tls,
+        },
+        Server, decides_about_tls, unknown_parameter,
     },
-    connect::Server,
+    MYSQL,
 };
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
@@ -23,15 +26,13 @@ const OLDEST_MYSQL: (u32, u32) = (8, 0);
 const ROW: usize = 96;
 
 impl Server for MySql {
-    const TABLES: &'static str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
-         WHERE table_schema = DATABASE() ORDER BY table_name";
+    const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Mysql;
+    const DIALECT: &'static Dialect = &MYSQL;
     const MIGRATIONS_REPEAT: bool = true;
 
     fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
-        if let Some((name, _)) =
-            url.query_pairs().find(|(name, _)| !MYSQL_PARAMETERS.contains(&&**name))
-        {
-            return Err(UrlFault::Mysql(name.into_owned()).into());
+        if let Some(name) = unknown_parameter(url, MYSQL_PARAMETERS) {
+            return Err(UrlFault::Mysql(name).into());
         }
         let mut options = MySqlConnectOptions::from_url(url)
             .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
@@ -41,7 +42,7 @@ impl Server for MySql {
                 UrlFault::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
             );
         }
-        if !url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode") {
+        if !decides_about_tls(url) {
             options = options.ssl_mode(match settings.tls {
                 Tls::Off => MySqlSslMode::Disabled,
                 Tls::Prefer => MySqlSslMode::Preferred,
@@ -82,46 +83,41 @@ impl Server for MySql {
     }
 
     fn migrator() -> &'static Migrator {
-        &MYSQL
+        &migrations::MYSQL
     }
 
-    async fn check(conn: &mut MySqlConnection) -> Result<(), StoreError> {
-        let version: String = sqlx::query_scalar("SELECT VERSION()")
-            .fetch_one(conn)
-            .await
-            .map_err(Self::store_error)?;
-        if is_new_enough(&version) {
-            return Ok(());
+    async fn check(conn: &mut MySqlConnection) -> Result<usize, StoreError> {
+        let (version, packet): (String, u64) =
+            sqlx::query_as("SELECT VERSION(), @@max_allowed_packet")
+                .fetch_one(conn)
+                .await
+                .map_err(|error| MYSQL.store_error(error))?;
+        if !is_new_enough(&version) {
+            let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
+            let oldest =
+                oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}")).to_vec();
+            return Err(SchemaFault::OldServer { version, oldest }.into());
         }
-        let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
-        let oldest =
-            oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}")).to_vec();
-        Err(SchemaFault::OldServer { version, oldest }.into())
+        Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
     }
 
     async fn lock_schema(
         conn: &mut MySqlConnection,
         settings: &Settings,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         // Lock names are global to the server and limited to 64 characters.
         let locked: Option<i64> =
             sqlx::query_scalar("SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)")
                 .bind(settings.statement_ms.div_ceil(1_000))
-                .fetch_one(conn)
+                .fetch_one(&mut *conn)
                 .await
-                .map_err(Self::store_error)?;
-        if locked == Some(1) {
-            return Ok(());
+                .map_err(|error| MYSQL.store_error(error))?;
+        if locked != Some(1) {
+            return Err(StoreError::Away(Reason::SchemaLocked));
         }
-        Err(StoreError::Away(Reason::SchemaLocked))
-    }
-
-    async fn page(conn: &mut MySqlConnection) -> Result<usize, StoreError> {
-        let packet: u64 = sqlx::query_scalar("SELECT @@max_allowed_packet")
-            .fetch_one(conn)
-            .await
-            .map_err(Self::store_error)?;
-        Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
+        let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
+             WHERE table_schema = DATABASE() ORDER BY table_name";
+        sqlx::query_scalar(tables).fetch_all(conn).await.map_err(|error| MYSQL.store_error(error))
     }
 }
 

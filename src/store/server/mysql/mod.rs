@@ -12,130 +12,99 @@ mod errors;
 
 use std::borrow::Cow;
 
-use sqlx::{
-    Arguments as _, Error, MySql, SqlStr,
-    error::{BoxDynError, ErrorKind},
-    mysql::MySqlArguments,
-};
+use sqlx::{Arguments as _, error::BoxDynError, mysql::MySqlArguments};
 
 use super::super::{
-    dialect::{Dialect, Statement, Value, fixed, json_rows, substitute, through_driver},
-    queries::Conn,
+    connection::{Conn, params},
+    dialect::{Dialect, Value, json, substitute},
+    session::Fault,
 };
 
-impl Dialect for MySql {
-    const VERSION: &'static str = "SELECT VERSION()";
-    const DURABILITY: &'static [(&'static str, &'static str)] = &[
+pub(crate) const MYSQL: Dialect = Dialect {
+    name: "MySQL",
+    begin: "BEGIN",
+    version: "SELECT VERSION()",
+    durability: &[
         ("innodb_flush_log_at_trx_commit", "SELECT CAST(@@innodb_flush_log_at_trx_commit AS CHAR)"),
         ("sync_binlog", "SELECT CAST(@@sync_binlog AS CHAR)"),
         ("log_bin", "SELECT CAST(@@log_bin AS CHAR)"),
         ("innodb_doublewrite", "SELECT CAST(@@innodb_doublewrite AS CHAR)"),
         ("innodb_lock_wait_timeout", "SELECT CAST(@@innodb_lock_wait_timeout AS CHAR)"),
-    ];
-    const LIVE: &'static str = "live = 1";
-    const CLOSED: &'static str = "live IS NULL";
-    const LOCK: &'static str = "FOR UPDATE";
-    const LOCK_S: &'static str = "FOR UPDATE";
-    const PRIMARY: &'static str = "FORCE INDEX (PRIMARY)";
-    const JOIN: &'static str = "STRAIGHT_JOIN";
-    const ORDER_COUNTS: &'static str =
-        "SELECT status, COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 GROUP BY status";
-    const REPEAT_BUYERS: &'static str = "SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
-         WHERE voucher_id = $1 GROUP BY user_id HAVING COUNT(*) > 1 ORDER BY orders DESC, user_id LIMIT $2";
+    ],
+    live: "live = 1",
+    closed: "live IS NULL",
+    lock: "FOR UPDATE",
+    primary: "FORCE INDEX (PRIMARY)",
+    join: "STRAIGHT_JOIN",
+    has_sequence: false,
+    batch,
+    index: |name| format!("FORCE INDEX ({name})"),
+    upsert: on_duplicate_key,
+    quotient: |dividend, divisor| format!("CAST(({dividend}) DIV {divisor} AS SIGNED)"),
+    order_pages,
+    classify: errors::classify,
+    is_transient: errors::is_transient,
+    is_rolled_back: errors::is_rolled_back,
+};
 
-    through_driver!();
+fn batch(number: usize) -> String {
+    format!(
+        "JSON_TABLE(CONVERT(${number} USING utf8mb4), '$[*]' COLUMNS (id BIGINT PATH '$[0]', \
+         user_id BIGINT PATH '$[1]', voucher_id BIGINT PATH '$[2]', place BIGINT PATH '$[3]')) AS batch"
+    )
+}
 
-    fn batch(number: usize) -> String {
-        format!(
-            "JSON_TABLE(CONVERT(${number} USING utf8mb4), '$[*]' COLUMNS (id BIGINT PATH '$[0]', \
-             user_id BIGINT PATH '$[1]', voucher_id BIGINT PATH '$[2]', place BIGINT PATH '$[3]')) AS batch"
-        )
+fn on_duplicate_key(_: &str, columns: &[&str]) -> String {
+    let set: Vec<String> = columns.iter().map(|it| format!("{it} = VALUES({it})")).collect();
+    format!("ON DUPLICATE KEY UPDATE {}", set.join(", "))
+}
+
+fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
+    match (user, voucher) {
+        // Vouchers are few, and each needs one lookup in the unique index.
+        (true, _) => &["FORCE INDEX (uk_one_live_order) \
+             WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"],
+        (false, true) => &[
+            "FORCE INDEX (idx_live_order) WHERE live = 1",
+            "FORCE INDEX (idx_live_order) WHERE live IS NULL",
+        ],
+        (false, false) => &["FORCE INDEX (PRIMARY) WHERE TRUE"],
     }
+}
 
-    fn index(name: &str) -> String {
-        format!("FORCE INDEX ({name})")
-    }
-
-    fn upsert(key: &str, columns: &[&str]) -> String {
-        let set: Vec<String> = match columns {
-            [] => vec![format!("{key} = {key}")],
-            columns => columns.iter().map(|it| format!("{it} = VALUES({it})")).collect(),
-        };
-        format!("ON DUPLICATE KEY UPDATE {}", set.join(", "))
-    }
-
-    fn quotient(dividend: &str, divisor: &str) -> String {
-        format!("CAST(({dividend}) DIV {divisor} AS SIGNED)")
-    }
-
-    fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
-        match (user, voucher) {
-            // Vouchers are few, and each needs one lookup in the unique index.
-            (true, _) => &["FORCE INDEX (uk_one_live_order) \
-                 WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"],
-            (false, true) => &[
-                "FORCE INDEX (idx_live_order) WHERE live = 1",
-                "FORCE INDEX (idx_live_order) WHERE live IS NULL",
-            ],
-            (false, false) => &["FORCE INDEX (PRIMARY) WHERE TRUE"],
+/// Translates a statement and its values.
+pub(crate) fn render(
+    sql: Cow<'static, str>,
+    values: &[Value<'_>],
+) -> Result<(String, MySqlArguments), BoxDynError> {
+    let mut arguments = MySqlArguments::default();
+    let sql = substitute(&sql.replace('"', "`"), |text, number, is_list| {
+        text.push_str(if is_list { "IN (" } else { "?" });
+        match number.checked_sub(1).and_then(|at| values.get(at)) {
+            Some(Value::Int(it)) => arguments.add(it)?,
+            Some(Value::Text(it)) => arguments.add(it.as_deref())?,
+            Some(Value::Bool(it)) => arguments.add(it)?,
+            Some(Value::Rows(rows)) => arguments.add(json(rows)?)?,
+            Some(Value::Ids(ids)) => add_list(text, &mut arguments, ids)?,
+            None => return Err(format!("value {number} is missing").into()),
         }
-    }
-
-    fn render(
-        sql: Cow<'static, str>,
-        values: &[Value<'_>],
-    ) -> Result<(SqlStr, MySqlArguments), BoxDynError> {
-        let mut arguments = MySqlArguments::default();
-        let mut bound = Ok(());
-        let sql = substitute(&sql.replace('"', "`"), |text, number, is_list| {
-            text.push_str(if is_list { "IN (" } else { "?" });
-            let added = match number.checked_sub(1).and_then(|at| values.get(at)) {
-                Some(Value::Int(it)) => arguments.add(it),
-                Some(Value::Text(it)) => arguments.add(it.as_deref()),
-                Some(Value::Bool(it)) => arguments.add(it),
-                Some(Value::Rows(rows)) => arguments.add(json_rows(rows)),
-                Some(Value::Ids(ids)) => add_list(text, &mut arguments, ids),
-                None => Err(format!("value {number} is missing").into()),
-            };
-            if is_list {
-                text.push(')');
-            }
-            if bound.is_ok() {
-                bound = added;
-            }
-        });
-        bound.map(|()| (fixed(sql.into()), arguments))
-    }
-
-    async fn insert(conn: &mut Conn<Self>, statement: Statement<'_, Self>) -> Result<u64, Error> {
-        match statement.execute(conn).await {
-            Err(error) if is_unique_violation(&error) => Ok(0),
-            inserted => inserted,
-        }
-    }
-
-    async fn insert_row(
-        conn: &mut Conn<Self>,
-        statement: Statement<'_, Self>,
-    ) -> Result<Option<i64>, Error> {
-        let (sql, arguments) = statement.render()?;
-        match sqlx::query_with(sql, arguments).execute(&mut **conn).await {
-            Ok(inserted) => Ok(i64::try_from(inserted.last_insert_id()).ok()),
-            Err(error) if is_unique_violation(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn reserve_numbers(conn: &mut Conn<Self>, upto: i64) -> Result<(), Error> {
-        let highest = Self::sql("SELECT COALESCE(MAX(id), 0) FROM tb_voucher").number(conn).await?;
-        if highest < upto {
-            // The number cannot be bound here; InnoDB ignores a value lower than the current one.
-            let next = upto.saturating_add(1);
-            let change = format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}");
-            Self::sql(change).execute(conn).await?;
+        if is_list {
+            text.push(')');
         }
         Ok(())
+    })?;
+    Ok((sql, arguments))
+}
+
+/// Raises the sequence of voucher IDs to at least `upto`.
+pub(crate) async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
+    let highest: i64 = conn.one("SELECT COALESCE(MAX(id), 0) FROM tb_voucher", params![]).await?;
+    if highest < upto {
+        // The number cannot be bound here; InnoDB ignores a value lower than the current one.
+        let next = upto.saturating_add(1);
+        conn.execute(format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}"), params![]).await?;
     }
+    Ok(())
 }
 
 /// Binds a list of IDs, repeating the last one up to a power of two.
@@ -156,11 +125,6 @@ fn add_list(
     Ok(())
 }
 
-/// Whether a unique key rejected a row.
-fn is_unique_violation(error: &Error) -> bool {
-    error.as_database_error().is_some_and(|it| it.kind() == ErrorKind::UniqueViolation)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,11 +133,10 @@ mod tests {
     fn values_are_repeated_and_lists_padded() {
         let values = [Value::from(7_i64), Value::from(vec![1, 2, 3])];
         let sql = "SELECT \"rows\" FROM t WHERE a = $1 AND b = $1 AND c = ANY($2)";
-        let (text, arguments) = MySql::render(sql.into(), &values).unwrap();
+        let (text, arguments) = render(sql.into(), &values).unwrap();
         assert_eq!(text.as_str(), "SELECT `rows` FROM t WHERE a = ? AND b = ? AND c IN (?,?,?,?)");
         assert_eq!(arguments.len(), 6);
-        let (text, arguments) =
-            MySql::render("c = ANY($1)".into(), &[Value::from(Vec::new())]).unwrap();
+        let (text, arguments) = render("c = ANY($1)".into(), &[Value::from(Vec::new())]).unwrap();
         assert_eq!((text.as_str(), arguments.len()), ("c IN (NULL)", 0));
     }
 }

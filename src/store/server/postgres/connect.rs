@@ -1,31 +1,34 @@
 //! URLs of PostgreSQL, supported versions, and session settings.
 
 use sqlx::{
-    ConnectOptions as _, PgConnection, Postgres, SqlStr,
+    ConnectOptions as _, Executor as _, PgConnection, Postgres,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgSslMode},
 };
 use url::Url;
 
-use super::super::{
+use super::{
     super::{
-        POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, migrations::POSTGRES,
-        queries::PAGE, session::Driver as _, settings::Tls,
+        super::{
+            POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, connection::Pool,
+            dialect::Dialect, migrations, queries::PAGE, settings::Tls,
+        },
+        Server, decides_about_tls, unknown_parameter,
     },
-    connect::Server,
+    POSTGRES,
 };
 
 /// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
 
 impl Server for Postgres {
-    const TABLES: &'static str = "SELECT tablename::TEXT FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename";
+    const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Postgres;
+    const DIALECT: &'static Dialect = &POSTGRES;
+    const MIGRATIONS_REPEAT: bool = false;
 
     fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
-        if let Some((name, _)) =
-            url.query_pairs().find(|(name, _)| !POSTGRES_PARAMETERS.contains(&&**name))
-        {
-            return Err(UrlFault::Postgres(name.into_owned()).into());
+        if let Some(name) = unknown_parameter(url, POSTGRES_PARAMETERS) {
+            return Err(UrlFault::Postgres(name).into());
         }
         let mut options = PgConnectOptions::from_url(url)
             .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
@@ -36,7 +39,7 @@ impl Server for Postgres {
                 UrlFault::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
             );
         }
-        if !url.query_pairs().any(|(name, _)| name == "sslmode" || name == "ssl-mode") {
+        if !decides_about_tls(url) {
             options = options.ssl_mode(match settings.tls {
                 Tls::Off => PgSslMode::Disable,
                 Tls::Prefer => PgSslMode::Prefer,
@@ -69,17 +72,17 @@ impl Server for Postgres {
     }
 
     fn migrator() -> &'static Migrator {
-        &POSTGRES
+        &migrations::POSTGRES
     }
 
-    async fn check(conn: &mut PgConnection) -> Result<(), StoreError> {
+    async fn check(conn: &mut PgConnection) -> Result<usize, StoreError> {
         let (number, version, encoding, schema): (i32, String, String, Option<String>) = sqlx::query_as(
             "SELECT current_setting('server_version_num')::INTEGER, current_setting('server_version'), \
              current_setting('server_encoding'), current_schema()::TEXT",
         )
         .fetch_one(conn)
         .await
-        .map_err(Self::store_error)?;
+        .map_err(|error| POSTGRES.store_error(error))?;
         if number < OLDEST {
             let (version, oldest) =
                 (format!("PostgreSQL {version}"), vec![(OLDEST / 10_000).to_string()]);
@@ -91,17 +94,19 @@ impl Server for Postgres {
         if schema.is_none() {
             return Err(SchemaFault::NoSchema.into());
         }
-        Ok(())
+        Ok(PAGE)
     }
 
-    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<(), StoreError> {
+    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<Vec<String>, StoreError> {
         // An arbitrary number that other programs are unlikely to use; scoped to this database and released with the
         // session.
         let lock = "SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))";
-        Self::run(conn, SqlStr::from_static(lock)).await.map_err(Self::store_error)
-    }
-
-    async fn page(_: &mut PgConnection) -> Result<usize, StoreError> {
-        Ok(PAGE)
+        conn.execute(lock).await.map_err(|error| POSTGRES.store_error(error))?;
+        let tables = "SELECT tablename::TEXT FROM pg_tables \
+             WHERE schemaname = current_schema() ORDER BY tablename";
+        sqlx::query_scalar(tables)
+            .fetch_all(conn)
+            .await
+            .map_err(|error| POSTGRES.store_error(error))
     }
 }

@@ -1,0 +1,182 @@
+//! A store: one database, and the units of work that run on it.
+//!
+//! Each operation (`queries`) is one read or one transaction on a leased connection.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use super::{
+    StoreError,
+    connection::{Conn, params},
+    fault_injection::Illness,
+    session::{Fault, Lease, Sessions},
+    sqlite::SqliteFile,
+};
+
+/// The durable state of vouchers, sales, orders, jobs and the audit log. All writes that a caller may repeat are
+/// idempotent.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) database: Arc<Database>,
+    /// Injected faults.
+    pub(super) faults: Option<Illness>,
+}
+
+/// An open database with a current schema.
+#[derive(Debug)]
+pub(super) struct Database {
+    /// Kind and location, without a password.
+    pub(super) shown: String,
+    /// Most IDs or rows per statement.
+    pub(super) page: usize,
+    /// The connections that write; those to a server also read.
+    sessions: Sessions,
+    /// The file, if it is one.
+    file: Option<SqliteFile>,
+    /// The last batch contained existing orders, so the next one may as well: the fast path is skipped.
+    pub(super) mixed: AtomicBool,
+}
+
+/// Reads on a separate connection.
+macro_rules! read {
+    ($store:expr, |$conn:ident| $work:expr) => {{
+        let sessions = $store.database.readers()?;
+        let attempt = move |_| async move {
+            let mut lease = sessions.lease().await?;
+            let done: Result<_, Fault> = async {
+                let $conn = lease.conn();
+                $work
+            }
+            .await;
+            lease.end(done).await
+        };
+        $store.inject(false, Box::pin(sessions.read(attempt))).await
+    }};
+}
+pub(super) use read;
+
+/// Writes in a separate transaction.
+macro_rules! transaction {
+    ($store:expr, |$conn:ident| $work:expr) => {{
+        let database = &$store.database;
+        let sessions = database.writer()?;
+        let attempt = move |commit_sent| async move {
+            let mut lease = sessions.begin(commit_sent).await?;
+            let done: Result<_, Fault> = async {
+                let $conn = lease.conn();
+                $work
+            }
+            .await;
+            database.commit(lease, done).await
+        };
+        $store.inject(true, Box::pin(sessions.write(attempt))).await
+    }};
+}
+pub(super) use transaction;
+
+impl Database {
+    pub(super) fn new(
+        shown: String,
+        page: usize,
+        sessions: Sessions,
+        file: Option<SqliteFile>,
+    ) -> Self {
+        Self { shown, page, sessions, file, mixed: AtomicBool::new(false) }
+    }
+
+    /// The connections that write.
+    pub(super) fn writer(&self) -> Result<&Sessions, StoreError> {
+        if let Some(file) = &self.file {
+            file.check_writable()?;
+        }
+        Ok(&self.sessions)
+    }
+
+    /// The connections that read.
+    pub(super) fn readers(&self) -> Result<&Sessions, StoreError> {
+        match &self.file {
+            Some(file) => file.readers(),
+            None => Ok(&self.sessions),
+        }
+    }
+
+    /// Commits a transaction that succeeded and rolls back one that failed.
+    pub(super) async fn commit<T>(&self, lease: Lease, done: Result<T, Fault>) -> Result<T, Fault> {
+        let done = lease.end(done).await?;
+        if let Some(file) = &self.file {
+            file.committed(&self.sessions).await?;
+        }
+        Ok(done)
+    }
+
+    async fn takes_writes(&self) -> Result<(), StoreError> {
+        // Row locks of a server never block all writes. A read-only server or a full disk makes the writes fail.
+        match &self.file {
+            Some(file) => file.takes_writes(self.writer()?).await,
+            None => self.sessions.takes_writes(),
+        }
+    }
+}
+
+impl Store {
+    /// Kind and location, without a password: `sqlite /path/seckill.db`.
+    pub fn describe(&self) -> String {
+        self.database.shown.clone()
+    }
+
+    /// Checks that the database answers; returns the server's version.
+    pub async fn ping(&self) -> Result<String, StoreError> {
+        read!(self, |conn| {
+            let version = conn.dialect().version;
+            conn.one(version, params![]).await
+        })
+    }
+
+    /// Checks whether writes are blocked while reads succeed, because another program keeps the file locked. Takes at
+    /// most a second; a single failed attempt may be caused by a slow commit. Always succeeds for databases without
+    /// such a lock.
+    pub async fn takes_writes(&self) -> Result<(), StoreError> {
+        self.inject(false, self.database.takes_writes()).await
+    }
+
+    /// Settings that affect durability, for `doctor`: name and value.
+    pub async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+        // Asked on a write connection, whose settings matter.
+        let sessions = self.database.writer()?;
+        let attempt = move |_| async move {
+            let mut lease = sessions.lease().await?;
+            let done = durability(lease.conn()).await;
+            lease.end(done).await
+        };
+        self.inject(false, Box::pin(sessions.read(attempt))).await
+    }
+
+    /// Closes the connections; the database is consistent at any time, also without this.
+    pub async fn close(&self) {
+        // Readers first: the last connection to close checkpoints the log and must write.
+        if let Some(file) = &self.database.file {
+            file.close().await;
+        }
+        self.database.sessions.close().await;
+    }
+
+    /// Runs a unit of work under the injected fault, if any.
+    pub(super) async fn inject<T>(
+        &self,
+        writes: bool,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match &self.faults {
+            Some(faults) => faults.apply(writes, work).await,
+            None => work.await,
+        }
+    }
+}
+
+async fn durability(conn: &mut Conn) -> Result<Vec<(String, String)>, Fault> {
+    let mut settings = Vec::new();
+    for (name, query) in conn.dialect().durability {
+        let value: Option<String> = conn.row(*query, params![]).await?;
+        settings.push(((*name).to_owned(), value.unwrap_or_default()));
+    }
+    Ok(settings)
+}
