@@ -9,7 +9,7 @@ use seckill_engine::{
     telemetry::data_loss::{add_published, published},
 };
 use seckill_model::{Message, Millis, dead_letter::shown};
-use seckill_store::{Act, ActivityFilter, Place, Recorded, Which};
+use seckill_store::{Act, ActivityFilter, LogPosition, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,14 +40,14 @@ pub(super) struct ActivityArgs {
     limit: u32,
     /// Only lines before this position, as the previous page prints it
     #[arg(long, value_name = "PLACE")]
-    before: Option<Place>,
+    before: Option<LogPosition>,
 }
 
 #[derive(Serialize)]
 struct Page {
     /// Newest last.
     lines: Vec<Line>,
-    next: Option<Place>,
+    next: Option<LogPosition>,
 }
 
 #[derive(Serialize)]
@@ -94,7 +94,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
             && args.until.is_none_or(|until| act.at < until)
     };
     add_published(&mut lines, losses.into_iter().filter(asked).collect());
-    let next = page(&mut lines, args.limit, Recorded::place);
+    let next = page(&mut lines, args.limit, Recorded::position);
     let page = Page { lines: lines.into_iter().rev().map(line).collect(), next };
     out.answer(&page, || words(&page))?;
     Ok(if page.lines.is_empty() { fault::NO } else { 0 })

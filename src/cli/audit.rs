@@ -156,7 +156,7 @@ async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
     for _ in 0..PAGES {
         let page = context.store.activity(&filter, before, PAGE).await?;
         let Some(last) = page.last() else { break };
-        before = Some(last.place());
+        before = Some(last.position());
         lines.extend(page.into_iter().filter(|line| line.act.act == REDIS_RECONCILED));
         if lines.len() >= LOSSES {
             break;

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, de::IgnoredAny};
 
-use seckill_model::{Message, Millis};
+use seckill_model::{Message, Millis, message::text};
 
 /// Stands for the operator in a line about an event.
 pub const NO_OPERATOR: &str = "-";
@@ -61,14 +61,14 @@ pub struct Recorded {
 
 impl Recorded {
     /// Its position in time order, from which the next page continues.
-    pub fn place(&self) -> Place {
-        Place { at: self.act.at, id: self.id }
+    pub fn position(&self) -> LogPosition {
+        LogPosition { at: self.act.at, id: self.id }
     }
 }
 
 /// A position in the log, in time order: `AT-ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LogPosition {
     /// When.
     pub at: Millis,
     /// The line within that millisecond.
@@ -77,29 +77,27 @@ pub struct Place {
 
 /// A text that is not a position in the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no place in the log; give the one that the page before has named, such as 1795000000000-17"
-)]
-pub struct PlaceFault(String);
+#[error("{}", text!("store-log-position", text = .0))]
+pub struct LogPositionError(String);
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.at.0, self.id)
     }
 }
 
-impl FromStr for Place {
-    type Err = PlaceFault;
+impl FromStr for LogPosition {
+    type Err = LogPositionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text
             .split_once('-')
             .and_then(|(at, id)| Some(Self { at: Millis(at.parse().ok()?), id: id.parse().ok()? }));
-        parts.ok_or_else(|| PlaceFault(text.chars().take(40).collect()))
+        parts.ok_or_else(|| LogPositionError(text.chars().take(40).collect()))
     }
 }
 
-impl Serialize for Place {
+impl Serialize for LogPosition {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -132,10 +130,10 @@ impl ActivityFilter {
     }
 
     /// The last matching time, and the exclusive limit of line numbers at that time.
-    pub(super) fn last(&self, before: Option<Place>) -> (i64, i64) {
+    pub(super) fn last(&self, before: Option<LogPosition>) -> (i64, i64) {
         let end = self.until.map_or(i64::MAX, |until| until.0.saturating_sub(1));
         match before {
-            Some(place) if place.at.0 <= end => (place.at.0, place.id),
+            Some(position) if position.at.0 <= end => (position.at.0, position.id),
             _ => (end, i64::MAX),
         }
     }
@@ -156,10 +154,10 @@ mod tests {
 
     #[test]
     fn positions_round_trip() {
-        let place = Place { at: Millis(1_795_000_000_000), id: 17 };
-        assert_eq!(place.to_string().parse(), Ok(place));
+        let position = LogPosition { at: Millis(1_795_000_000_000), id: 17 };
+        assert_eq!(position.to_string().parse(), Ok(position));
         for bad in ["", "17", "a-b", "1-", "-5-1"] {
-            assert!(bad.parse::<Place>().is_err(), "{bad}");
+            assert!(bad.parse::<LogPosition>().is_err(), "{bad}");
         }
     }
 
@@ -167,7 +165,7 @@ mod tests {
     fn nearer_bound_applies() {
         let filter = ActivityFilter { until: Some(Millis(100)), ..ActivityFilter::default() };
         assert_eq!(filter.last(None), (99, i64::MAX));
-        assert_eq!(filter.last(Some(Place { at: Millis(99), id: 4 })), (99, 4));
-        assert_eq!(filter.last(Some(Place { at: Millis(100), id: 4 })), (99, i64::MAX));
+        assert_eq!(filter.last(Some(LogPosition { at: Millis(99), id: 4 })), (99, 4));
+        assert_eq!(filter.last(Some(LogPosition { at: Millis(100), id: 4 })), (99, i64::MAX));
     }
 }

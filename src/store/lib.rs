@@ -31,7 +31,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-pub use audit_log::{Act, ActivityFilter, ENGINE, NO_OPERATOR, Place, Recorded, Which};
+pub use audit_log::{Act, ActivityFilter, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which};
 pub use config_error::{FileFault, SchemaFault, UrlFault};
 use config_error::{MYSQL_PARAMETERS, POSTGRES_PARAMETERS};
 pub use open::{file_of, open};

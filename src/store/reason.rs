@@ -33,7 +33,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-file-is-read-only"))]
     FileReadOnly,
     /// The file cannot be read or written; message of SQLite.
-    #[error("{}", text!("store-reason-file-failed", words = .0))]
+    #[error("{}", text!("store-reason-file-failed", message = .0))]
     FileFailed(String),
     /// It accepts connections but does not answer.
     #[error("{}", Label("store-reason-silent"))]
@@ -54,31 +54,31 @@ pub enum Reason {
     #[error("{}", Label("store-reason-schema-locked"))]
     SchemaLocked,
     /// No encrypted connection is possible; message of the library.
-    #[error("{}", text!("store-reason-no-tls", words = .0))]
+    #[error("{}", text!("store-reason-no-tls", message = .0))]
     NoTls(String),
     /// The server is a replica.
     #[error("{}", Label("store-reason-replica"))]
     Replica,
     /// The server rejects the user, the password or the request; its message.
-    #[error("{}", text!("store-reason-denied", words = .0))]
+    #[error("{}", text!("store-reason-denied", message = .0))]
     Denied(String),
     /// The server has no such database; its message.
-    #[error("{}", text!("store-reason-no-database", words = .0))]
+    #[error("{}", text!("store-reason-no-database", message = .0))]
     NoDatabase(String),
     /// The URL names no database.
     #[error("{}", Label("store-reason-no-database-named"))]
     NoDatabaseNamed,
     /// The server accepts no more connections; its message.
-    #[error("{}", text!("store-reason-too-many-connections", words = .0))]
+    #[error("{}", text!("store-reason-too-many-connections", message = .0))]
     TooManyConnections(String),
     /// A statement took too long.
     #[error("{}", Label("store-reason-statement-timed-out"))]
     StatementTimedOut,
     /// The server cannot write to its disk; its message.
-    #[error("{}", text!("store-reason-cannot-write", words = .0))]
+    #[error("{}", text!("store-reason-cannot-write", message = .0))]
     CannotWrite(String),
     /// A packet is too large for the server; its message.
-    #[error("{}", text!("store-reason-packet-too-large", words = .0))]
+    #[error("{}", text!("store-reason-packet-too-large", message = .0))]
     PacketTooLarge(String),
     /// The server logs statements instead of rows.
     #[error("{}", Label("store-reason-statement-binlog"))]
@@ -87,7 +87,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-paused-in-transaction"))]
     PausedInTransaction,
     /// The server speaks the protocol of another database; message of the library.
-    #[error("{}", text!("store-reason-other-protocol", database = .0, words = .1))]
+    #[error("{}", text!("store-reason-other-protocol", database = .0, message = .1))]
     OtherProtocol(Cow<'static, str>, String),
     /// A number is out of range for a row.
     #[error("{}", text!("store-reason-too-large", number = .0.to_string()))]

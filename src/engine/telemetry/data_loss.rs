@@ -201,7 +201,7 @@ pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
             lines.push(Recorded { id: -place, act });
         }
     }
-    lines.sort_by_key(|line| Reverse(line.place()));
+    lines.sort_by_key(|line| Reverse(line.position()));
 }
 
 /// What one node has reconciled.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seckill_model::Millis;
-pub use seckill_store::{Act, Place, Recorded, Which};
+pub use seckill_store::{Act, LogPosition, Recorded, Which};
 
 use super::data_loss::REDIS_RECONCILED;
 
@@ -37,7 +37,7 @@ pub struct LogView {
     /// Only lines of this kind.
     pub which: Option<Which>,
     /// Lines before this position; `None` for the newest ones.
-    pub before: Option<Place>,
+    pub before: Option<LogPosition>,
 }
 
 /// One page of the log.

@@ -1,7 +1,7 @@
 //! The audit log.
 
 use super::super::{
-    Act, ActivityFilter, Place, Recorded, Store, StoreError,
+    Act, ActivityFilter, LogPosition, Recorded, Store, StoreError,
     connection::params,
     session::Fault,
     store::{read, transaction},
@@ -49,7 +49,7 @@ impl Store {
     pub async fn activity(
         &self,
         filter: &ActivityFilter,
-        before: Option<Place>,
+        before: Option<LogPosition>,
         limit: u32,
     ) -> Result<Vec<Recorded>, StoreError> {
         let (last, below) = filter.last(before);

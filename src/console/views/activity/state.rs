@@ -4,7 +4,7 @@
 
 use seckill_engine::telemetry::{
     Snapshot,
-    log::{LogView, Place, Recorded, Weight, Which},
+    log::{LogView, LogPosition, Recorded, Weight, Which},
 };
 
 use crate::views::{
@@ -54,7 +54,7 @@ pub(crate) struct LogState {
     /// Without a cursor while the list follows the newest line.
     pub(crate) table: TableState<Recorded>,
     level: Level,
-    pager: Pager<Option<Place>>,
+    pager: Pager<Option<LogPosition>>,
 }
 
 impl LogState {
@@ -181,7 +181,7 @@ impl TableView for LogState {
     }
 
     fn turn(&mut self, snapshot: &Snapshot, toward: Toward) {
-        let oldest = Recorded::list(snapshot).first().map(|line| Some(line.place()));
+        let oldest = Recorded::list(snapshot).first().map(|line| Some(line.position()));
         match toward {
             Toward::First => self.follow(),
             toward => self.pager.turn(toward, oldest),
