@@ -119,7 +119,7 @@ pub(super) async fn run(
     let options = if args.headless { None } else { Some(display.options(config)?) };
     let mut switch = None;
     let (context, node) = sandbox::open(config, |store| {
-        let (store, fault_switch) = faulty(store, args.seed);
+        let (store, fault_switch) = faulty(&store, args.seed);
         switch = Some(fault_switch);
         store
     })

@@ -156,6 +156,11 @@ pub struct OrderEntry {
 }
 
 impl OrderEntry {
+    /// An order for the buyer's first slot that is in no stream.
+    pub fn new(order: OrderId, user: UserId, voucher: VoucherId) -> Self {
+        Self { entry: EntryId::MIN, order, user, voucher, place: 1 }
+    }
+
     /// The slot that the order takes.
     pub fn seat(&self) -> Place {
         Place { user: self.user, number: self.place }

@@ -2,148 +2,186 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{ClosedOrder, OrderEntry, OrderId};
+use seckill_model::{OrderEntry, OrderId, OrderStatus};
+use serde::{Serialize, Serializer};
 
 use super::{
     Cancelled, Reason, StoreError, Written,
     rows::{number, voucher_key},
 };
 
-/// Order, user, voucher and slot, which identify an order.
-pub(super) type Key = (i64, i64, i64, i64);
+/// An order of a batch, as stored in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OrderRow {
+    pub(super) id: i64,
+    pub(super) user_id: i64,
+    pub(super) voucher_id: i64,
+    pub(super) place: i64,
+}
+
+/// The columns of [`OrderRow`] with their types, in the order of its JSON.
+pub(super) const COLUMNS: [(&str, &str); 4] =
+    [("id", "BIGINT"), ("user_id", "BIGINT"), ("voucher_id", "BIGINT"), ("place", "BIGINT")];
+
+/// Formats each column by its position, name and type, separated by commas.
+pub(super) fn columns(format: impl Fn(usize, &str, &str) -> String) -> String {
+    let columns = COLUMNS.iter().enumerate().map(|(at, (name, kind))| format(at, name, kind));
+    columns.collect::<Vec<_>>().join(", ")
+}
+
+/// The names of the columns, separated by commas.
+pub(super) fn names() -> String {
+    columns(|_, name, _| name.to_owned())
+}
+
+/// A JSON array, which is shorter than an object.
+impl Serialize for OrderRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.id, self.user_id, self.voucher_id, self.place).serialize(serializer)
+    }
+}
+
+impl TryFrom<&OrderEntry> for OrderRow {
+    type Error = StoreError;
+
+    fn try_from(entry: &OrderEntry) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: entry.order.as_i64(),
+            user_id: number(entry.user.0)?,
+            voucher_id: voucher_key(entry.voucher)?,
+            place: i64::from(entry.place),
+        })
+    }
+}
+
+impl OrderRow {
+    /// What only one live order may hold.
+    fn slot(&self) -> Slot {
+        (self.user_id, self.voucher_id, self.place)
+    }
+}
+
+/// User, voucher and place.
+type Slot = (i64, i64, i64);
 
 /// The rows of a batch, checked to be in range.
-pub(super) fn keys(entries: &[OrderEntry]) -> Result<Vec<Key>, StoreError> {
-    entries.iter().map(key).collect()
-}
-
-/// The same for one order.
-pub(super) fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
-    let (user, voucher) = (number(entry.user.0)?, voucher_key(entry.voucher)?);
-    Ok((entry.order.as_i64(), user, voucher, i64::from(entry.place)))
-}
-
-/// The row of a closed order.
-pub(super) fn closed_key(order: &ClosedOrder) -> Key {
-    let ClosedOrder { id, user_id, voucher_id, place } = order;
-    (id.as_i64(), user_id.0 as i64, voucher_id.0 as i64, i64::from(*place))
+pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>, StoreError> {
+    entries.iter().map(OrderRow::try_from).collect()
 }
 
 /// The IDs of a batch.
-pub(super) fn ids(keys: &[Key]) -> Vec<i64> {
-    keys.iter().map(|(order, ..)| *order).collect()
+pub(super) fn ids(rows: &[OrderRow]) -> Vec<i64> {
+    rows.iter().map(|row| row.id).collect()
 }
 
 /// How many pieces the rows take, by voucher: sales are always locked in this order.
-pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
+pub(super) fn pieces(rows: &[OrderRow]) -> BTreeMap<i64, i64> {
     let mut pieces = BTreeMap::new();
-    for (_, _, voucher, _) in keys {
-        *pieces.entry(*voucher).or_default() += 1;
+    for row in rows {
+        *pieces.entry(row.voucher_id).or_default() += 1;
     }
     pieces
 }
 
-/// User, voucher and slot.
-type SlotKey = (i64, i64, i64);
-
 /// The vouchers of a batch, by ID.
-pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
-    keys.iter().map(|(_, _, voucher, _)| *voucher).collect()
+pub(super) fn vouchers(rows: &[OrderRow]) -> BTreeSet<i64> {
+    rows.iter().map(|row| row.voucher_id).collect()
 }
 
-/// Rows that conflict with entries of a batch.
-#[derive(Debug, Default)]
+/// Rows that conflict with orders of a batch.
+#[derive(Debug)]
 pub(super) struct ExistingRows {
     sales: BTreeSet<i64>,
-    orders: HashMap<i64, SlotKey>,
-    live: HashMap<SlotKey, i64>,
+    orders: HashMap<i64, Slot>,
+    live: HashMap<Slot, i64>,
 }
 
 impl ExistingRows {
     /// From the existing sales, the rows with the batch's IDs, and the live rows in its slots.
     pub(super) fn new(
         sales: BTreeSet<i64>,
-        orders: impl IntoIterator<Item = Key>,
-        live: impl IntoIterator<Item = Key>,
+        orders: impl IntoIterator<Item = OrderRow>,
+        live: impl IntoIterator<Item = OrderRow>,
     ) -> Self {
-        let slot = |(order, user, voucher, place)| (order, (user, voucher, place));
         Self {
             sales,
-            orders: orders.into_iter().map(slot).collect(),
-            live: live.into_iter().map(slot).map(|(order, slot)| (slot, order)).collect(),
+            orders: orders.into_iter().map(|row| (row.id, row.slot())).collect(),
+            live: live.into_iter().map(|row| (row.slot(), row.id)).collect(),
         }
     }
 
     /// Adds the new orders of a batch and returns their rows; [`Self::answers`] has the results of the others.
-    pub(super) fn take_in(&mut self, keys: &[Key]) -> Result<Vec<Key>, StoreError> {
+    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>, StoreError> {
         let mut new = Vec::new();
-        for key @ (order, user, voucher, place) in keys {
-            if self.answer(key)? == Written::New {
-                let slot = (*user, *voucher, *place);
-                self.orders.insert(*order, slot);
-                self.live.insert(slot, *order);
-                new.push(*key);
+        for row in rows {
+            if self.answer(row)? == Written::New {
+                self.orders.insert(row.id, row.slot());
+                self.live.insert(row.slot(), row.id);
+                new.push(*row);
             }
         }
         Ok(new)
     }
 
-    /// The results of a batch of which `new` was inserted. Of a duplicate entry, the first one took the row.
-    pub(super) fn answers(&self, keys: &[Key], new: Vec<Key>) -> Result<Vec<Written>, StoreError> {
-        let mut new: HashSet<Key> = new.into_iter().collect();
-        let answer = |key: &Key| match self.answer(key)? {
-            _ if new.remove(key) => Ok(Written::New),
+    /// The results of a batch of which `new` was inserted. Of a duplicate order, the first one took the row.
+    pub(super) fn answers(
+        &self,
+        rows: &[OrderRow],
+        new: Vec<OrderRow>,
+    ) -> Result<Vec<Written>, StoreError> {
+        let mut new: HashSet<OrderRow> = new.into_iter().collect();
+        let answer = |row: &OrderRow| match self.answer(row)? {
+            _ if new.remove(row) => Ok(Written::New),
             // Not the fault of this order, so it is retried.
-            Written::New => Err(StoreError::Away(Reason::NotWritten(key.0))),
+            Written::New => Err(StoreError::Away(Reason::NotWritten(row.id))),
             answer => Ok(answer),
         };
-        keys.iter().map(answer).collect()
+        rows.iter().map(answer).collect()
     }
 
-    /// The results of entries that are not written: each as if it were alone.
-    pub(super) fn foresee(&self, keys: &[Key]) -> Result<Vec<Written>, StoreError> {
-        keys.iter().map(|key| self.answer(key)).collect()
+    /// The results of orders that are not written: each as if it were alone.
+    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>, StoreError> {
+        rows.iter().map(|row| self.answer(row)).collect()
     }
 
-    fn answer(&self, (order, user, voucher, place): &Key) -> Result<Written, StoreError> {
-        if !self.sales.contains(voucher) {
+    fn answer(&self, row: &OrderRow) -> Result<Written, StoreError> {
+        if !self.sales.contains(&row.voucher_id) {
             return Ok(Written::NoSale);
         }
-        let slot = (*user, *voucher, *place);
-        Ok(match (self.orders.get(order), self.live.get(&slot)) {
-            (Some(owner), _) if *owner == slot => Written::Again,
+        Ok(match (self.orders.get(&row.id), self.live.get(&row.slot())) {
+            (Some(owner), _) if *owner == row.slot() => Written::Again,
             (Some(_), _) => Written::IdTaken,
-            (None, Some(holds)) => match OrderId::from_i64(*holds) {
-                Some(holds) => Written::Conflict { holds },
-                None => {
-                    let damaged = Reason::Damaged("id".to_owned(), holds.to_string());
-                    return Err(StoreError::Away(damaged));
-                }
-            },
+            (None, Some(holds)) => {
+                let damaged = || Reason::Damaged("id".to_owned(), holds.to_string());
+                let holds = OrderId::from_i64(*holds).ok_or_else(|| StoreError::Away(damaged()))?;
+                Written::Conflict { holds }
+            }
             (None, None) => Written::New,
         })
     }
 }
 
-/// The results of cancelling orders, and the rows to insert. `orders` are the rows with their IDs, and whether each is
-/// live.
+/// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.
 pub(super) fn cancellations(
-    keys: &[Key],
+    rows: &[OrderRow],
     sales: &BTreeSet<i64>,
-    mut orders: HashMap<i64, (Key, bool)>,
-) -> (Vec<Key>, Vec<Cancelled>) {
+    existing: Vec<(OrderRow, OrderStatus)>,
+) -> (Vec<OrderRow>, Vec<Cancelled>) {
+    let existing = existing.into_iter();
+    let mut existing: HashMap<i64, (Slot, bool)> =
+        existing.map(|(row, status)| (row.id, (row.slot(), status.is_live()))).collect();
     let mut new = Vec::new();
-    let answers = keys
+    let answers = rows
         .iter()
-        .map(|key| match orders.get(&key.0) {
-            Some((other, _)) if other != key => Cancelled::IdTaken,
+        .map(|row| match existing.get(&row.id) {
+            Some((slot, _)) if *slot != row.slot() => Cancelled::IdTaken,
             Some((_, true)) => Cancelled::Live,
             Some((_, false)) => Cancelled::Before,
-            None if !sales.contains(&key.2) => Cancelled::NoSale,
+            None if !sales.contains(&row.voucher_id) => Cancelled::NoSale,
             None => {
                 // A duplicate order is cancelled once.
-                orders.insert(key.0, (*key, false));
-                new.push(*key);
+                existing.insert(row.id, (row.slot(), false));
+                new.push(*row);
                 Cancelled::Now
             }
         })

@@ -85,7 +85,7 @@ macro_rules! query {
         }
     };
     (@ $driver:ident $kind:ident $sql:ident $values:ident $query:ident $row:ident $done:expr) => {{
-        let (text, arguments) = $driver::render($sql.into(), $values).map_err(Error::Encode)?;
+        let (text, arguments) = $driver::render(&$sql.into(), $values).map_err(Error::Encode)?;
         let $query = sqlx::query_with(AssertSqlSafe(text).into_sql_str(), arguments);
         let $row = Row::$kind;
         $done
@@ -158,7 +158,7 @@ impl Conn {
         let Self::Mysql(conn) = self else {
             return self.row(format!("{sql} ON CONFLICT DO NOTHING RETURNING id"), values).await;
         };
-        let (sql, arguments) = mysql::render(sql.into(), values).map_err(Error::Encode)?;
+        let (sql, arguments) = mysql::render(sql, values).map_err(Error::Encode)?;
         let query = sqlx::query_with(AssertSqlSafe(sql).into_sql_str(), arguments);
         let inserted = query.execute(&mut **conn).await.map_err(Fault::from);
         let id = unless_duplicate(inserted)?.map(|done| done.last_insert_id());

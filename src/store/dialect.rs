@@ -12,7 +12,7 @@ use sqlx::{
     error::{BoxDynError, DatabaseError},
 };
 
-use super::{Reason, StoreError, UrlFault, batch::Key};
+use super::{Reason, StoreError, UrlFault, batch::OrderRow};
 
 /// The SQL and the error codes of one database.
 #[derive(Debug)]
@@ -37,8 +37,7 @@ pub(super) struct Dialect {
     pub(super) join: &'static str,
     /// Voucher IDs come from a sequence that ignores explicitly inserted IDs.
     pub(super) has_sequence: bool,
-    /// A table `batch` of `id`, `user_id`, `voucher_id` and `place` from [`Value::Rows`], which is the last value and
-    /// has this number.
+    /// A table `batch` of [`OrderRow`] from [`Value::Rows`], which is the last value and has this number.
     pub(super) batch: fn(usize) -> String,
     /// Hint to use an index; follows the table.
     pub(super) index: fn(&str) -> String,
@@ -107,7 +106,7 @@ pub(super) enum Value<'q> {
     /// IDs compared with a column: `= ANY($1)`.
     Ids(Vec<i64>),
     /// Rows of [`Dialect::batch`].
-    Rows(&'q [Key]),
+    Rows(&'q [OrderRow]),
 }
 
 macro_rules! value_from {
@@ -139,7 +138,7 @@ value_from! {
     &'q Option<String> => |it| Self::Text(it.as_deref().map(Cow::from));
     Vec<i64> => |it| Self::Ids(it);
     &[OrderId] => |it| Self::Ids(it.iter().map(|id| id.as_i64()).collect());
-    &'q [Key] => |it| Self::Rows(it);
+    &'q [OrderRow] => |it| Self::Rows(it);
 }
 
 /// Replaces each placeholder with the result of `write` for its number, and each `= ANY($1)` with that of the list.

@@ -95,7 +95,7 @@ impl Illness {
 
 /// A store on the database of `inner`, initially without a fault. `seed` determines which writes are done at a failed
 /// commit.
-pub fn faulty(inner: SharedStore, seed: u64) -> (SharedStore, Illness) {
+pub fn faulty(inner: &SharedStore, seed: u64) -> (SharedStore, Illness) {
     let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
     let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
     let database = Arc::clone(&inner.database);
@@ -114,7 +114,7 @@ mod tests {
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let inner = open(&url, &Settings::default()).await.unwrap();
-        let (store, illness) = faulty(Arc::clone(&inner), 7);
+        let (store, illness) = faulty(&inner, 7);
         illness.set(Ill::Away);
         assert!(matches!(store.ping().await, Err(StoreError::Away(_))));
         illness.set(Ill::Hangs(Duration::from_millis(1)));

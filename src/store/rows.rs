@@ -8,6 +8,7 @@ use seckill_model::{
 
 use super::{
     Act, Reason, Recorded, StoreError,
+    batch::OrderRow,
     connection::{Column, FromRow, Index, Row},
     session::Fault,
 };
@@ -109,8 +110,6 @@ macro_rules! tuples {
 tuples! {
     (A 0, B 1)
     (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
 }
 
 /// Structs whose fields are columns of the same name.
@@ -125,6 +124,7 @@ macro_rules! records {
 }
 
 records! {
+    OrderRow { id, user_id, voucher_id, place }
     Order { id, user_id, voucher_id, place, status, create_time, pay_time, close_time }
     LiveOrder { id, user_id, place }
     ClosedOrder { id, user_id, voucher_id, place }
@@ -133,6 +133,12 @@ records! {
     JobRun { id, job, due, cause, node, started, took_ms, outcome, detail, rows }
     JobSwitch { name, paused, since }
     Act { at, operator, node, act, subject, reason, result, before, after, once }
+}
+
+impl FromRow for (OrderRow, OrderStatus) {
+    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        Ok((OrderRow::from_row(row)?, row.get("status")?))
+    }
 }
 
 impl FromRow for Recorded {

@@ -135,7 +135,7 @@ impl Store {
     /// most a second; a single failed attempt may be caused by a slow commit. Always succeeds for databases without
     /// such a lock.
     pub async fn takes_writes(&self) -> Result<(), StoreError> {
-        self.inject(false, self.database.takes_writes()).await
+        self.inject(false, Box::pin(self.database.takes_writes())).await
     }
 
     /// Settings that affect durability, for `doctor`: name and value.

@@ -74,13 +74,10 @@ async fn batches(database: Database) {
     let count = orders();
     let world = World::on(database, 1, |_| {}).await;
     let voucher = world.create(sale(count)).await;
-    let entry = |number: u64| OrderEntry {
-        entry: EntryId::MIN,
-        order: OrderId::new(1_795_000_000, number).unwrap(),
+    let entry = |number: u64| {
         // Buyers arrive in random order.
-        user: UserId(number.wrapping_mul(2_654_435_761) % 1_000_000_007),
-        voucher,
-        place: 1,
+        let user = UserId(number.wrapping_mul(2_654_435_761) % 1_000_000_007);
+        OrderEntry::new(OrderId::new(1_795_000_000, number).unwrap(), user, voucher)
     };
     let started = Instant::now();
     for from in (0..count).step_by(1_000) {

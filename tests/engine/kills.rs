@@ -24,9 +24,7 @@ use seckill_engine::{
     command::{Command, LoadTest},
     repair,
 };
-use seckill_model::{
-    EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding,
-};
+use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding};
 use seckill_store::{Settings, SharedStore};
 
 const BATCH: u64 = 20;
@@ -36,13 +34,7 @@ fn sale(stock: u64) -> NewSale {
 }
 
 fn batch(number: u64, voucher: VoucherId) -> Vec<OrderEntry> {
-    let entry = |at| OrderEntry {
-        entry: EntryId::MIN,
-        order: OrderId::new(1_795_000_000, at).unwrap(),
-        user: UserId(at),
-        voucher,
-        place: 1,
-    };
+    let entry = |at| OrderEntry::new(OrderId::new(1_795_000_000, at).unwrap(), UserId(at), voucher);
     (number * BATCH..(number + 1) * BATCH).map(entry).collect()
 }
 

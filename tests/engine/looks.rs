@@ -415,12 +415,9 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
     world.server.freeze();
     picture(&world, "Redis is away", |it| !it.redis.up).await;
     // Entries that another node had read are written meanwhile; after that, nothing.
-    let late = (0..50_u64).map(|number| OrderEntry {
-        entry: EntryId::MIN,
-        order: OrderId::new(1_795_000_000, number).unwrap(),
-        user: UserId(1_000_000 + number),
-        voucher,
-        place: 1,
+    let late = (0..50_u64).map(|number| {
+        let order = OrderId::new(1_795_000_000, number).unwrap();
+        OrderEntry::new(order, UserId(1_000_000 + number), voucher)
     });
     let late: Vec<_> = late.collect();
     world.store.write_orders(&late, Millis::now()).await.unwrap();

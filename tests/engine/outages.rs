@@ -10,8 +10,8 @@ use std::{fmt::Debug, time::Duration};
 
 use crate::support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, wait_until};
 use seckill_model::{
-    Cause, EntryId, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
-    RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
+    Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId, RunEnd,
+    SaleState, UserId, VoucherDetails, VoucherId,
 };
 use seckill_store::{Act, Settings, SharedStore, StoreError};
 use tokio::time::timeout;
@@ -148,7 +148,7 @@ impl Scene {
 
     fn entry(&self, at: u64, user: u64) -> OrderEntry {
         let (order, user) = (self.id(at), UserId(user + 1));
-        OrderEntry { entry: EntryId::MIN, order, user, voucher: self.voucher, place: 1 }
+        OrderEntry::new(order, user, self.voucher)
     }
 
     fn new_run(&self, due: i64) -> NewRun {
@@ -332,8 +332,7 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                 with_a_new_connection(&store, &proxy).await;
                 // A batch is tried as all new if the previous one was, so each write begins alike.
                 let order = OrderId::new(1_700_000_000, number).unwrap();
-                let (entry, user) = (EntryId::MIN, UserId(number));
-                let new = OrderEntry { entry, order, user, voucher: spare, place: 1 };
+                let new = OrderEntry::new(order, UserId(number), spare);
                 store.write_orders(&[new], NOW).await.unwrap();
                 proxy.cut_at(message, cut);
                 let result = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::support::{Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, wait_until};
-use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
+use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 use seckill_store::{Settings, SharedStore, StoreError, Tls, Written};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
 
@@ -46,7 +46,7 @@ async fn sale_of(store: &SharedStore, stock: u64) -> VoucherId {
 
 fn entry(number: u64, voucher: VoucherId) -> OrderEntry {
     let order = OrderId::new(1_795_000_000, number).unwrap();
-    OrderEntry { entry: EntryId::MIN, order, user: UserId(number), voucher, place: 1 }
+    OrderEntry::new(order, UserId(number), voucher)
 }
 
 async fn a_killed_server_is_away_and_comes_back(mut server: impl Server) {

@@ -10,7 +10,7 @@ mod sales;
 mod sqlite_file;
 
 use crate::support::{MariaDb, Postgres};
-use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId};
+use seckill_model::{Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId};
 use seckill_store::{Settings, SharedStore};
 use tempfile::TempDir;
 
@@ -38,7 +38,7 @@ async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
 }
 
 fn entry(order: u64, user: u64, voucher: VoucherId) -> OrderEntry {
-    OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher, place: 1 }
+    OrderEntry::new(id(order), UserId(user), voucher)
 }
 
 /// IDs as large as real ones: the low bits must survive every conversion.

@@ -144,7 +144,7 @@ impl World {
         let files = tempfile::tempdir().unwrap();
         let url = database.url(&files).await;
         let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
-        let (store, illness) = faulty(store, seed);
+        let (store, illness) = faulty(&store, seed);
         let mut settings = Settings::default();
         change(&mut settings);
         let redis = Redis::from_url(&server.url()).unwrap();

@@ -187,7 +187,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     let mut bench = Bench::new(crowded());
     bench.keys("0gk");
     let asked = bench.focus.borrow().log.expect("a page");
-    let place = crowded().log.lines[0].place();
+    let place = crowded().log.lines[0].position();
     assert_eq!(asked, LogView { which: None, before: Some(place) });
     assert!(bench.text(120, 36).contains("reading"));
     bench.keys("k");

@@ -78,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn a_single_failed_probe_is_no_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, fault) = faulty(open(&dir).await, 7);
+        let (store, fault) = faulty(&open(&dir).await, 7);
         fault.set(Ill::Away);
         assert!(matches!(takes_writes(&store).await, Err(ReadError::Sql(StoreError::Away(_)))));
         assert_eq!(fault.failed(), u64::from(PROBES), "it was probed again");
@@ -98,7 +98,7 @@ mod tests {
     #[tokio::test]
     async fn probing_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, fault) = faulty(open(&dir).await, 7);
+        let (store, fault) = faulty(&open(&dir).await, 7);
         fault.set(Ill::Hangs(Duration::from_millis(50)));
         let mut writes = WriteProbe::default();
         assert_eq!(writes.ask(&store), None);

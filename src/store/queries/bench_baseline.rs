@@ -3,7 +3,7 @@
 use seckill_model::{Millis, OrderEntry};
 
 use super::super::{
-    Store, StoreError, batch, connection::params, session::Fault, store::transaction,
+    Store, StoreError, batch::OrderRow, connection::params, session::Fault, store::transaction,
 };
 
 /// The result of one order of the baseline.
@@ -28,7 +28,7 @@ impl Store {
         order: &OrderEntry,
         now: Millis,
     ) -> Result<Placed, StoreError> {
-        let (order, user, voucher, _) = batch::key(order)?;
+        let OrderRow { id, user_id, voucher_id, .. } = OrderRow::try_from(order)?;
         transaction!(self, |conn| {
             // Matches the index condition: a scan would make the baseline slower than it is.
             let live = conn.dialect().live;
@@ -36,7 +36,7 @@ impl Store {
                 "SELECT COUNT(*) FROM tb_voucher_order \
                  WHERE voucher_id = $1 AND user_id = $2 AND {live}"
             );
-            let held: i64 = conn.one(query, params![voucher, user]).await?;
+            let held: i64 = conn.one(query, params![voucher_id, user_id]).await?;
             if held > 0 {
                 return Ok(Placed::Held);
             }
@@ -44,7 +44,7 @@ impl Store {
                 .execute(
                     "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
                      WHERE voucher_id = $2 AND stock > 0",
-                    params![now, voucher],
+                    params![now, voucher_id],
                 )
                 .await?;
             if taken == 0 {
@@ -53,7 +53,7 @@ impl Store {
             conn.execute(
                 "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
                  VALUES ($1, $2, $3, $4, $4)",
-                params![order, user, voucher, now],
+                params![id, user_id, voucher_id, now],
             )
             .await?;
             Ok(Placed::Written)

@@ -77,16 +77,12 @@ impl Store {
     /// The newest runs, newest first: of one job or of all.
     pub async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
         read!(self, |conn| {
-            match job {
-                Some(job) => {
-                    let query = format!("{SELECT_RUNS} WHERE job = $1 ORDER BY due DESC LIMIT $2");
-                    conn.rows(query, params![job, limit]).await
-                }
-                None => {
-                    let query = format!("{SELECT_RUNS} ORDER BY id DESC LIMIT $1");
-                    conn.rows(query, params![limit]).await
-                }
+            if let Some(job) = job {
+                let query = format!("{SELECT_RUNS} WHERE job = $1 ORDER BY due DESC LIMIT $2");
+                return conn.rows(query, params![job, limit]).await;
             }
+            let query = format!("{SELECT_RUNS} ORDER BY id DESC LIMIT $1");
+            conn.rows(query, params![limit]).await
         })
     }
 

@@ -9,7 +9,7 @@ use seckill_model::{
 
 use super::super::{
     Store, StoreError, Written,
-    batch::{self, ExistingRows, Key},
+    batch::{self, ExistingRows, OrderRow},
     connection::{Conn, FromRow, params},
     dialect::{Dialect, Value},
     session::Fault,
@@ -33,14 +33,14 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let (keys, page, mixed) =
-            (&batch::keys(entries)?, self.database.page, &self.database.mixed);
-        if !mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
-            return Ok(vec![Written::New; keys.len()]);
+        let (rows, page, mixed) =
+            (&batch::rows(entries)?, self.database.page, &self.database.mixed);
+        if !mixed.load(Ordering::Relaxed) && self.write_new(rows, now).await? {
+            return Ok(vec![Written::New; rows.len()]);
         }
         let written = transaction!(self, |conn| match conn {
-            Conn::Sqlite(_) => sqlite::write_mixed(conn, keys, now).await,
-            _ => write_mixed(conn, keys, now, page).await,
+            Conn::Sqlite(_) => sqlite::write_mixed(conn, rows, now).await,
+            _ => write_mixed(conn, rows, now, page).await,
         })?;
         mixed.store(written.iter().any(|one| *one != Written::New), Ordering::Relaxed);
         Ok(written)
@@ -50,13 +50,13 @@ impl Store {
     ///
     /// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first
     /// took a shared lock on it, as a foreign key does, would deadlock.
-    async fn write_new(&self, keys: &[Key], now: Millis) -> Result<bool, StoreError> {
+    async fn write_new(&self, rows: &[OrderRow], now: Millis) -> Result<bool, StoreError> {
         let (database, sessions) = (&self.database, self.database.writer()?);
         let attempt = move |commit_sent| async move {
             let mut lease = sessions.begin(commit_sent).await?;
             let conn = lease.conn();
-            let done = match take_stock(conn, keys, now).await {
-                Ok(short) if short.is_empty() => insert(conn, keys, now, database.page).await,
+            let done = match take_stock(conn, rows, now).await {
+                Ok(short) if short.is_empty() => insert(conn, rows, now, database.page).await,
                 taken => taken.map(|_| false),
             };
             if matches!(done, Ok(false)) {
@@ -73,10 +73,10 @@ impl Store {
     pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
         let mut answers = Vec::with_capacity(entries.len());
         for part in entries.chunks(self.database.page) {
-            let keys = &batch::keys(part)?;
+            let rows = &batch::rows(part)?;
             answers.extend(read!(self, |conn| {
-                let sales = select_sales(conn, batch::vouchers(keys), "").await?;
-                Ok(read_existing(conn, keys, keys.len(), sales).await?.foresee(keys)?)
+                let sales = select_sales(conn, batch::vouchers(rows), "").await?;
+                Ok(read_existing(conn, rows, rows.len(), sales).await?.foresee(rows)?)
             })?);
         }
         Ok(answers)
@@ -242,19 +242,19 @@ impl Store {
 /// transaction, which must be rolled back on an error.
 async fn write_mixed(
     conn: &mut Conn,
-    keys: &[Key],
+    rows: &[OrderRow],
     now: Millis,
     page: usize,
 ) -> Result<Vec<Written>, Fault> {
     // Concurrent writers of these sales wait here, so the rows read below stay valid.
-    let sales = lock_sales(conn, batch::vouchers(keys)).await?;
-    let mut existing = read_existing(conn, keys, page, sales).await?;
-    let new = existing.take_in(keys)?;
+    let sales = lock_sales(conn, batch::vouchers(rows)).await?;
+    let mut existing = read_existing(conn, rows, page, sales).await?;
+    let new = existing.take_in(rows)?;
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     if insert(conn, &new, now, page).await? {
-        return Ok(existing.answers(keys, new)?);
+        return Ok(existing.answers(rows, new)?);
     }
     // An order of another sale has taken an ID meanwhile.
     Err(Fault::Again)
@@ -285,11 +285,11 @@ async fn select_sales(
 /// Takes a piece for each row, and returns the vouchers with insufficient stock.
 pub(crate) async fn take_stock(
     conn: &mut Conn,
-    keys: &[Key],
+    rows: &[OrderRow],
     now: Millis,
 ) -> Result<Vec<i64>, Fault> {
     let mut short = Vec::new();
-    for (voucher, pieces) in batch::pieces(keys) {
+    for (voucher, pieces) in batch::pieces(rows) {
         let taken = conn
             .execute(
                 "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
@@ -307,15 +307,15 @@ pub(crate) async fn take_stock(
 /// Inserts orders; returns whether all were inserted.
 pub(crate) async fn insert(
     conn: &mut Conn,
-    keys: &[Key],
+    rows: &[OrderRow],
     now: Millis,
     page: usize,
 ) -> Result<bool, Fault> {
-    let batch = (conn.dialect().batch)(2);
-    for part in keys.chunks(page) {
+    let (columns, batch) = (batch::names(), (conn.dialect().batch)(2));
+    for part in rows.chunks(page) {
         let statement = format!(
-            "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
-             SELECT id, user_id, voucher_id, place, $1, $1 FROM {batch} WHERE TRUE"
+            "INSERT INTO tb_voucher_order ({columns}, create_time, update_time) \
+             SELECT {columns}, $1, $1 FROM {batch} WHERE TRUE"
         );
         let inserted = conn.insert(statement, params![now, part]).await?;
         if inserted != part.len() as u64 {
@@ -327,12 +327,12 @@ pub(crate) async fn insert(
 
 async fn read_existing(
     conn: &mut Conn,
-    keys: &[Key],
+    rows: &[OrderRow],
     page: usize,
     sales: BTreeSet<i64>,
 ) -> Result<ExistingRows, Fault> {
     let (mut orders, mut live) = (Vec::new(), Vec::new());
-    for part in keys.chunks(page) {
+    for part in rows.chunks(page) {
         orders.extend(by_id(conn, part).await?);
         live.extend(live_at(conn, part).await?);
     }
@@ -340,26 +340,22 @@ async fn read_existing(
 }
 
 /// The rows with the IDs of a batch.
-pub(crate) async fn by_id(conn: &mut Conn, keys: &[Key]) -> Result<Vec<Key>, Fault> {
-    conn.rows(
-        "SELECT id, user_id, voucher_id, place FROM tb_voucher_order WHERE id = ANY($1)",
-        params![batch::ids(keys)],
-    )
-    .await
+pub(crate) async fn by_id(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<OrderRow>, Fault> {
+    let query = format!("SELECT {} FROM tb_voucher_order WHERE id = ANY($1)", batch::names());
+    conn.rows(query, params![batch::ids(rows)]).await
 }
 
 /// The live rows in the slots of a batch.
-pub(crate) async fn live_at(conn: &mut Conn, keys: &[Key]) -> Result<Vec<Key>, Fault> {
-    let dialect = conn.dialect();
+pub(crate) async fn live_at(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<OrderRow>, Fault> {
+    let Dialect { join, live, .. } = conn.dialect();
+    let columns = batch::columns(|_, name, _| format!("o.{name}"));
+    let batch = (conn.dialect().batch)(1);
     let query = format!(
-        "SELECT o.id, o.user_id, o.voucher_id, o.place FROM {} {} tb_voucher_order o \
+        "SELECT {columns} FROM {batch} {join} tb_voucher_order o \
          ON o.voucher_id = batch.voucher_id AND o.user_id = batch.user_id AND o.place = batch.place \
-         WHERE {}",
-        (dialect.batch)(1),
-        dialect.join,
-        dialect.live,
+         WHERE {live}"
     );
-    conn.rows(query, params![keys]).await
+    conn.rows(query, params![rows]).await
 }
 
 /// The queries of [`Store::orders`], without their conditions.

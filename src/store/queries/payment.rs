@@ -3,7 +3,7 @@
 //! Payment and closing race: both lock an order and check that it is unpaid before they change it, so the first one
 //! wins.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
     ClosedOrder, Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, VoucherId,
@@ -12,7 +12,7 @@ use seckill_model::{
 use super::{
     super::{
         Cancelled, Store, StoreError,
-        batch::{self, Key},
+        batch::{self, OrderRow},
         connection::{Conn, params},
         rules,
         session::Fault,
@@ -71,12 +71,15 @@ impl Store {
             // Sales before orders, like the writers of orders.
             lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
             let overdue: Vec<OrderId> = overdue.into_iter().map(|(id, _)| id).collect();
-            let mut closed = Vec::new();
+            let mut closed: Vec<ClosedOrder> = Vec::new();
             for part in overdue.chunks(page) {
                 closed.extend(close_unpaid(conn, part, now).await?);
             }
-            let keys: Vec<Key> = closed.iter().map(batch::closed_key).collect();
-            for (voucher, pieces) in batch::pieces(&keys) {
+            let mut pieces: BTreeMap<VoucherId, i64> = BTreeMap::new();
+            for order in &closed {
+                *pieces.entry(order.voucher_id).or_default() += 1;
+            }
+            for (voucher, pieces) in pieces {
                 conn.execute(
                     "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
                      WHERE voucher_id = $1",
@@ -99,24 +102,20 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let (keys, page) = (&batch::keys(entries)?, self.database.page);
+        let (rows, page) = (&batch::rows(entries)?, self.database.page);
         transaction!(self, |conn| {
             // Sales before orders, like the writers of orders.
-            let sales = lock_sales(conn, batch::vouchers(keys)).await?;
-            let mut existing = HashMap::new();
-            for part in keys.chunks(page) {
-                let rows: Vec<(i64, i64, i64, i64, OrderStatus)> = conn
-                    .rows(
-                        "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order \
-                         WHERE id = ANY($1)",
-                        params![batch::ids(part)],
-                    )
-                    .await?;
-                existing.extend(rows.into_iter().map(|(order, user, voucher, place, status)| {
-                    (order, ((order, user, voucher, place), status.is_live()))
-                }));
+            let sales = lock_sales(conn, batch::vouchers(rows)).await?;
+            let columns = batch::names();
+            let mut existing = Vec::new();
+            for part in rows.chunks(page) {
+                let query =
+                    format!("SELECT {columns}, status FROM tb_voucher_order WHERE id = ANY($1)");
+                let found: Vec<(OrderRow, OrderStatus)> =
+                    conn.rows(query, params![batch::ids(part)]).await?;
+                existing.extend(found);
             }
-            let (new, answers) = batch::cancellations(keys, &sales, existing);
+            let (new, answers) = batch::cancellations(rows, &sales, existing);
             for part in new.chunks(page) {
                 insert_cancelled(conn, part, now).await?;
             }
@@ -228,37 +227,39 @@ async fn close_unpaid(
     if unpaid.is_empty() {
         return Ok(unpaid);
     }
-    let keys: Vec<Key> = unpaid.iter().map(batch::closed_key).collect();
+    let ids: Vec<i64> = unpaid.iter().map(|order| order.id.as_i64()).collect();
     conn.execute(
         "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
          WHERE status = 1 AND id = ANY($2)",
-        params![now, batch::ids(&keys)],
+        params![now, ids.clone()],
     )
     .await?;
-    insert_give_backs(conn, &keys, now).await?;
+    insert_give_backs(conn, ids, now).await?;
     Ok(unpaid)
 }
 
-async fn insert_cancelled(conn: &mut Conn, keys: &[Key], now: Millis) -> Result<(), Fault> {
-    let batch = (conn.dialect().batch)(2);
+async fn insert_cancelled(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Result<(), Fault> {
+    let (columns, batch) = (batch::names(), (conn.dialect().batch)(2));
     let statement = format!(
         "INSERT INTO tb_voucher_order \
-         (id, user_id, voucher_id, place, status, create_time, close_time, update_time) \
-         SELECT id, user_id, voucher_id, place, 4, $1, $1, $1 FROM {batch} WHERE TRUE"
+         ({columns}, status, create_time, close_time, update_time) \
+         SELECT {columns}, 4, $1, $1, $1 FROM {batch} WHERE TRUE"
     );
-    let inserted = conn.insert(statement, params![now, keys]).await?;
-    if inserted != keys.len() as u64 {
+    let inserted = conn.insert(statement, params![now, rows]).await?;
+    if inserted != rows.len() as u64 {
         // An order of another sale has taken an ID meanwhile.
         return Err(Fault::Again);
     }
-    insert_give_backs(conn, keys, now).await
+    insert_give_backs(conn, batch::ids(rows), now).await
 }
 
-async fn insert_give_backs(conn: &mut Conn, closed: &[Key], now: Millis) -> Result<(), Fault> {
-    let batch = (conn.dialect().batch)(2);
-    let statement = format!(
+/// Records that Redis must be updated for these orders.
+async fn insert_give_backs(conn: &mut Conn, ids: Vec<i64>, now: Millis) -> Result<(), Fault> {
+    conn.execute(
         "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
-         SELECT id, user_id, voucher_id, place, $1 FROM {batch}"
-    );
-    conn.execute(statement, params![now, closed]).await.map(drop)
+         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)",
+        params![now, ids],
+    )
+    .await
+    .map(drop)
 }

@@ -67,8 +67,11 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Voucher>, StoreError> {
         read!(self, |conn| {
-            conn.rows("SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, status \
-                 FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2", params![after.unwrap_or(VoucherId(0)), limit])
+            conn.rows(
+                "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
+                 status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2",
+                params![after.unwrap_or(VoucherId(0)), limit],
+            )
             .await
         })
     }
@@ -236,8 +239,23 @@ async fn insert_voucher(
     kind: i64,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
-    let id = conn.insert_row("INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, \
-             rules, pay_value, actual_value, status) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)", params![&voucher.title, kind, now, voucher.shop_id.map(number).transpose()?, &voucher.sub_title, &voucher.rules, number(voucher.pay_value)?, number(voucher.actual_value)?, voucher.status.code()])
+    let id = conn
+        .insert_row(
+            "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, \
+             rules, pay_value, actual_value, status) \
+             VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)",
+            params![
+                &voucher.title,
+                kind,
+                now,
+                voucher.shop_id.map(number).transpose()?,
+                &voucher.sub_title,
+                &voucher.rules,
+                number(voucher.pay_value)?,
+                number(voucher.actual_value)?,
+                voucher.status.code()
+            ],
+        )
         .await?;
     let id = id.and_then(|id| u64::try_from(id).ok());
     Ok(id.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)

@@ -6,7 +6,7 @@ use seckill_model::{Millis, VoucherId};
 
 use super::super::{
     StoreError, Written,
-    batch::{self, ExistingRows, Key},
+    batch::{self, ExistingRows, OrderRow},
     connection::{Conn, params},
     queries::orders,
     session::Fault,
@@ -19,43 +19,43 @@ use super::super::{
 /// each buyer's order first, would halve the speed of a batch with one bad entry.
 pub(crate) async fn write_mixed(
     conn: &mut Conn,
-    keys: &[Key],
+    rows: &[OrderRow],
     now: Millis,
 ) -> Result<Vec<Written>, Fault> {
-    let sales = orders::lock_sales(conn, batch::vouchers(keys)).await?;
-    let known = orders::by_id(conn, keys).await?;
-    let taken: HashSet<i64> = known.iter().map(|(order, ..)| *order).collect();
-    let possible: Vec<Key> = keys
+    let sales = orders::lock_sales(conn, batch::vouchers(rows)).await?;
+    let known = orders::by_id(conn, rows).await?;
+    let taken: HashSet<i64> = known.iter().map(|row| row.id).collect();
+    let possible: Vec<OrderRow> = rows
         .iter()
-        .filter(|key| sales.contains(&key.2) && !taken.contains(&key.0))
+        .filter(|row| sales.contains(&row.voucher_id) && !taken.contains(&row.id))
         .copied()
         .collect();
     // One statement inserts all that it can. These IDs were unused, so each row that matches its entry is new.
-    let new: HashSet<Key> = if orders::insert(conn, &possible, now, keys.len()).await? {
+    let new: HashSet<OrderRow> = if orders::insert(conn, &possible, now, rows.len()).await? {
         possible.into_iter().collect()
     } else {
         let refused = refused(conn, &possible).await?;
-        possible.into_iter().filter(|key| !refused.contains(key)).collect()
+        possible.into_iter().filter(|row| !refused.contains(row)).collect()
     };
-    let inserted: Vec<Key> = new.iter().copied().collect();
+    let inserted: Vec<OrderRow> = new.iter().copied().collect();
     if let Some(voucher) = orders::take_stock(conn, &inserted, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
-    let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
+    let rest: Vec<OrderRow> = rows.iter().filter(|row| !new.contains(row)).copied().collect();
     let existing = known.into_iter().chain(new);
     let live = orders::live_at(conn, &rest).await?;
-    Ok(ExistingRows::new(sales, existing, live).answers(keys, inserted)?)
+    Ok(ExistingRows::new(sales, existing, live).answers(rows, inserted)?)
 }
 
 /// The orders of a batch without a row. They are few, and each row read costs as much as a lookup.
-async fn refused(conn: &mut Conn, keys: &[Key]) -> Result<HashSet<Key>, Fault> {
-    let batch = (conn.dialect().batch)(1);
+async fn refused(conn: &mut Conn, rows: &[OrderRow]) -> Result<HashSet<OrderRow>, Fault> {
+    let (columns, batch) = (batch::names(), (conn.dialect().batch)(1));
     let query = format!(
-        "SELECT id, user_id, voucher_id, place FROM {batch} WHERE NOT EXISTS (\
+        "SELECT {columns} FROM {batch} WHERE NOT EXISTS (\
          SELECT 1 FROM tb_voucher_order o WHERE o.id = batch.id \
          AND o.user_id = batch.user_id AND o.voucher_id = batch.voucher_id \
          AND o.place = batch.place)"
     );
-    let refused: Vec<Key> = conn.rows(query, params![keys]).await?;
+    let refused: Vec<OrderRow> = conn.rows(query, params![rows]).await?;
     Ok(refused.into_iter().collect())
 }

@@ -2,12 +2,11 @@
 //!
 //! Lists and rows are passed as one JSON array each, so that one prepared statement serves every length.
 
-use std::borrow::Cow;
-
 use sqlx::{Arguments as _, error::BoxDynError, sqlite::SqliteArguments};
 
 use super::{
     super::{
+        batch,
         connection::{Conn, params},
         dialect::{Dialect, Value, divide, json, on_conflict, substitute},
         session::Fault,
@@ -51,10 +50,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
 };
 
 fn batch(number: usize) -> String {
-    format!(
-        "(SELECT value ->> 0 AS id, value ->> 1 AS user_id, value ->> 2 AS voucher_id, \
-         value ->> 3 AS place FROM json_each(${number})) AS batch"
-    )
+    let columns = batch::columns(|at, name, _| format!("value ->> {at} AS {name}"));
+    format!("(SELECT {columns} FROM json_each(${number})) AS batch")
 }
 
 fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
@@ -76,7 +73,7 @@ fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
 
 /// Translates a statement and its values.
 pub(crate) fn render(
-    sql: Cow<'static, str>,
+    sql: &str,
     values: &[Value<'_>],
 ) -> Result<(String, SqliteArguments), BoxDynError> {
     let mut arguments = SqliteArguments::default();
@@ -89,7 +86,7 @@ pub(crate) fn render(
             Value::Rows(rows) => arguments.add(json(rows)?)?,
         }
     }
-    let sql = substitute(&sql, |text, number, is_list| {
+    let sql = substitute(sql, |text, number, is_list| {
         text.push_str(&if is_list {
             format!("IN (SELECT value FROM json_each(${number}))")
         } else {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
+use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 
 use super::super::{Act, Settings, SharedStore, Written};
 
@@ -17,12 +17,8 @@ async fn sale(store: &SharedStore, stock: u64) -> VoucherId {
 }
 
 fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
-    let entry = |number| OrderEntry {
-        entry: EntryId::MIN,
-        order: OrderId::new(1_795_000_000, number).unwrap(),
-        user: UserId(number),
-        voucher,
-        place: 1,
+    let entry = |number| {
+        OrderEntry::new(OrderId::new(1_795_000_000, number).unwrap(), UserId(number), voucher)
     };
     (from..from + orders).map(entry).collect()
 }

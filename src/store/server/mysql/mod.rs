@@ -10,11 +10,10 @@
 mod connect;
 mod errors;
 
-use std::borrow::Cow;
-
 use sqlx::{Arguments as _, error::BoxDynError, mysql::MySqlArguments};
 
 use super::super::{
+    batch,
     connection::{Conn, params},
     dialect::{Dialect, Value, json, substitute},
     session::Fault,
@@ -48,10 +47,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
 };
 
 fn batch(number: usize) -> String {
-    format!(
-        "JSON_TABLE(CONVERT(${number} USING utf8mb4), '$[*]' COLUMNS (id BIGINT PATH '$[0]', \
-         user_id BIGINT PATH '$[1]', voucher_id BIGINT PATH '$[2]', place BIGINT PATH '$[3]')) AS batch"
-    )
+    let columns = batch::columns(|at, name, kind| format!("{name} {kind} PATH '$[{at}]'"));
+    format!("JSON_TABLE(CONVERT(${number} USING utf8mb4), '$[*]' COLUMNS ({columns})) AS batch")
 }
 
 fn on_duplicate_key(_: &str, columns: &[&str]) -> String {
@@ -74,7 +71,7 @@ fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
 
 /// Translates a statement and its values.
 pub(crate) fn render(
-    sql: Cow<'static, str>,
+    sql: &str,
     values: &[Value<'_>],
 ) -> Result<(String, MySqlArguments), BoxDynError> {
     let mut arguments = MySqlArguments::default();
@@ -133,10 +130,10 @@ mod tests {
     fn values_are_repeated_and_lists_padded() {
         let values = [Value::from(7_i64), Value::from(vec![1, 2, 3])];
         let sql = "SELECT \"rows\" FROM t WHERE a = $1 AND b = $1 AND c = ANY($2)";
-        let (text, arguments) = render(sql.into(), &values).unwrap();
+        let (text, arguments) = render(sql, &values).unwrap();
         assert_eq!(text.as_str(), "SELECT `rows` FROM t WHERE a = ? AND b = ? AND c IN (?,?,?,?)");
         assert_eq!(arguments.len(), 6);
-        let (text, arguments) = render("c = ANY($1)".into(), &[Value::from(Vec::new())]).unwrap();
+        let (text, arguments) = render("c = ANY($1)", &[Value::from(Vec::new())]).unwrap();
         assert_eq!((text.as_str(), arguments.len()), ("c IN (NULL)", 0));
     }
 }

@@ -6,12 +6,10 @@
 mod connect;
 mod errors;
 
-use std::borrow::Cow;
-
 use sqlx::{Arguments as _, error::BoxDynError, postgres::PgArguments};
 
 use super::super::{
-    batch::Key,
+    batch::{self, OrderRow},
     connection::{Conn, params},
     dialect::{Dialect, Value, divide, on_conflict},
     session::Fault,
@@ -44,11 +42,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
 };
 
 fn batch(number: usize) -> String {
-    let [user, voucher, place] = [number + 1, number + 2, number + 3];
-    format!(
-        "UNNEST(${number}::BIGINT[], ${user}::BIGINT[], ${voucher}::BIGINT[], ${place}::BIGINT[]) \
-         AS batch (id, user_id, voucher_id, place)"
-    )
+    let arrays = batch::columns(|at, _, kind| format!("${}::{kind}[]", number + at));
+    format!("UNNEST({arrays}) AS batch ({})", batch::names())
 }
 
 fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
@@ -67,9 +62,9 @@ fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
 
 /// Binds the values of a statement.
 pub(crate) fn render(
-    sql: Cow<'static, str>,
+    sql: &str,
     values: &[Value<'_>],
-) -> Result<(Cow<'static, str>, PgArguments), BoxDynError> {
+) -> Result<(String, PgArguments), BoxDynError> {
     let mut arguments = PgArguments::default();
     for value in values {
         match value {
@@ -78,15 +73,15 @@ pub(crate) fn render(
             Value::Bool(it) => arguments.add(it)?,
             Value::Ids(ids) => arguments.add(ids)?,
             Value::Rows(rows) => {
-                let column = |of: fn(&Key) -> i64| rows.iter().map(of).collect::<Vec<i64>>();
-                arguments.add(column(|key| key.0))?;
-                arguments.add(column(|key| key.1))?;
-                arguments.add(column(|key| key.2))?;
-                arguments.add(column(|key| key.3))?;
+                let column = |of: fn(&OrderRow) -> i64| rows.iter().map(of).collect::<Vec<i64>>();
+                arguments.add(column(|row| row.id))?;
+                arguments.add(column(|row| row.user_id))?;
+                arguments.add(column(|row| row.voucher_id))?;
+                arguments.add(column(|row| row.place))?;
             }
         }
     }
-    Ok((sql, arguments))
+    Ok((sql.to_owned(), arguments))
 }
 
 /// Raises the sequence of voucher IDs to at least `upto`.
