@@ -226,7 +226,7 @@ impl Bench {
         self.made.push(voucher);
         let keys = tutorial_keys(keys);
         tutorial::fill(&mut redis.connection(), &keys, voucher, orders).await?;
-        let took = tutorial::drain(redis, &keys, &store, orders).await?;
+        let took = tutorial::drain(redis, &keys, store, orders).await?;
         let ledger = store.ledger(voucher).await?;
         if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
             return Err(EngineError::AuditFailed(format!(

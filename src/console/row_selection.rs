@@ -39,7 +39,7 @@ impl App {
         }
     }
 
-    /// StreamPositions all dead letters, or those that match the filter; unmarks them if they are marked.
+    /// Marks all dead letters, or those that match the filter; unmarks them if they are marked.
     pub(super) fn mark_all(&mut self) {
         if !self.letters.table.mark_all(&self.shown) {
             self.note(commands::NOTHING_MARKED);
