@@ -72,12 +72,12 @@ impl Dialect {
         })
     }
 
-    /// See the field.
+    /// Whether the same transaction may succeed if repeated at once; only the server's own errors are transient.
     pub(super) fn is_transient(&self, error: &Error) -> bool {
         error.as_database_error().is_some_and(self.is_transient)
     }
 
-    /// See the field.
+    /// Whether an error at the commit proves that the transaction was rolled back; a broken connection proves nothing.
     pub(super) fn is_rolled_back(&self, error: &Error) -> bool {
         error.as_database_error().is_some_and(self.is_rolled_back)
     }
