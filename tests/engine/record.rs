@@ -310,10 +310,10 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     }
     let newest = look(&world, Some(LogView::default())).await;
     assert!(newest.log.older && newest.log.lines.len() == 200);
-    assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::place));
-    let first = newest.log.lines[0].place();
+    assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::position));
+    let first = newest.log.lines[0].position();
     let before = look(&world, Some(LogView { before: Some(first), which: None })).await;
-    assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));
+    assert!(!before.log.older && before.log.lines.iter().all(|line| line.position() < first));
     let acts = look(&world, Some(LogView { which: Some(Which::Acts), before: None })).await;
     assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
     // The newest page follows the log.

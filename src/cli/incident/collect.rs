@@ -193,7 +193,7 @@ async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Told<Tim
     let filter = ActivityFilter { since: Some(since), until: Some(until), which: None };
     let mut lines: Vec<Recorded> = Vec::new();
     loop {
-        let before = lines.last().map(Recorded::place);
+        let before = lines.last().map(Recorded::position);
         let page = within(store.activity(&filter, before, PAGE as u32)).await?;
         let whole = page.len() < PAGE;
         lines.extend(page);

@@ -69,7 +69,7 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
             let page = store.activity(&filter, before, limit).await.unwrap();
             assert!(page.len() <= limit as usize);
             let Some(last) = page.last() else { return subjects.join(" ") };
-            before = Some(last.place());
+            before = Some(last.position());
             subjects.extend(page.into_iter().map(|line| line.act.subject.to_string()));
         }
     };
