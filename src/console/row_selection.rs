@@ -1,4 +1,4 @@
-//! StreamPositions in paged lists, and which dead letters a command applies to.
+//! Marks in paged lists, and which dead letters a command applies to.
 
 use seckill_engine::command::LetterScope;
 use seckill_model::{
