@@ -217,9 +217,20 @@ activity-who-2 = user
 
 ## acts
 
-acts-a-user-may-hold-at-most = { $pieces }; limit per user: { $orders }.
+acts-a-user-may-hold-at-most =
+    { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }; limit per user: { $limit ->
+        [one] { $limit } order
+       *[other] { $limit } orders
+    }.
 acts-all-not-only-the-that-the = All { $count }, not only the { $shown } filtered ones.
-acts-all-that-are-pending = { $entries }: all pending.
+acts-all-that-are-pending =
+    { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }: all pending.
 acts-and = {" "}and{" "}
 acts-apply = Apply
 acts-apply-this-plan = Apply this plan?
@@ -237,7 +248,11 @@ acts-creating = creating { $title }
 acts-does-nothing-here = { $key } has no function here
 acts-does-nothing-here-shows-the-keys = { $key } has no function here; press { $help } for the keys
 acts-end-the-sale-for-good = End the sale permanently?
-acts-for-it-one-of-them-takes = { $wait } for it; one of the waiters will acquire it.
+acts-for-it-one-of-them-takes =
+    { $count ->
+        [one] { $count } waits
+       *[other] { $count } wait
+    } for it; one of the waiters will acquire it.
 acts-go-into-the-stream-again = {" "}{ $rebuilt } will be re-added to the stream.
 acts-has-ended-it-cant-be-changed = #{ $id } has ended and cannot be changed
 acts-has-not-started-yet = #{ $id } has not started yet
@@ -277,11 +292,23 @@ acts-nothing-is-under-way-that-could = no command is running
 acts-nothing-was-created-the-form-keeps = nothing was created; the form keeps your input
 acts-nothing-was-done = nothing was changed
 acts-nothing-was-done-the-form-keeps = nothing was changed; the form keeps your input
-acts-of = { $left } of { $pieces }
+acts-of =
+    { $left } of { $initial ->
+        [one] { $initial } piece
+       *[other] { $initial } pieces
+    }
 acts-of-2 = { $act }: { $done } of { $planned }.
 acts-of-done = { $act }: { $done } of { $planned } done.
-acts-of-sent = { $sent } of { $requests } sent.
-acts-on-the-way-to = { $come } sending requests to #{ $voucher }
+acts-of-sent =
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent.
+acts-on-the-way-to =
+    { $users ->
+        [one] { $users } buyer is
+       *[other] { $users } buyers are
+    } sending requests to #{ $voucher }
 acts-open-to-buyers-again-within-its = { $left } available again within its sale window.
 acts-open-to-buyers-at-once-before = { $left } available immediately, before the planned start.
 acts-optional-for-the-log-goes-here = optional, for the log; { $key } to edit
@@ -291,6 +318,14 @@ acts-pause-the-sale = Pause the sale?
 acts-quit-while-a-rush-is-under = Quit while a load test is running?
 acts-quit-while-an-act-is-under = Quit while a command is running?
 acts-release = Release
+acts-requests-by-buyers =
+    { $requests ->
+        [one] { $requests } request
+       *[other] { $requests } requests
+    } by { $buyers ->
+        [one] { $buyers } buyer
+       *[other] { $buyers } buyers
+    }, { $again } of them twice.
 acts-resume = Resume
 acts-run = Run
 acts-run-the-job-now = Run the job now?
@@ -315,12 +350,24 @@ acts-the-sale-has-not-started-buyers = The sale has not started: buyers will be 
 acts-the-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
 acts-the-step-in-hand-is-finished = The current step is completed and finished work is kept. A new plan covers the rest.
 acts-the-step-in-hand-is-finished-2 = The current step is completed, the rest is unchanged; a new plan covers it.
+acts-then-pending-dead-in-sql =
+    Then: { $pending } pending, { $letters ->
+        [one] { $letters } dead letter
+       *[other] { $letters } dead letters
+    }, { $orders ->
+        [one] { $orders } order
+       *[other] { $orders } orders
+    } in SQL.
 acts-there-is-no-sale-to-act = there is no sale to change
 acts-this-cant-be-undone = This cannot be undone.
 acts-this-is-the-first-row = this is the first row
 acts-this-is-the-last-row = this is the last row
 acts-this-view-has-no-rows-to = this view has no rows to filter
-acts-those-that-are-marked = { $entries }: the marked ones.
+acts-those-that-are-marked =
+    { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }: the marked ones.
 acts-unsold-buyers-are-refused-from-now = { $left } unsold; buyers are rejected from now on.
 acts-value = { $views } ({ $action })
 acts-value-2 = { $count }  { $verdict }: { $act }
@@ -331,7 +378,11 @@ acts-works-in-2 = { $key } is available in { $each }
 
 alarms-ago-the-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
 alarms-another-program-keeps-the-database = The database is locked by another program; orders wait in the stream until the lock is released.
-alarms-another-program-keeps-the-database-2 = { $wait }: the database is locked by another program until it releases the lock.
+alarms-another-program-keeps-the-database-2 =
+    { $waiting ->
+        [one] entry waits
+       *[other] entries wait
+    }: the database is locked by another program until it releases the lock.
 alarms-answers-again-it-was-away-for = { $server } is reachable again after { $away }.
 alarms-archived-sales-removed = { $sales ->
     [one] 1 archived sale
@@ -344,15 +395,39 @@ alarms-cant-be-kept = { $promises ->
    *[other] { $promises } promises
 } cannot be fulfilled
 alarms-changed-in-sql-and-redis-has = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
-alarms-for-a-consumer-shows-who-reads = { $wait } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
-alarms-for-a-consumer-shows-who-reads-2 = { $wait } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
-alarms-for-a-person-to-judge-opens = { $waits } for review.  Press { $letters } to open.
+alarms-for-a-consumer-shows-who-reads =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
+alarms-for-a-consumer-shows-who-reads-2 =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
+alarms-for-a-person-to-judge-opens =
+    { $count ->
+        [one] dead letter waits
+       *[other] dead letters wait
+    } for review.  Press { $letters } to open.
 alarms-has-the-event = {"  "}Press { $activity } for the event.
 alarms-in-redis-holds-a-of-another = Redis key { $key } holds a { $holds } of another program; the lock cannot be acquired.  Rename the key.
 alarms-in-redis-holds-a-of-another-2 = Redis key { $key } holds a { $holds } of another program.  Rename it, then run 'seckill audit --repair'.
-alarms-is-dead-opens-replays-what-it = { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $entries }.
-alarms-is-no-node-that-is-known = { $consumer } is idle and of no known node.  Press { $pending } to open, { $plan } to recover: { $entries }.
-alarms-is-silent-though-its-node-lives = { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $entries }.
+alarms-is-dead-opens-replays-what-it =
+    { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }.
+alarms-is-no-node-that-is-known =
+    { $consumer } is idle and of no known node.  Press { $pending } to open, { $plan } to recover: { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }.
+alarms-is-silent-though-its-node-lives =
+    { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }.
 alarms-keys-do-not-agree = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
 alarms-letters-of-no-order-are-lost = {"  "}An unknown number of dead letters without an order is lost.
 alarms-may-be-unknown = { $buyers ->
@@ -675,10 +750,18 @@ director-no-launch-is-armed = no launch is scheduled
 director-no-launch-is-armed-and-no = no launch is scheduled and no load test is running
 director-no-sale-is-opened-by-it = No sale starts and no requests are sent. The countdown continues until you confirm.
 director-number-of-a-planned-sale-or = ID of a planned sale, or a new title
-director-of-sent-no-more-will-be = { $sent } of { $requests } sent; no more are sent.
+director-of-sent-no-more-will-be =
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent; no more are sent.
 director-of-them-twice = , { $twice } of them twice
 director-opening = OPENING
-director-opens-with-before-its-planned-time = #{ $id } starts with { $pieces }, before its planned time.
+director-opens-with-before-its-planned-time =
+    #{ $id } starts with { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }, before its planned time.
 director-orders-are-real-they-take-stock = The orders are real and consume stock.
 director-orders-that-were-admitted-are-still = Admitted orders are still written.
 director-pieces-of-a-new-sale-else = pieces of a new sale, or empty
@@ -699,13 +782,33 @@ director-the-console-stood-still-and-is = the console was suspended and is { $la
 director-the-database-does-not-answer = the database is unreachable
 director-the-database-takes-no-writes = the database rejects writes
 director-the-sale-is-being-opened-its = the sale is being started; the load test follows
-director-the-sale-is-created-with-open = The sale '{ $title }' is created with { $pieces } and opens immediately.
+director-the-sale-is-created-with-open =
+    The sale '{ $title }' is created with { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    } and opens immediately.
 director-the-sale-is-paused-buyers-are = The sale is paused: buyers are rejected until it resumes.
-director-then-as-fast-as-it-goes = Then { $buyers } { $come } with no rate limit{ $twice }.
-director-then-within-s = Then { $buyers } { $come } within { $seconds } s{ $twice }.
+director-then-as-fast-as-it-goes =
+    Then { $count ->
+        [one] { $count } buyer comes
+       *[other] { $count } buyers come
+    } with no rate limit{ $twice }.
+director-then-within-s =
+    Then { $count ->
+        [one] { $count } buyer comes
+       *[other] { $count } buyers come
+    } within { $seconds } s{ $twice }.
 director-until-then-nothing-is-done-and = Until then nothing is changed; press { $abort } to cancel.
-director-value = { $title }, { $pieces }
-director-value-2 = { $buyers }
+director-value =
+    { $title }, { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }
+director-value-2 =
+    { $count ->
+        [one] { $count } buyer
+       *[other] { $count } buyers
+    }
 director-value-3 = { $subject }, { $buyers }
 director-within = Within
 
@@ -879,16 +982,19 @@ events-database = database
 
 ## export
 
-export-1-row = 1 row
 export-and-the-names-after-it-are = { $path } and the following names exist; move some of the files, or pass another { $DIR_FLAG }
 export-cant-be-written-free-what-is = cannot write { $path } ({ $why }); fix that, or pass another { $DIR_FLAG }
 export-export = Export
 export-into = into { $dir }
 export-no-rows = no rows
-export-of-rows = { $text } of { $total } rows
+export-of-rows = { $rows } of { $total } rows
 export-pictures-drawn-bytes-each-the-last = { $frames } frames, { $mean } bytes on average, last { $last }
-export-rows = { $text } rows
-export-rows-there-are-more = { $text } rows, more exist
+export-rows =
+    { $rows ->
+        [one] { $rows } row
+       *[other] { $rows } rows
+    }
+export-rows-there-are-more = { $rows } rows, more exist
 export-table-not-as-json = cannot export the table as JSON ({ $why }); use CSV
 export-the-export-broke-off-try-once = the export failed; try again
 export-the-screen-as-a-picture-svg = the screen as an image (SVG)
@@ -1490,7 +1596,11 @@ overview-locks = LOCKS
 overview-none-from-here = none
 overview-recent-events = RECENT EVENTS
 overview-rushes = { $count } running
-overview-value = { $count } { $orphans }
+overview-value =
+    { $figure } { $count ->
+        [one] orphan{" "}
+       *[other] orphans
+    }
 overview-waiting = { $count } waiting
 
 ## partitions
@@ -1536,14 +1646,34 @@ presenter-books-unknown = audit unknown
 presenter-buyers-a-second = buyers per second
 presenter-buyers-s = buyers/s
 presenter-buyers-wait = buyers waiting
-presenter-for-sql-then-shows-who-reads = { $wait } for SQL; press { $leave } then { $key } for the consumers.
-presenter-held-by-dead-node = { $orders } held by a dead node; press { $leave } then { $key }.
-presenter-held-by-idle-consumer = { $orders } held by an idle consumer; press { $leave } then { $key }.
-presenter-held-by-unknown-node = { $orders } held by an unknown node; press { $leave } then { $key }.
+presenter-for-sql-then-shows-who-reads =
+    { $lag ->
+        [one] order waits
+       *[other] orders wait
+    } for SQL; press { $leave } then { $key } for the consumers.
+presenter-held-by-dead-node =
+    { $pending ->
+        [one] order
+       *[other] orders
+    } held by a dead node; press { $leave } then { $key }.
+presenter-held-by-idle-consumer =
+    { $pending ->
+        [one] order
+       *[other] orders
+    } held by an idle consumer; press { $leave } then { $key }.
+presenter-held-by-unknown-node =
+    { $pending ->
+        [one] order
+       *[other] orders
+    } held by an unknown node; press { $leave } then { $key }.
 presenter-left = { $share } left
 presenter-moving = in flight
 presenter-no-sale-yet-arms-one = No sales yet. Press { $arm } to schedule one.
-presenter-open-dead-letters = { $letters }; press { $leave } then { $key } to open.
+presenter-open-dead-letters =
+    { $count ->
+        [one] dead letter
+       *[other] dead letters
+    }; press { $leave } then { $key } to open.
 presenter-opens = opens { $time }
 presenter-orders-written = orders written
 presenter-oversold = oversold
@@ -1819,10 +1949,29 @@ settings-is-no-key-write-a-character = '{ $shown }' is not a key; use a characte
 settings-keys-look-alike = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
 settings-line = line { $line }: { $text }
 settings-mend-it-or-take-the-line = { $why }; correct or remove the line ({ $instead })
-settings-mend-the-line-or-take-it = { $why }; correct or remove the line; settings that are not in the file keep their defaults
+settings-mend-the-line-or-take-it = { $meaning }; correct or remove the line; settings that are not in the file keep their defaults
 settings-more-faults = { $text } ({ $more } more errors)
 settings-node-must-be-1-to-64 = node must be 1 to 64 letters, digits, '-', '_' or '.'
 settings-orders-go-to-sqlite-in-the = default: SQLite in the data directory
+settings-syntax-bad-name = the name of a setting is invalid
+settings-syntax-bad-number = a number is invalid
+settings-syntax-bad-text = a quote is missing, or an escape is invalid
+settings-syntax-empty-name = the name of a setting is missing
+settings-syntax-escape = the escape after '\' is invalid
+settings-syntax-extra-assignment = there is an extra '='
+settings-syntax-extra-comma = there is an extra comma
+settings-syntax-leading-zero = a number must not start with 0
+settings-syntax-no-assignment = an '=' is missing
+settings-syntax-no-comma = a comma is missing
+settings-syntax-no-quote = the opening quote is missing
+settings-syntax-no-value = a key has no '=' and no value
+settings-syntax-open-brace = a closing brace is missing
+settings-syntax-open-bracket = a ']' is missing
+settings-syntax-quotes = a quote is missing
+settings-syntax-rest-of-line = unexpected text at the end of the line
+settings-syntax-underscore = '_' must be between digits
+settings-syntax-unquoted-text = text must be quoted
+settings-syntax-value = a value is missing
 settings-take-one-of-the-two-out = { $why }; remove one of the two
 settings-take-the-line-out-nothing-reads = { $why }; remove the line, it has no effect
 settings-the-certificates-of-the-system-are = default: the system certificates
@@ -2013,35 +2162,63 @@ stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
 stream-and-more-shows-all = and { $count } more; press { $key } for all
-stream-another-holder = { $entries } another holder.
+stream-another-holder =
+    { $count ->
+        [one] { $count } pending entry gets
+       *[other] { $count } pending entries get
+    } another holder.
 stream-before-the-oldest = { $gone } before the oldest
 stream-choose-a-consumer-of-the-list = select a consumer in the list above with { $up } and { $down }, then press { $again } again
 stream-claim-2 = Claim
 stream-consumer = CONSUMER
 stream-deliver-entries-again-2 = Redeliver entries
 stream-delivered = delivered
-stream-delivered-again-from-to = { $entries } redelivered: from { $first } ({ $from }) to { $to }.
-stream-delivered-again-in-partitions = { $entries } redelivered in { $count } partitions.
+stream-delivered-again-from-to =
+    { $again ->
+        [one] { $again } entry is
+       *[other] { $again } entries are
+    } redelivered: from { $first } ({ $from }) to { $to }.
+stream-delivered-again-in-partitions =
+    { $again ->
+        [one] { $again } entry is
+       *[other] { $again } entries are
+    } redelivered in { $count } partitions.
 stream-following = following
 stream-from = From
 stream-give-entry = Transfer entry { $entry }
-stream-give-of = Transfer { $entries } of { $holder }
+stream-give-of =
+    Transfer { $pending ->
+        [one] { $pending } entry
+       *[other] { $pending } entries
+    } of { $holder }
 stream-give-these-entries-away = Transfer these entries?
 stream-grows-by = grows by { $rate }
 stream-held-at-follows = held at { $at }; press { $key } to follow
 stream-holds-nothing-that-could-be-given = { $name } holds no entries to transfer
-stream-holds-which-would-be-lost-with = { $name } holds { $entries }, which would be lost; press { $key } to transfer them first
+stream-holds-which-would-be-lost-with =
+    { $name } holds { $held ->
+        [one] { $held } entry
+       *[other] { $held } entries
+    }, which would be lost; press { $key } to transfer them first
 stream-in-dead-letters = in dead letters
 stream-in-every-partition = In all partitions.
 stream-in-partition-only = In partition { $number } only.
 stream-in-sql-already-acknowledged = already in SQL: acknowledged
 stream-it-is-no-delivery-the-new = The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
 stream-its-figures-are-there = the statistics are ready
-stream-its-node-does-not-run-and = Its node is not running and it holds no entries. It is removed from the group of { $partitions }.
+stream-its-node-does-not-run-and =
+    Its node is not running and it holds no entries. It is removed from the group of { $groups ->
+        [one] { $groups } partition
+       *[other] { $groups } partitions
+    }.
 stream-kept = kept
 stream-look = Preview
 stream-looking-at-what-that-would-do = calculating the effect
-stream-made-there = { $gone } recreated there.
+stream-made-there =
+    { $made ->
+        [one] { $made } group is gone and is
+       *[other] { $made } groups are gone and are
+    } recreated there.
 stream-malformed-become-dead-letters = malformed: moved to the dead letters
 stream-more-dead-letters-than-are-looked = { $text }: too many dead letters to check all; press { $key } to open them
 stream-move-the-group-back = Rewind the group?
@@ -2057,7 +2234,11 @@ stream-not-counted-added = not counted; { $added } added
 stream-not-in-sql-written-if-a = not in SQL: written if stock is left
 stream-nothing-is-done-yet-a-question = Nothing changes yet: a confirmation with exact counts follows.
 stream-nothing-is-pending-how-many-entries = No pending entries. The lag of the stream is unknown ({ $key }).
-stream-nothing-is-pending-in-the-stream = No pending entries. { $wait } in the stream ({ $key }).
+stream-nothing-is-pending-in-the-stream =
+    No pending entries. { $count ->
+        [one] { $count } entry waits
+       *[other] { $count } entries wait
+    } in the stream ({ $key }).
 stream-nothing-is-pending-orders-go-straight = No pending entries. Every delivered order is written.
 stream-nothing-yet = nothing yet
 stream-number-of-its-day-issued = { $id }, number { $sequence } of its day, issued { $issued }
@@ -2072,7 +2253,11 @@ stream-opens-them = { $text }; press { $key } to open
 stream-partition = PARTITION
 stream-partition-of-0-to = partition { $number } of 0 to { $last }
 stream-pending-now-once = pending now: handled once
-stream-pending-with-idle-delivered = pending with { $consumer }, idle { $idle }, delivered { $delivered }
+stream-pending-with-idle-delivered =
+    pending with { $consumer }, idle { $idle }, delivered { $times ->
+        [one] { $times } time
+       *[other] { $times } times
+    }
 stream-read = read
 stream-redis-is-away-so-the-stream = Redis is unreachable; the stream cannot be read.
 stream-remove-2 = Remove

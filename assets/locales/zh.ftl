@@ -288,6 +288,7 @@ acts-pause-the-sale = 暂停这场秒杀？
 acts-quit-while-a-rush-is-under = 压测进行中，仍要退出？
 acts-quit-while-an-act-is-under = 操作执行中，仍要退出？
 acts-release = 释放
+acts-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
 acts-resume = 恢复
 acts-run = 运行
 acts-run-the-job-now = 立即运行这个任务？
@@ -312,6 +313,7 @@ acts-the-sale-has-not-started-buyers = 秒杀尚未开始：买家会被拒绝�
 acts-the-sale-is-paused-every-buyer = 秒杀已暂停：所有买家都会被拒绝。
 acts-the-step-in-hand-is-finished = 当前一步会做完，已完成的不撤销；其余可用新计划处理。
 acts-the-step-in-hand-is-finished-2 = 当前一步会做完，其余不变，可用新计划处理。
+acts-then-pending-dead-in-sql = 完成后：待确认 { $pending } 条，死信 { $letters } 条，SQL 中订单 { $orders } 笔。
 acts-there-is-no-sale-to-act = 没有可操作的秒杀
 acts-this-cant-be-undone = 此操作无法撤销。
 acts-this-is-the-first-row = 已是第一行
@@ -668,11 +670,11 @@ director-the-database-takes-no-writes = 数据库拒绝写入
 director-the-sale-is-being-opened-its = 正在开始秒杀，随后压测
 director-the-sale-is-created-with-open = 新建秒杀“{ $title }”，{ $count } 件，立即开放。
 director-the-sale-is-paused-buyers-are = 秒杀暂停：恢复前拒绝所有买家。
-director-then-as-fast-as-it-goes = 随后 { $buyers }不限速请求{ $twice }。
-director-then-within-s = 随后 { $buyers }在 { $seconds } 秒内请求{ $twice }。
+director-then-as-fast-as-it-goes = 随后 { $count } 位买家不限速请求{ $twice }。
+director-then-within-s = 随后 { $count } 位买家在 { $seconds } 秒内请求{ $twice }。
 director-until-then-nothing-is-done-and = 在此之前不做任何更改，按 { $abort } 可取消。
 director-value = { $title }，{ $count } 件
-director-value-2 = { $plain } 位买家
+director-value-2 = { $count } 位买家
 director-value-3 = { $subject }，{ $buyers }
 director-within = 历时
 
@@ -804,16 +806,15 @@ events-database = 数据库
 
 ## export
 
-export-1-row = 1 行
 export-and-the-names-after-it-are = { $path } 及后续文件名均已存在；请移走一些文件，或另指定 { $DIR_FLAG }
 export-cant-be-written-free-what-is = 无法写入 { $path }（{ $why }）；请排除原因，或另指定 { $DIR_FLAG }
 export-export = 导出
 export-into = 写入 { $dir }
 export-no-rows = 无数据
-export-of-rows = { $total } 行中的 { $text } 行
+export-of-rows = { $total } 行中的 { $rows } 行
 export-pictures-drawn-bytes-each-the-last = 已绘制 { $frames } 帧，平均 { $mean } 字节，最近 { $last } 字节
-export-rows = { $text } 行
-export-rows-there-are-more = { $text } 行，还有更多
+export-rows = { $rows } 行
+export-rows-there-are-more = { $rows } 行，还有更多
 export-table-not-as-json = 无法将表格导出为 JSON（{ $why }）；可改用 CSV
 export-the-export-broke-off-try-once = 导出失败；请重试
 export-the-screen-as-a-picture-svg = 屏幕，图片（SVG）
@@ -1252,7 +1253,7 @@ overview-locks = 锁
 overview-none-from-here = 无
 overview-recent-events = 最近事件
 overview-rushes = { $count } 场压测
-overview-value = { $count } 个无主锁
+overview-value = { $figure } 个无主锁
 overview-waiting = { $count } 个等待
 
 ## partitions
@@ -1521,10 +1522,29 @@ settings-is-no-key-write-a-character = “{ $shown }”不是按键，请写一�
 settings-keys-look-alike = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
 settings-line = 第 { $line } 行：{ $text }
 settings-mend-it-or-take-the-line = 值不可用：{ $why }；删去此行则{ $instead }
-settings-mend-the-line-or-take-it = 不符合 TOML 语法{ $chinese }，请改正或删去此行，文件中没有的设置用默认值
+settings-mend-the-line-or-take-it = 不符合 TOML 语法（{ $meaning }），请改正或删去此行，文件中没有的设置用默认值
 settings-more-faults = { $text }（另有 { $more } 处错误）
 settings-node-must-be-1-to-64 = node 须为 1 到 64 个字母、数字、'-'、'_' 或 '.'
 settings-orders-go-to-sqlite-in-the = 使用数据目录中的 SQLite
+settings-syntax-bad-name = 设置项名称无效
+settings-syntax-bad-number = 数字无效
+settings-syntax-bad-text = 引号不成对，或有无效的转义
+settings-syntax-empty-name = 缺少设置项名称
+settings-syntax-escape = “\”后的转义无效
+settings-syntax-extra-assignment = 多余的“=”
+settings-syntax-extra-comma = 多余的逗号
+settings-syntax-leading-zero = 数字不能以 0 开头
+settings-syntax-no-assignment = 缺少“=”
+settings-syntax-no-comma = 缺少逗号
+settings-syntax-no-quote = 缺少引号
+settings-syntax-no-value = 缺少“=”和值
+settings-syntax-open-brace = 缺少“{"}"}”
+settings-syntax-open-bracket = 缺少“]”
+settings-syntax-quotes = 引号不成对
+settings-syntax-rest-of-line = 此行末尾有多余内容
+settings-syntax-underscore = “_”只能在数字之间
+settings-syntax-unquoted-text = 文本须加引号
+settings-syntax-value = 缺少值
 settings-take-one-of-the-two-out = 重复的设置项，请删去其中一个
 settings-take-the-line-out-nothing-reads = { $why }；可删去此行，它不起作用
 settings-the-certificates-of-the-system-are = 使用系统证书

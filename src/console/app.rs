@@ -28,7 +28,7 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
     active_sale::ActiveSale,
-    dialogs::{Dialog, SaleForm},
+    dialogs::Dialog,
     export::Export,
     form_drafts::FormDrafts,
     frame_writer::Drawn,
@@ -92,14 +92,12 @@ pub(crate) struct App {
     pub(crate) ledger: TableState<SaleAudit>,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
-    /// A form that was left or is being confirmed: input is never lost.
-    pub(super) draft: Option<SaleForm>,
-    /// The form of a sale whose creation is outstanding.
-    pub(super) creating: Option<(NewSale, SaleForm)>,
+    /// The sale whose creation is outstanding.
+    pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     pub(super) planning: Planning,
-    /// Forms that were left on the way to their question.
+    /// Forms that were left, or whose question is open: input is never lost.
     pub(super) drafts: FormDrafts,
     /// Jobs whose command reply is newer than the snapshots.
     pub(super) switched: OptimisticJobs,
@@ -162,7 +160,6 @@ impl App {
             ledger: TableState::default(),
             log: LogState::default(),
             dialog: None,
-            draft: None,
             creating: None,
             planned: None,
             planning: Planning::default(),

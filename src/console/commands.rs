@@ -6,27 +6,29 @@
 use futures::future::FutureExt;
 use seckill_engine::{
     command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadTest, Pace,
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
         ReplayReport, Reply, Scope,
     },
     plan::Plan,
     repair::SaleRepair,
     telemetry::snapshot::{PendingLine, SaleLine},
+    trace::Trace,
 };
 use seckill_model::{
-    EntryId, Millis, NewSale, Phase,
+    EntryId, Millis, Phase,
     filter::Filter,
     message::{Label, text},
 };
 
 use super::{
     app::{Answer, App, Course},
-    dialogs::{Confirm, Dialog, Intent, SaleForm},
+    dialogs::{Confirm, Dialog, Form, Intent, Subject, Submission},
     keymap::{Action, key_of},
     presenter::is_gone,
     status::Tone,
     text::{
-        self, commands, conventions, launch, ledger,
+        commands::{self, Question},
+        conventions, launch, ledger,
         letters::{self, Settling},
     },
     views::{PagedRow, View},
@@ -103,65 +105,66 @@ impl App {
         if let Some(away) = self.away() {
             return self.note(away);
         }
-        let asked = match (action, sale.phase) {
+        let command = match (action, sale.phase) {
             (Action::Rush, _) => {
-                self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
+                let draft = self.drafts.take(&Subject::LoadTest(id));
+                let form = draft.unwrap_or_else(|| Form::load_test(sale));
+                self.dialog = Some(Dialog::Form(form));
                 return;
             }
-            (Action::Start, Phase::Planned) => {
-                Some((commands::start(sale), Command::StartSale(id)))
-            }
-            (Action::Pause, Phase::Paused) => {
-                Some((commands::resume(sale), Command::ResumeSale(id)))
-            }
-            (Action::Pause, _) => Some((commands::pause(sale), Command::PauseSale(id))),
-            (Action::End, _) => Some((commands::end(sale), Command::EndSale(id))),
-            _ => None,
+            (Action::Start, Phase::Planned) => Command::StartSale(id),
+            (Action::Pause, Phase::Paused) => Command::ResumeSale(id),
+            (Action::Pause, _) => Command::PauseSale(id),
+            (Action::End, _) => Command::EndSale(id),
+            _ => return self.note(commands::no_use(sale)),
         };
-        match asked {
-            Some((question, command)) => {
-                let confirm = Confirm::act(question, command);
-                self.dialog = Some(Dialog::Confirm(confirm));
-            }
-            None => self.note(commands::no_use(sale)),
-        }
+        self.confirm(commands::change(&command, sale), command);
     }
 
     fn ask_new_sale(&mut self) {
-        if let Some((sale, _)) = &self.creating {
-            let text = text!("acts-is-being-created-another-sale-waits", title = sale.title);
-            return self.note(text);
+        if let Some(sale) = &self.creating {
+            let title = sale.title.clone();
+            return self.note(text!("acts-is-being-created-another-sale-waits", title));
         }
-        let form = self.draft.take().unwrap_or_else(SaleForm::new);
-        self.dialog = Some(Dialog::Sale(form));
+        let form = self.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
+        self.dialog = Some(Dialog::Form(form));
     }
 
-    /// Asks for confirmation of a filled-in sale form.
-    pub(super) fn confirm_sale(&self, sale: NewSale) -> Dialog {
-        let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
-        let question = commands::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
-        Dialog::Confirm(Confirm::act(question, Command::CreateSale(sale)))
+    /// Asks for confirmation of a completed form.
+    pub(super) fn submit(&mut self, submission: Submission) -> Option<Dialog> {
+        let confirm = match submission {
+            Submission::NewSale(sale) => {
+                let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
+                let (begin, end) = (at(sale.begin), at(sale.end));
+                let question = commands::create(&sale, begin.as_deref(), end.as_deref());
+                Confirm::act(question, Command::CreateSale(sale))
+            }
+            Submission::LoadTest(plan) => {
+                let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
+                let Some(sale) = sale else {
+                    self.note(commands::NO_SALE);
+                    return None;
+                };
+                Confirm::act(commands::rush(sale, &plan), Command::LoadTest(plan))
+            }
+            Submission::Launch(launch) => {
+                Confirm::new(launch::ask_arm(&launch), Intent::Arm(Box::new(launch)))
+            }
+            // The question follows when the preview arrives.
+            Submission::Group(act) => {
+                self.send(Command::Preview(act));
+                return None;
+            }
+        };
+        Some(Dialog::Confirm(confirm))
     }
 
     /// Handles the reply to a sale creation; on failure the form is restored.
     fn settle_creating(&mut self, command: &Command, created: bool) {
         let Command::CreateSale(sale) = command else { return };
-        if let Some((_, form)) = self.creating.take_if(|(sent, _)| sent == sale)
-            && !created
-        {
-            self.draft = Some(form);
+        if self.creating.take_if(|sent| sent == sale).is_some() && created {
+            self.drafts.take(&Subject::NewSale);
         }
-    }
-
-    /// Asks for confirmation of a filled-in rush form.
-    pub(super) fn confirm_rush(&mut self, plan: LoadTest) -> Option<Dialog> {
-        let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
-        let Some(sale) = sale else {
-            self.note(commands::NO_SALE);
-            return None;
-        };
-        let question = commands::rush(sale, &plan);
-        Some(Dialog::Confirm(Confirm::act(question, Command::LoadTest(plan))))
     }
 
     /// Requests a plan; the question follows when it arrives.
@@ -229,7 +232,7 @@ impl App {
             return self.note(if none { ledger::NOTHING_TO_REPAIR } else { ledger::BY_HAND });
         }
         let question = ledger::question(&plan, !marks.is_empty(), page.partitions.len());
-        self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Repair(plan))));
+        self.confirm(question, Command::Repair(plan));
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
@@ -277,8 +280,7 @@ impl App {
             return self.note(commands::NOTHING_UNDER_WAY);
         };
         let question = commands::break_off(line);
-        let confirm = Confirm::act(question, Command::Cancel);
-        self.dialog = Some(Dialog::Confirm(confirm));
+        self.confirm(question, Command::Cancel);
     }
 
     /// Releases the lock of the exact holder that the question names.
@@ -293,7 +295,7 @@ impl App {
         };
         let question = commands::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
-        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
+        self.confirm(question, command);
     }
 
     fn ask_job(&mut self, run: bool) {
@@ -311,30 +313,29 @@ impl App {
         } else {
             Command::SwitchJob { job: job.name, paused: !job.paused }
         };
-        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
+        self.confirm(question, command);
     }
 
     /// Asks before quitting with something unfinished.
     pub(super) fn quit(&mut self) {
-        if let Some(launch) = self.director.armed() {
-            let question = launch::ask_quit(launch);
-            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
-            return;
-        }
-        let rushes = &self.newest.load_tests;
-        if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
-            let question = commands::quit_act(&act.act, act.done, act.planned);
-            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
-            return;
-        }
-        if rushes.is_empty() {
+        let load_tests = &self.newest.load_tests;
+        let question = if let Some(launch) = self.director.armed() {
+            launch::ask_quit(launch)
+        } else if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
+            commands::quit_act(&act.act, act.done, act.planned)
+        } else if load_tests.is_empty() {
             self.course = Course::Quit;
             return;
-        }
-        let sent = rushes.iter().map(|rush| rush.sent).sum();
-        let planned = rushes.iter().map(|rush| rush.planned).sum();
-        let question = commands::quit(sent, planned);
+        } else {
+            let sent = load_tests.iter().map(|it| it.sent).sum();
+            commands::quit(sent, load_tests.iter().map(|it| it.planned).sum())
+        };
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+    }
+
+    /// Asks for confirmation of a command.
+    pub(super) fn confirm(&mut self, question: Question, command: Command) {
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
 
     /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
@@ -346,38 +347,7 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
-                let text = match &command {
-                    Command::CreateSale(sale) => commands::asked::create(sale),
-                    Command::StartSale(id)
-                    | Command::PauseSale(id)
-                    | Command::ResumeSale(id)
-                    | Command::EndSale(id)
-                    | Command::Restock { voucher: id, .. } => commands::asked::change(*id),
-                    Command::LoadTest(plan) => commands::asked::rush(plan),
-                    Command::StopLoadTest(id) => {
-                        text!("director-stopping-the-rush-on", voucher = *id)
-                    }
-                    Command::Plan(_) => commands::asked::PLAN.to_string(),
-                    Command::Apply(..) => commands::asked::APPLY.to_string(),
-                    Command::CountLetters(_) => commands::asked::LETTERS.to_string(),
-                    Command::RunJob(job) => commands::asked::job(job),
-                    Command::Preview(_) => {
-                        Label("stream-looking-at-what-that-would-do").read().to_owned()
-                    }
-                    Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
-                    Command::Pay(_)
-                    | Command::CreateVoucher(_)
-                    | Command::BuyVoucher(..)
-                    | Command::Repair(_)
-                    | Command::Cancel
-                    | Command::ReplayLetters { .. }
-                    | Command::DiscardLetters { .. }
-                    | Command::Rewind(_)
-                    | Command::Claim(_)
-                    | Command::RemoveConsumer(_)
-                    | Command::ReleaseLock { .. }
-                    | Command::SwitchJob { .. } => commands::asked::ACT.to_string(),
-                };
+                let text = commands::sent(&command);
                 let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
                 match &command {
                     Command::LoadTest(plan) if sells(plan.voucher) => {
@@ -401,69 +371,69 @@ impl App {
             return;
         }
         let (command, answer) = answer;
-        if let (Command::CountLetters(scope), Ok(Ok(Reply::LettersCounted(found)))) =
-            (&command, &answer)
-        {
-            self.status.key_pressed();
-            return self.ask_letters(found, scope);
-        }
-        if matches!(command, Command::Plan(_)) && !matches!(answer, Ok(Ok(_))) {
-            self.planning.take_again();
-        }
-        if let Command::CountLetters(failed) = &command {
-            self.counting.take_if(|(_, scope, _)| scope == failed);
-        }
         self.settle_creating(&command, matches!(answer, Ok(Ok(_))));
-        let answer = match answer {
-            Ok(Ok(Reply::Previewed(preview))) => return self.ask_previewed(&preview),
-            Ok(Ok(Reply::Traced(trace))) => return self.take_trace(*trace),
-            other => other,
-        };
-        if let Command::Trace(id) = command {
-            self.tracing.take_if(|awaited| *awaited == id);
-            self.orders.miss_trace(id);
-        }
         match answer {
-            Ok(Ok(reply)) => {
-                match (&reply, command) {
-                    (Reply::JobSwitched { job, paused }, _) => {
-                        self.job_switched(job.clone(), *paused);
-                    }
-                    (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
-                    (Reply::Planned(plan), Command::Plan(scope)) => {
-                        self.status.key_pressed();
-                        return self.ask_plan(plan.clone(), &scope);
-                    }
-                    (
-                        Reply::Replayed(ReplayReport { cut_short: false, .. }),
-                        Command::Apply(plan, _),
-                    ) => {
-                        let done = self.planned.take_if(|(planned, _)| *planned == plan);
-                        for mark in done.iter().flat_map(|(_, marks)| marks) {
-                            self.pending.table.marks.remove(mark);
-                        }
-                    }
-                    (
-                        Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
-                        | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
-                        Command::ReplayLetters { scope, .. }
-                        | Command::DiscardLetters { scope, .. },
-                    ) => match scope {
-                        LetterScope::Letters(done) => {
-                            self.letters.table.marks.retain(|mark| !done.contains(mark));
-                        }
-                        LetterScope::Matching { .. } => self.letters.table.unmark(),
-                    },
-                    _ => {}
-                }
-                let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
-                self.status.note(tone, reply.to_string(), self.now);
+            Ok(Ok(reply)) => self.on_reply(command, &reply),
+            Ok(Err(error)) => self.on_failure(&command, error.to_string()),
+            Err(_) => {
+                let key = key_of(Action::Go(View::Activity));
+                let why = text!("acts-the-engine-stopped-before-it-answered", key);
+                self.on_failure(&command, why);
             }
-            Ok(Err(error)) => self.status.failure(error.to_string()),
-            Err(_) => self.status.failure(text!(
-                "acts-the-engine-stopped-before-it-answered",
-                key = key_of(Action::Go(View::Activity))
-            )),
         }
+    }
+
+    fn on_failure(&mut self, command: &Command, why: String) {
+        match command {
+            Command::Plan(_) => {
+                self.planning.take_again();
+            }
+            Command::CountLetters(failed) => {
+                self.counting.take_if(|(_, scope, _)| scope == failed);
+            }
+            Command::Trace(id) => {
+                self.tracing.take_if(|awaited| awaited == id);
+                self.orders.miss_trace(*id);
+            }
+            _ => {}
+        }
+        self.status.failure(why);
+    }
+
+    /// Asks the question that a reply leads to, or reports the outcome of a command.
+    fn on_reply(&mut self, command: Command, reply: &Reply) {
+        match (reply, command) {
+            (Reply::LettersCounted(found), Command::CountLetters(scope)) => {
+                self.status.key_pressed();
+                return self.ask_letters(found, &scope);
+            }
+            (Reply::Previewed(preview), _) => return self.ask_previewed(preview),
+            (Reply::Planned(plan), Command::Plan(scope)) => {
+                self.status.key_pressed();
+                return self.ask_plan(plan.clone(), &scope);
+            }
+            (Reply::Traced(trace), _) => return self.take_trace(Trace::clone(trace)),
+            (Reply::JobSwitched { job, paused }, _) => self.job_switched(job.clone(), *paused),
+            (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
+            (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
+                let done = self.planned.take_if(|(planned, _)| *planned == plan);
+                for mark in done.iter().flat_map(|(_, marks)| marks) {
+                    self.pending.table.marks.remove(mark);
+                }
+            }
+            (
+                Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
+                | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
+                Command::ReplayLetters { scope, .. } | Command::DiscardLetters { scope, .. },
+            ) => match scope {
+                LetterScope::Letters(done) => {
+                    self.letters.table.marks.retain(|mark| !done.contains(mark));
+                }
+                LetterScope::Matching { .. } => self.letters.table.unmark(),
+            },
+            _ => {}
+        }
+        let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
+        self.status.note(tone, reply.to_string(), self.now);
     }
 }

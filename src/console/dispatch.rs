@@ -12,7 +12,7 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
+    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, Palette, is_cut, typed},
     export::Format,
     keymap::{Action, key_of},
     launch::Launch,
@@ -37,15 +37,11 @@ impl App {
 
     /// Inserts pasted text into the focused input; a paste into a view is ignored.
     pub(super) fn type_in(&mut self, event: &Event) {
-        let now = self.now;
         if self.input().is_some_and(|input| is_cut(input, event)) {
             self.note(text!("conventions-the-paste-was-cut-a-field", kept = MOST));
         }
         match &mut self.dialog {
-            Some(Dialog::Sale(sale)) => sale.type_in(event, now),
-            Some(Dialog::Rush(rush)) => rush.type_in(event),
-            Some(Dialog::Launch(launch)) => launch.type_in(event, &self.newest.sales, now),
-            Some(Dialog::Group(group)) => group.type_in(event),
+            Some(Dialog::Form(form)) => form.type_in(event, &self.newest.sales, self.now),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
             Some(Dialog::Export(_)) => {
@@ -72,97 +68,88 @@ impl App {
         if self.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
-    /// Applies an action to a dialog; returns the dialog if it stays open.
-    fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
-        if dialog.form().is_some_and(|it| it.is_left_by(action)) {
-            self.leave(dialog);
-            return None;
-        }
-        match (&mut dialog, action) {
-            (Dialog::Confirm(confirm), Action::Accept) if confirm.is_unread(self.now) => {
-                self.note(text!(
-                    "conventions-that-question-has-only-just-come",
-                    key = key_of(Action::Accept)
-                ));
+    /// Applies an action to a dialog; returns the dialog that is open after it.
+    fn answer_dialog(&mut self, dialog: Dialog, action: Action) -> Option<Dialog> {
+        let forward = action != Action::PreviousPart;
+        match (dialog, action) {
+            (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
+            (Dialog::Form(form), _) if form.is_left_by(action) => {
+                self.leave(form);
+                None
             }
-            (Dialog::Confirm(confirm), Action::Accept | Action::Press)
-                if action == Action::Accept || confirm.on_yes() =>
-            {
-                match confirm.number_missing() {
-                    Some(count) => self.note(conventions::number_first(count)),
-                    None => return self.accepted(confirm),
-                }
-            }
-            // Enter ends the text; it never runs a command.
-            (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
-                confirm.leave_reason();
-            }
-            (Dialog::Confirm(confirm), Action::Cancel | Action::Press) => {
-                let kept = confirm.creates().is_some() && self.draft.is_some();
-                self.note(if kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
-                return None;
-            }
-            (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
-                confirm.step(action == Action::NextPart);
-            }
-            (Dialog::Sale(sale), Action::Press) if sale.form.at_submit() => {
-                // Otherwise the error is shown under its field.
-                if let Some(wanted) = sale.submit(self.now) {
-                    if let Dialog::Sale(sale) = dialog {
-                        self.draft = Some(sale);
+            (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
+                match form.submit(&self.newest.sales, self.now) {
+                    Some(submission) => {
+                        self.drafts.keep(form);
+                        self.submit(submission)
                     }
-                    return Some(self.confirm_sale(wanted));
+                    // The error is shown under its field.
+                    None => Some(Dialog::Form(form)),
                 }
             }
-            (Dialog::Rush(rush), Action::Press) if rush.form.at_submit() => {
-                if let Some(plan) = rush.submit() {
-                    self.keep(dialog);
-                    return self.confirm_rush(plan);
-                }
+            (Dialog::Form(mut form), _) => {
+                form.step(forward);
+                Some(Dialog::Form(form))
             }
-            (Dialog::Launch(form), Action::Press) if form.form.at_submit() => {
-                if let Some(launch) = form.submit(&self.newest.sales, self.now) {
-                    self.keep(dialog);
-                    return Some(Self::confirm_launch(launch));
-                }
-            }
-            (Dialog::Group(group), Action::Press) if group.form.at_submit() => {
-                if let Some(act) = group.submit() {
-                    self.preview(act);
-                    return None;
-                }
-            }
-            (Dialog::Launch(launch), _) => launch.form.step(action != Action::PreviousPart),
-            (Dialog::Group(group), _) => group.form.step(action != Action::PreviousPart),
-            (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
-            (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
-            (Dialog::Palette(palette), Action::Press) => {
-                if let Some(offer) = palette.chosen() {
-                    if let Some(why) = &offer.why {
-                        self.note(why.clone());
-                    } else {
-                        let action = offer.action;
-                        self.remember(action);
-                        self.act_in_view(action);
-                        return self.dialog.take();
-                    }
-                }
+            (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => None,
+            (Dialog::Palette(palette), Action::Press) => self.run_by_name(palette),
+            (Dialog::Palette(mut palette), _) => {
+                palette.step(forward);
+                Some(Dialog::Palette(palette))
             }
             (Dialog::Export(menu), Action::Press) => {
                 if let Some(format) = menu.chosen() {
                     self.export(format);
                 }
-                return None;
+                None
             }
-            (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => {
-                return None;
+            (Dialog::Export(mut menu), _) => {
+                menu.step(forward);
+                Some(Dialog::Export(menu))
             }
-            (Dialog::Export(menu), _) => menu.step(action != Action::PreviousPart),
-            (Dialog::Palette(palette), _) => palette.step(action != Action::PreviousPart),
-            (Dialog::Help(help), _) => help.step(action == Action::Down),
-            (Dialog::Confirm(_), _) => {}
+            (Dialog::Help(mut help), _) => {
+                help.step(action == Action::Down);
+                Some(Dialog::Help(help))
+            }
         }
-        Some(dialog)
+    }
+
+    /// Runs the chosen command of the palette, or says why it is unavailable.
+    fn run_by_name(&mut self, palette: Palette) -> Option<Dialog> {
+        let Some(offer) = palette.chosen() else { return Some(Dialog::Palette(palette)) };
+        if let Some(why) = &offer.why {
+            self.note(why.clone());
+            return Some(Dialog::Palette(palette));
+        }
+        let action = offer.action;
+        self.remember(action);
+        self.act_in_view(action);
+        self.dialog.take()
+    }
+
+    fn answer_confirm(&mut self, mut confirm: Confirm, action: Action) -> Option<Dialog> {
+        match action {
+            Action::Accept if confirm.is_unread(self.now) => {
+                let key = key_of(Action::Accept);
+                self.note(text!("conventions-that-question-has-only-just-come", key));
+            }
+            Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
+                match confirm.number_missing() {
+                    Some(count) => self.note(conventions::number_first(count)),
+                    None => return self.accepted(&confirm),
+                }
+            }
+            // Enter ends the text; it never runs a command.
+            Action::Press if confirm.in_reason() => confirm.leave_reason(),
+            Action::Cancel | Action::Press => {
+                let kept = confirm.creates().is_some();
+                self.note(if kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
+                return None;
+            }
+            Action::NextPart | Action::PreviousPart => confirm.step(action == Action::NextPart),
+            _ => {}
+        }
+        Some(Dialog::Confirm(confirm))
     }
 
     /// The only place that sends a confirmed command.
@@ -174,7 +161,7 @@ impl App {
             Intent::Send(command) => {
                 if self.send_because(Command::clone(command), reason) {
                     if let Some(sale) = confirm.creates() {
-                        self.creating = self.draft.take().map(|form| (sale.clone(), form));
+                        self.creating = Some(sale.clone());
                     }
                     // A command on a row also chooses it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
@@ -277,11 +264,13 @@ impl App {
             Action::Level => self.turn_level(),
             Action::Present => self.present(),
             Action::Quit => self.quit(),
-            Action::Pane
-            | Action::Partition
-            | Action::Users
-            | Action::NextPage
-            | Action::PreviousPage => self.act_in_stream_or_orders(action),
+            Action::Pane => self.stream.switch(),
+            Action::Partition => self.next_partition(),
+            Action::Users => self.switch_users(),
+            Action::NextPage | Action::PreviousPage => {
+                let turn = self.orders.beyond(&self.shown, action == Action::NextPage);
+                self.turn(turn);
+            }
             // Handled in dialogs or above.
             Action::Accept
             | Action::Cancel

@@ -151,10 +151,10 @@ async fn turn(
             event = keyboard.next() => Woken::Input(event),
             signalled = signals.next() => signalled,
             () = at(launch) => Woken::Launch,
-            snapshot = newest(&mut snapshots) => Woken::Snapshot(snapshot),
+            snapshot = changed(&mut snapshots) => Woken::Snapshot(snapshot),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
             saved = saver.next() => Woken::Saved(saved),
-            page = turned(&mut story) => Woken::Story(page),
+            page = changed(&mut story) => Woken::Story(page),
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
         };
@@ -215,20 +215,9 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-/// The next snapshot; `None` once when the engine is gone, then never again.
-async fn newest(snapshots: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
-    match snapshots {
-        Some(receiver) => {
-            receiver.changed().await.ok()?;
-            Some(Arc::clone(&receiver.borrow_and_update()))
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// The next page of the guide; `None` once at its end.
-async fn turned(story: &mut Option<watch::Receiver<Story>>) -> Option<Story> {
-    match story {
+/// The next value of a channel; `None` when it is closed. Pending forever while there is no channel.
+async fn changed<T: Clone>(channel: &mut Option<watch::Receiver<T>>) -> Option<T> {
+    match channel {
         Some(receiver) => {
             receiver.changed().await.ok()?;
             Some(receiver.borrow_and_update().clone())

@@ -13,7 +13,7 @@ use seckill_model::{
 
 use super::{
     app::{Answer, App},
-    dialogs::{Confirm, Dialog, Intent},
+    dialogs::{Confirm, Dialog, Form, Intent, Subject},
     keymap::{Action, key_of},
     status::Tone,
     text::{
@@ -133,13 +133,9 @@ impl App {
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        self.dialog = Some(Dialog::Launch(self.launch_form(meant)));
-    }
-
-    /// Asks for confirmation of a filled-in form.
-    pub(super) fn confirm_launch(launch: Launch) -> Dialog {
-        let question = words::ask_arm(&launch);
-        Dialog::Confirm(Confirm::new(question, Intent::Arm(Box::new(launch))))
+        let draft = self.drafts.take(&Subject::Launch(meant));
+        let form = draft.unwrap_or_else(|| Form::launch(meant, &self.newest.sales));
+        self.dialog = Some(Dialog::Form(form));
     }
 
     pub(super) fn arm(&mut self, launch: Launch) {

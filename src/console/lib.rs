@@ -97,7 +97,7 @@ pub enum ConsoleError {
     #[error("{}", Label("terminal-the-console-needs-a-terminal-use").to_owned())]
     NotATerminal,
     /// The terminal cannot be drawn on.
-    #[error("{}", text::terminal::dumb(.0.as_deref()))]
+    #[error("{}", text!("terminal-cant-be-drawn-on-use-seckill", kind = terminal_kind(.0.as_deref())))]
     Dumb(Option<String>),
     /// A terminal operation failed.
     #[error("{}", text!("terminal-the-terminal-does-not-work-seckill", why = OsError::of(.0)))]
@@ -105,6 +105,14 @@ pub enum ConsoleError {
     /// The key bindings are invalid.
     #[error(transparent)]
     Keys(#[from] KeyFault),
+}
+
+/// A terminal without cursor addressing, by its `TERM` name.
+fn terminal_kind(term: Option<&str>) -> String {
+    match term {
+        Some(term) => text!("terminal-a-terminal-of-the-kind", term),
+        None => text!("terminal-a-terminal-without-a-kind-term"),
+    }
 }
 
 /// Checks for a usable terminal; called before anything is started for the console.
@@ -135,7 +143,12 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     }
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
     if let Some(locale) = plain_locale {
-        app.note(text::terminal::plain_locale(&locale, ascii));
+        // Chinese has no ASCII form, and is drawn only on request.
+        app.note(if ascii {
+            text!("terminal-is-no-utf-8-locale-drawn", locale)
+        } else {
+            text!("terminal-is-no-utf-8-locale-drawn-2", locale)
+        });
     }
     app.export_dir = export_dir;
     app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());

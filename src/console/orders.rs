@@ -5,33 +5,19 @@ use seckill_model::{OrderStatus, VoucherId, message::Label};
 
 use super::{
     app::App,
-    dialogs::{Confirm, Dialog},
-    keymap::Action,
     text::{commands, conventions, orders as words, sale_name},
-    views::{Users, View},
+    views::View,
 };
 
 impl App {
-    /// Key actions of Stream and Orders, and of the user switch.
-    pub(super) fn act_in_stream_or_orders(&mut self, action: Action) {
-        match action {
-            Action::Pane => self.switch_pane(),
-            Action::Partition => self.next_partition(),
-            Action::Users => {
-                let shown = !self.users.shown;
-                self.users = Users { shown };
-                let word = if shown {
-                    Label("stream-users-are-shown")
-                } else {
-                    Label("stream-users-are-masked")
-                };
-                self.note(word.read());
-            }
-            _ => {
-                let turn = self.orders.beyond(&self.shown, action == Action::NextPage);
-                self.turn(turn);
-            }
-        }
+    /// Shows or masks users in every view.
+    pub(super) fn switch_users(&mut self) {
+        self.users.shown = !self.users.shown;
+        self.note(if self.users.shown {
+            Label("stream-users-are-shown")
+        } else {
+            Label("stream-users-are-masked")
+        });
     }
 
     /// The sale whose detail is open.
@@ -110,6 +96,6 @@ impl App {
         let buyer = words::buyer(&user, order.place, &sale);
         let written = order.create_time.date_time(&self.zone);
         let question = words::pay(&order, buyer, &written);
-        self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Pay(order.id))));
+        self.confirm(question, Command::Pay(order.id));
     }
 }

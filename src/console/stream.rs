@@ -11,17 +11,13 @@ use seckill_model::message::{Label, text};
 
 use super::{
     app::App,
-    dialogs::{Confirm, Dialog, GroupForm},
+    dialogs::{Confirm, Dialog, Form},
     keymap::{Action, key_of},
     text::{commands, conventions, stream as words},
     views::Pane,
 };
 
 impl App {
-    pub(super) fn switch_pane(&mut self) {
-        self.stream.switch();
-    }
-
     pub(super) fn next_partition(&mut self) {
         if self.frozen {
             return self.note(conventions::frozen());
@@ -33,14 +29,9 @@ impl App {
         }
     }
 
-    /// Requests a preview of a command; the question follows when it arrives.
-    pub(super) fn preview(&mut self, act: GroupAct) {
-        self.send(Command::Preview(act));
-    }
-
     pub(super) fn ask_rewind(&mut self) {
-        let form = GroupForm::rewind(self.stream.view().partition);
-        self.dialog = Some(Dialog::Group(form));
+        let form = Form::rewind(self.stream.view().partition);
+        self.dialog = Some(Dialog::Form(form));
     }
 
     /// Transfers the chosen entry, or all entries of the chosen consumer.
@@ -54,7 +45,8 @@ impl App {
                         name = consumer.name
                     ));
                 }
-                let title = words::form::claim_of(&consumer.name, consumer.pending);
+                let title =
+                    text!("stream-give-of", holder = consumer.name, pending = consumer.pending);
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
             }
             Pane::Entries => {
@@ -64,7 +56,7 @@ impl App {
                 let DeliveryState::Pending { consumer, .. } = line.holding else {
                     return self.note(Label("stream-that-entry-is-not-pending-so").read());
                 };
-                let title = words::form::claim_entry(&line.entry.to_string());
+                let title = text!("stream-give-entry", entry = line.entry);
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
             }
         };
@@ -77,7 +69,7 @@ impl App {
         let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
             return self.note(Label("stream-no-other-consumer-of-a-live").read());
         };
-        self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, to)));
+        self.dialog = Some(Dialog::Form(Form::claim(scope, title, to)));
     }
 
     pub(super) fn ask_remove(&mut self) {
@@ -94,7 +86,7 @@ impl App {
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
             return self.note(words::not_removed(&consumer));
         }
-        self.preview(GroupAct::Remove { name: consumer.name });
+        self.send(Command::Preview(GroupAct::Remove { name: consumer.name }));
     }
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.

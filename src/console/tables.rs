@@ -14,7 +14,7 @@ use super::{
     dialogs::Dialog,
     export,
     keymap::{Action, key_of},
-    text::{commands, conventions as words},
+    text::conventions as words,
     views::{self, Page, PagedRow, Step, TableView, Turn, View},
     widgets::fit,
 };
@@ -70,9 +70,11 @@ impl App {
     pub(super) fn turn(&mut self, turn: Turn) {
         let (shown, frozen) = (Arc::clone(&self.shown), self.frozen);
         match (turn, self.table_mut()) {
-            (Turn::Edge { top }, _) => {
-                self.note(if top { commands::TOP } else { commands::BOTTOM })
-            }
+            (Turn::Edge { top }, _) => self.note(if top {
+                Label("acts-this-is-the-first-row")
+            } else {
+                Label("acts-this-is-the-last-row")
+            }),
             // What was read before the pause stays on the screen; no other page can be read.
             (Turn::Page(_), _) if frozen => self.note(words::frozen()),
             (Turn::Page(toward), Some(table)) => {

@@ -8,17 +8,14 @@ pub(crate) mod conventions;
 pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
-pub(crate) mod forms;
 pub(crate) mod launch;
 pub(crate) mod ledger;
 pub(crate) mod letters;
 pub(crate) mod orders;
-pub(crate) mod overview;
 pub(crate) mod presenter;
 pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod stream;
-pub(crate) mod terminal;
 pub(crate) mod time;
 
 use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};

@@ -6,6 +6,8 @@ use crossterm::event::{Event, KeyCode};
 use ratatui::style::Style;
 use seckill_model::message::{Label, text};
 
+use strum::VariantArray as _;
+
 use super::panel;
 use crate::{
     export::Format,
@@ -37,7 +39,10 @@ impl ExportMenu {
     /// Formats that have content.
     fn open(&self) -> impl Iterator<Item = Format> + use<> {
         let rows = self.rows;
-        Format::ALL.into_iter().filter(move |format| rows.is_some() || !format.is_of_table())
+        Format::VARIANTS
+            .iter()
+            .copied()
+            .filter(move |format| rows.is_some() || !format.is_of_table())
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
@@ -53,15 +58,19 @@ impl ExportMenu {
     pub(crate) fn of_letter(event: &Event) -> Option<Format> {
         let Event::Key(key) = event else { return None };
         let KeyCode::Char(letter) = key.code else { return None };
-        Format::ALL.into_iter().find(|format| format.letter() == letter)
+        Format::VARIANTS.iter().copied().find(|format| format.letter() == letter)
     }
 
     pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) {
         let cells = canvas.width().saturating_sub(4).min(WIDTH);
-        let mut panel =
-            panel(canvas, theme, (cells, Format::ALL.len() as u16 + 6), &Label("export-export"));
+        let mut panel = panel(
+            canvas,
+            theme,
+            (cells, Format::VARIANTS.len() as u16 + 6),
+            &Label("export-export"),
+        );
         let inner = cells.saturating_sub(6);
-        for (row, format) in Format::ALL.into_iter().enumerate() {
+        for (row, format) in Format::VARIANTS.iter().copied().enumerate() {
             // A blank line between screen and table formats.
             let y = row as u16 + 1 + u16::from(format.is_of_table());
             let mut line = panel.part(2, y, inner + 2, 1);
@@ -87,7 +96,7 @@ impl ExportMenu {
             )
         );
         let dir = fit(&dir, usize::from(inner), theme.glyphs.ellipsis);
-        panel.text(3, Format::ALL.len() as u16 + 3, &dir, theme.soft());
+        panel.text(3, Format::VARIANTS.len() as u16 + 3, &dir, theme.soft());
     }
 }
 

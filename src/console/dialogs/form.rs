@@ -1,12 +1,12 @@
 //! Text fields, each with its error below it.
 
 use ratatui::{crossterm::event::Event, style::Style};
-use seckill_engine::error::MAX_REASON;
-use seckill_model::{is_display_control, message::Label};
+use seckill_engine::{error::MAX_REASON, telemetry::snapshot::SaleLine};
+use seckill_model::{Millis, is_display_control, message::Label};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{buttons, panel};
+use super::{Subject, Submission, buttons, panel};
 use crate::{
     keymap::Action,
     text::commands::CANCEL,
@@ -21,8 +21,10 @@ pub(crate) const MOST: usize = MAX_REASON;
 pub(crate) struct Field {
     label: Label,
     hint: Label,
+    /// The text before the user changed it.
+    initial: String,
     /// Live feedback on the input; replaces the hint.
-    pub(crate) note: Option<String>,
+    pub(super) note: Option<String>,
     pub(crate) input: Input,
     pub(crate) fault: Option<String>,
 }
@@ -30,28 +32,36 @@ pub(crate) struct Field {
 /// Fields and two buttons; the focus is an index over all of them.
 #[derive(Debug)]
 pub(crate) struct Form {
+    pub(crate) subject: Subject,
     title: String,
     pub(crate) fields: Vec<Field>,
     submit: Label,
     focus: usize,
-    /// The user has typed into it.
-    touched: bool,
 }
 
 impl Form {
-    pub(crate) fn new(title: String, submit: Label) -> Self {
-        Self { title, fields: Vec::new(), submit, focus: 0, touched: false }
+    /// A form whose fields have a label, a hint and a text.
+    pub(super) fn new(
+        subject: Subject,
+        title: String,
+        submit: Label,
+        fields: &[(Label, Label, &str)],
+    ) -> Self {
+        let field = |(label, hint, text): &(Label, Label, &str)| {
+            let (initial, input) = ((*text).to_owned(), (*text).into());
+            Field { label: *label, hint: *hint, initial, note: None, input, fault: None }
+        };
+        Self { subject, title, fields: fields.iter().map(field).collect(), submit, focus: 0 }
     }
 
-    #[must_use]
-    pub(crate) fn field(mut self, label: Label, hint: Label, value: &str) -> Self {
-        let input = Input::new(value.to_owned());
-        self.fields.push(Field { label, hint, note: None, input, fault: None });
-        self
-    }
-
+    /// The text of a field, without blanks around it.
     pub(crate) fn value(&self, field: usize) -> &str {
-        self.fields.get(field).map_or("", |field| field.input.value())
+        self.fields.get(field).map_or("", |field| field.input.value().trim())
+    }
+
+    /// The user has changed a field.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.fields.iter().any(|field| field.input.value().trim() != field.initial)
     }
 
     /// On the last field and the submit button, Enter submits the form.
@@ -82,34 +92,38 @@ impl Form {
         self.focus = field;
     }
 
-    /// Shows an input error at once; an empty field is not an error yet.
-    pub(crate) fn show_fault(&mut self, fault: Option<&(usize, String)>) {
-        for (place, field) in self.fields.iter_mut().enumerate() {
-            let here = fault.filter(|(at, _)| *at == place).map(|(_, text)| text);
-            let waits = field.input.value().trim().is_empty();
-            field.fault = here.filter(|_| !waits).cloned();
+    /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
+    pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {
+        let focused = self.fields.get_mut(self.focus);
+        if !focused.is_some_and(|field| typed(&mut field.input, event)) {
+            return;
         }
-    }
-
-    /// Returns the parsed form, or `None` after moving the focus to the field with the error.
-    pub(crate) fn settle<T>(&mut self, checked: Result<T, (usize, String)>) -> Option<T> {
-        let (place, fault) = match checked {
-            Ok(asked) => return Some(asked),
-            Err(fault) => fault,
+        self.name_sale(sales);
+        let fault = match self.subject {
+            // An error of these refers to the state when the form was submitted.
+            Subject::Rewind(_) | Subject::Claim(_) => None,
+            _ => self.check(sales, now).err(),
         };
-        for (at, field) in self.fields.iter_mut().enumerate() {
-            field.fault = (at == place).then(|| fault.clone());
-        }
-        self.focus(place);
-        None
+        let fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
+        self.show_fault(fault.as_ref());
     }
 
-    /// Types into the focused field; returns whether the text changed.
-    pub(crate) fn type_in(&mut self, event: &Event) -> bool {
-        let changed =
-            self.fields.get_mut(self.focus).is_some_and(|field| typed(&mut field.input, event));
-        self.touched |= changed;
-        changed
+    /// The command of the form, or `None` after moving the focus to the field with the error.
+    pub(crate) fn submit(&mut self, sales: &[SaleLine], now: Millis) -> Option<Submission> {
+        match self.check(sales, now) {
+            Ok(submission) => Some(submission),
+            Err(fault) => {
+                self.show_fault(Some(&fault));
+                self.focus = fault.0;
+                None
+            }
+        }
+    }
+
+    fn show_fault(&mut self, fault: Option<&(usize, String)>) {
+        for (place, field) in self.fields.iter_mut().enumerate() {
+            field.fault = fault.filter(|(at, _)| *at == place).map(|(_, it)| it.clone());
+        }
     }
 
     /// The focused field, unless a button has the focus.
@@ -117,20 +131,10 @@ impl Form {
         self.fields.get(self.focus).map(|field| &field.input)
     }
 
-    pub(crate) fn is_touched(&self) -> bool {
-        self.touched
-    }
-
-    /// Draws the form with `notes` under its fields, in the rows that the `widest` of them need; returns the cursor
+    /// Draws the form with notes under its fields, in the rows that the widest of them need; returns the cursor
     /// position. The height depends on the window only, as long as no error takes more than two rows: an error replaces
     /// the hint.
-    pub(crate) fn draw(
-        &self,
-        canvas: &mut Canvas<'_>,
-        theme: Theme,
-        notes: &[String],
-        widest: &[String],
-    ) -> Option<(u16, u16)> {
+    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
         let width = canvas.width().saturating_sub(4).min(66);
         let room = width.saturating_sub(LABEL + 6);
@@ -146,8 +150,9 @@ impl Form {
         let wrapped = |notes: &[String]| -> Vec<String> {
             notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
         };
-        let notes = wrapped(notes);
-        let note_rows = wrapped(widest).len().max(notes.len());
+        let (notes, widest) = self.notes();
+        let notes = wrapped(&notes);
+        let note_rows = wrapped(&widest).len().max(notes.len());
         let rows = 2 * self.fields.len() + note_rows;
         let gaps = self.fields.len() + 3 + usize::from(note_rows > 0);
         // The second line of an error takes the row below its field; if there is none, a row is reserved.
@@ -253,7 +258,6 @@ mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
-    use seckill_model::message::Label;
 
     fn press(c: char) -> Event {
         Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
@@ -272,7 +276,8 @@ mod tests {
     #[test]
     fn enter_submits_from_the_last_field_and_the_button() {
         const NONE: Label = Label("common-empty");
-        let mut form = Form::new("t".into(), NONE).field(NONE, NONE, "").field(NONE, NONE, "");
+        let fields = [(NONE, NONE, ""); 2];
+        let mut form = Form::new(Subject::NewSale, "t".into(), NONE, &fields);
         let mut stops = Vec::new();
         for _ in 0..4 {
             stops.push((form.at_submit(), form.at_cancel()));

@@ -5,22 +5,16 @@
 mod confirm;
 mod export_menu;
 mod form;
-mod group_form;
+mod forms;
 mod help;
-mod launch_form;
 mod palette;
-mod rush_form;
-mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
 pub(crate) use export_menu::ExportMenu;
 pub(crate) use form::{Form, MOST, draw_input, is_cut, typed};
-pub(crate) use group_form::GroupForm;
+pub(crate) use forms::{Subject, Submission};
 pub(crate) use help::Help;
-pub(crate) use launch_form::LaunchForm;
 pub(crate) use palette::{Offer, Palette};
-pub(crate) use rush_form::RushForm;
-pub(crate) use sale_form::SaleForm;
 
 use seckill_model::VoucherId;
 use tui_input::Input;
@@ -31,10 +25,7 @@ use super::{keymap::Context, theme::Theme, widgets::Canvas};
 #[derive(Debug)]
 pub(crate) enum Dialog {
     Confirm(Confirm),
-    Sale(SaleForm),
-    Rush(RushForm),
-    Launch(LaunchForm),
-    Group(GroupForm),
+    Form(Form),
     Palette(Palette),
     Help(Help),
     Export(ExportMenu),
@@ -46,8 +37,8 @@ impl Dialog {
             // Input there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
-            _ if self.form().is_some_and(Form::is_on_button) => Context::Button,
-            Self::Sale(_) | Self::Rush(_) | Self::Group(_) | Self::Launch(_) => Context::Form,
+            Self::Form(form) if form.is_on_button() => Context::Button,
+            Self::Form(_) => Context::Form,
             // Both are lists with a cursor.
             Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
@@ -58,18 +49,7 @@ impl Dialog {
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self {
             Self::Confirm(confirm) => confirm.sale(),
-            Self::Rush(rush) => Some(rush.voucher()),
-            _ => None,
-        }
-    }
-
-    /// Its fields and buttons, if any.
-    pub(crate) fn form(&self) -> Option<&Form> {
-        match self {
-            Self::Sale(sale) => Some(&sale.form),
-            Self::Rush(rush) => Some(&rush.form),
-            Self::Group(group) => Some(&group.form),
-            Self::Launch(launch) => Some(&launch.form),
+            Self::Form(Form { subject: Subject::LoadTest(voucher), .. }) => Some(*voucher),
             _ => None,
         }
     }
@@ -78,9 +58,9 @@ impl Dialog {
     pub(crate) fn input(&self) -> Option<&Input> {
         match self {
             Self::Confirm(confirm) => confirm.input(),
-            Self::Sale(sale) => sale.form.input(),
+            Self::Form(form) => form.input(),
             Self::Palette(palette) => Some(palette.input()),
-            _ => self.form()?.input(),
+            Self::Help(_) | Self::Export(_) => None,
         }
     }
 
@@ -88,10 +68,7 @@ impl Dialog {
     pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
             Self::Confirm(confirm) => confirm.draw(canvas, theme, str::to_owned),
-            Self::Sale(sale) => sale.form.draw(canvas, theme, &[], &[]),
-            Self::Rush(rush) => rush.form.draw(canvas, theme, &rush.notes(), &rush.widest()),
-            Self::Launch(launch) => launch.form.draw(canvas, theme, &[], &[]),
-            Self::Group(group) => group.form.draw(canvas, theme, &group.notes(), &[]),
+            Self::Form(form) => form.draw(canvas, theme),
             Self::Palette(palette) => palette.draw(canvas, theme),
             Self::Help(help) => {
                 help.draw(canvas, theme);

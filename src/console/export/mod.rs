@@ -31,9 +31,11 @@ use super::{
 /// The command-line name of the export directory.
 pub(crate) const DIR_FLAG: &str = "--export-dir";
 
-/// The format of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The format of an export, in menu order. Its name is the file extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Format {
+    #[strum(serialize = "txt")]
     Text,
     Ansi,
     Svg,
@@ -42,29 +44,14 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// In menu order.
-    pub(crate) const ALL: [Self; 5] = [Self::Text, Self::Ansi, Self::Svg, Self::Csv, Self::Json];
+    /// The file extension.
+    pub(crate) fn extension(self) -> &'static str {
+        self.into()
+    }
 
     /// Its key in the menu.
     pub(crate) fn letter(self) -> char {
-        match self {
-            Self::Text => 't',
-            Self::Ansi => 'a',
-            Self::Svg => 's',
-            Self::Csv => 'c',
-            Self::Json => 'j',
-        }
-    }
-
-    /// The file extension.
-    pub(crate) fn extension(self) -> &'static str {
-        match self {
-            Self::Text => "txt",
-            Self::Ansi => "ansi",
-            Self::Svg => "svg",
-            Self::Csv => "csv",
-            Self::Json => "json",
-        }
+        self.extension().chars().next().unwrap_or_default()
     }
 
     /// Whether it exports the table, not the screen.

@@ -1,8 +1,9 @@
 //! The screen as lines of text, plain or with colours as escape sequences.
 
 use ratatui::{
+    backend::IntoCrossterm as _,
     buffer::{Buffer, Cell},
-    style::{Color, Modifier},
+    style::{Color, Style},
 };
 
 use crate::widgets::width;
@@ -36,78 +37,26 @@ pub(super) fn ansi(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in rows(buffer) {
         let cells: Vec<&Cell> = row(buffer, y).map(|(_, cell)| cell).collect();
-        let blank = |cell: &&Cell| cell.symbol() == " " && look(cell) == "0";
+        let blank = |cell: &&Cell| cell.symbol() == " " && style(cell) == Style::new();
         let end = cells.iter().rposition(|cell| !blank(cell)).map_or(0, |at| at + 1);
-        let mut before = "0".to_owned();
-        for cell in cells.iter().take(end) {
-            let now = look(cell);
-            if now != before {
-                text.push_str(&format!("\x1b[{now}m"));
-                before = now;
-            }
-            text.push_str(cell.symbol());
-        }
-        if before != "0" {
-            text.push_str("\x1b[0m");
+        for run in cells[..end].chunk_by(|one, other| style(one) == style(other)) {
+            let symbols: String = run.iter().map(|cell| cell.symbol()).collect();
+            text += &style(run[0]).into_crossterm().apply(symbols).to_string();
         }
         text.push('\n');
     }
     text
 }
 
-/// The SGR parameters of a cell's style, starting from a reset.
-fn look(cell: &Cell) -> String {
-    let mut numbers = "0".to_owned();
-    let modifiers = [
-        (Modifier::BOLD, 1),
-        (Modifier::DIM, 2),
-        (Modifier::ITALIC, 3),
-        (Modifier::UNDERLINED, 4),
-        (Modifier::REVERSED, 7),
-    ];
-    for (modifier, number) in modifiers {
-        if cell.modifier.contains(modifier) {
-            numbers.push_str(&format!(";{number}"));
-        }
-    }
-    for (color, own) in [(cell.fg, 30), (cell.bg, 40)] {
-        numbers.push_str(&match color {
-            Color::Reset => continue,
-            Color::Rgb(r, g, b) => format!(";{};2;{r};{g};{b}", own + 8),
-            Color::Indexed(at) => format!(";{};5;{at}", own + 8),
-            named => match sixteen(named) {
-                at @ 0..8 => format!(";{}", own + at),
-                at => format!(";{}", own + 52 + at),
-            },
-        });
-    }
-    numbers
-}
-
-fn sixteen(color: Color) -> u8 {
-    match color {
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 8,
-        Color::LightRed => 9,
-        Color::LightGreen => 10,
-        Color::LightYellow => 11,
-        Color::LightBlue => 12,
-        Color::LightMagenta => 13,
-        Color::LightCyan => 14,
-        Color::White => 15,
-        _ => 0,
-    }
+/// The style of a cell, without the default colours of the terminal.
+fn style(cell: &Cell) -> Style {
+    let set = |color: Color| Some(color).filter(|it| *it != Color::Reset);
+    Style { fg: set(cell.fg), bg: set(cell.bg), add_modifier: cell.modifier, ..Style::new() }
 }
 
 #[cfg(test)]
 mod tests {
-    use ratatui::style::Style;
+    use ratatui::style::Modifier;
 
     use super::*;
 
@@ -127,7 +76,7 @@ mod tests {
 
     #[test]
     fn colours_are_set_and_reset() {
-        let text = "\x1b[0;96m火锅\x1b[0m x\n\n\x1b[0;1;38;2;1;2;3;48;5;9mok\x1b[0m\n";
+        let text = "\x1b[38;5;14m火锅\x1b[39m x\n\n\x1b[48;5;9m\x1b[38;2;1;2;3m\x1b[1mok\x1b[0m\n";
         assert_eq!(ansi(&picture()), text);
         let mut parser = vt100::Parser::new(4, 8, 0);
         parser.process(text.replace('\n', "\r\n").as_bytes());

@@ -1,11 +1,12 @@
 //! The screen as SVG that looks the same everywhere, without depending on a font. Bars, braille dots and lines are
-//! drawn as shapes; each run of text is fitted to its cells.
+//! drawn as shapes, and each run of text is fitted to its cells; converters of ANSI text, such as `anstyle-svg`, leave
+//! both to the font of the viewer.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use ratatui::{
     buffer::{Buffer, Cell},
-    style::{Color, Modifier},
+    style::Modifier,
 };
 
 use super::screen::row;
@@ -30,172 +31,149 @@ const LIGHT: (Rgb, Rgb) = ((0xfd, 0xfc, 0xfa), (0x22, 0x26, 0x2c));
 pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
     let (paper, writer) = if light { LIGHT } else { DARK };
     let first = buffer.content.first().and_then(|cell| rgb(cell.bg));
-    let paper = first.unwrap_or(paper);
+    let mut picture = Picture { paper: first.unwrap_or(paper), writer, ..Picture::default() };
+    for (line, y) in (buffer.area.y..buffer.area.bottom()).enumerate() {
+        picture.row(line as f64 * HIGH, &row(buffer, y).collect::<Vec<_>>());
+    }
     let (columns, rows) = (f64::from(buffer.area.width), f64::from(buffer.area.height));
     let (w, h) = (columns * WIDE + 2.0 * MARGIN, rows * HIGH + 2.0 * MARGIN);
-    let mut canvas = Canvas { paper, writer, ..Canvas::default() };
-    for (line, y) in (buffer.area.y..buffer.area.bottom()).enumerate() {
-        let mut run = Run::default();
-        for (x, cell) in row(buffer, y) {
-            canvas.cell(x, line, cell, &mut run);
-        }
-        canvas.end(&mut run, line);
-    }
-    canvas.lay();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w:.0}\" height=\"{h:.0}\" viewBox=\"0 0 {w:.1} {h:.1}\" role=\"img\" aria-label=\"seckill: {name}\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{}\"/>\n\
-         <g transform=\"translate({MARGIN} {MARGIN})\" font-family=\"{FONTS}\" font-size=\"{FONT_SIZE}\">\n",
-        hex(paper)
+         <g transform=\"translate({MARGIN} {MARGIN})\" font-family=\"{FONTS}\" font-size=\"{FONT_SIZE}\" xml:space=\"preserve\">\n",
+        hex(picture.paper)
     );
-    svg.push_str(&canvas.behind);
-    for (color, path) in &canvas.shapes {
+    svg.push_str(&picture.behind);
+    for (color, path) in &picture.shapes {
         let _ = writeln!(svg, "<path fill=\"{}\" d=\"{path}\"/>", hex(*color));
     }
-    for (color, path) in &canvas.lines {
+    for (color, path) in &picture.lines {
         let color = hex(*color);
         let _ = writeln!(svg, "<path fill=\"none\" stroke=\"{color}\" d=\"{path}\"/>");
     }
-    svg.push_str(&canvas.letters);
+    svg.push_str(&picture.letters);
     svg.push_str("</g>\n</svg>\n");
     svg
 }
 
 /// Accumulated shapes from back to front; paths of one colour are one shape.
 #[derive(Default)]
-struct Canvas {
+struct Picture {
     paper: Rgb,
     writer: Rgb,
     behind: String,
-    strip: Option<Strip>,
     shapes: BTreeMap<Rgb, String>,
     lines: BTreeMap<Rgb, String>,
     letters: String,
 }
 
-/// Adjacent cells with the same background.
-struct Strip {
-    line: usize,
-    begin: usize,
-    end: usize,
-    color: Rgb,
-}
-
-/// Adjacent characters of one style.
-#[derive(Default)]
-struct Run {
-    x: u16,
-    text: String,
-    look: Option<Look>,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Look {
     color: Rgb,
+    under: Rgb,
     bold: bool,
     underlined: bool,
 }
 
-impl Canvas {
-    /// Text and background colour of a cell.
-    fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
-        let own = |color: Color, own: Rgb| rgb(color).unwrap_or(own);
-        let (mut on, mut under) = (own(cell.fg, self.writer), own(cell.bg, self.paper));
-        if cell.modifier.contains(Modifier::REVERSED) {
-            (on, under) = (under, on);
+/// A cell: its column, text and look.
+type Drawn<'a> = (u16, &'a str, Look);
+
+impl Picture {
+    fn look(&self, cell: &Cell) -> Look {
+        let has = |modifier| cell.modifier.contains(modifier);
+        let mut color = rgb(cell.fg).unwrap_or(self.writer);
+        let mut under = rgb(cell.bg).unwrap_or(self.paper);
+        if has(Modifier::REVERSED) {
+            (color, under) = (under, color);
         }
-        if cell.modifier.contains(Modifier::DIM) {
-            on = between(on, under, 0.42);
+        if has(Modifier::DIM) {
+            color = between(color, under, 0.42);
         }
-        (on, under)
+        Look { color, under, bold: has(Modifier::BOLD), underlined: has(Modifier::UNDERLINED) }
     }
 
-    fn cell(&mut self, x: u16, line: usize, cell: &Cell, run: &mut Run) {
-        let (on, under) = self.colors(cell);
-        let symbol = cell.symbol();
-        let cells = width(symbol).max(1);
-        let (left, top) = (f64::from(x) * WIDE, line as f64 * HIGH);
-        self.under(x, cells, line, under);
-        let mut chars = symbol.chars();
-        let (first, more) = (chars.next().unwrap_or(' '), chars.next().is_some());
-        let pale = between(on, under, 0.78);
-        let drawn = !more
-            && (draw_dots(first, left, top, self.shapes.entry(on).or_default())
-                || draw_shade(first, left, top, self.shapes.entry(pale).or_default())
-                || draw_block(first, left, top, self.shapes.entry(on).or_default())
-                || draw_line(first, left, top, self.lines.entry(on).or_default()));
-        self.shapes.retain(|_, path| !path.is_empty());
-        self.lines.retain(|_, path| !path.is_empty());
-        let look = Look {
-            color: on,
-            bold: cell.modifier.contains(Modifier::BOLD),
-            underlined: cell.modifier.contains(Modifier::UNDERLINED),
+    fn row(&mut self, top: f64, cells: &[(u16, &Cell)]) {
+        let cells: Vec<Drawn<'_>> =
+            cells.iter().map(|(x, cell)| (*x, cell.symbol(), self.look(cell))).collect();
+        // One rectangle for adjacent cells: gaps between several would be visible.
+        for run in cells.chunk_by(|one, other| one.2.under == other.2.under) {
+            self.background(top, run);
+        }
+        let joins = |one: &Drawn<'_>, other: &Drawn<'_>| {
+            one.2 == other.2 && one.1.is_ascii() && other.1.is_ascii()
         };
-        let plain = symbol.is_ascii() && !drawn;
-        if run.look != Some(look) || !plain || run.text.ends_with("  ") {
-            self.end(run, line);
-        }
-        if drawn {
-            return;
-        }
-        if !plain {
-            self.sign(x, cells, line, symbol, look);
-        } else if !run.text.is_empty() || symbol != " " {
-            if run.text.is_empty() {
-                (run.x, run.look) = (x, Some(look));
-            }
-            run.text.push_str(symbol);
-        }
-    }
-
-    /// Fills the background of a cell, merged with its neighbours: gaps between shapes would be visible.
-    fn under(&mut self, x: u16, cells: usize, line: usize, color: Rgb) {
-        let from = usize::from(x);
-        match &mut self.strip {
-            Some(strip) if (strip.line, strip.end, strip.color) == (line, from, color) => {
-                strip.end += cells;
-            }
-            _ => {
-                self.lay();
-                self.strip = Some(Strip { line, begin: from, end: from + cells, color });
+        for run in cells.chunk_by(joins) {
+            match run {
+                [(x, symbol, look)] if !symbol.is_ascii() => {
+                    if !self.shape(f64::from(*x) * WIDE, top, symbol, *look) {
+                        self.sign(f64::from(*x) * WIDE, top, symbol, *look);
+                    }
+                }
+                _ => self.text(top, run),
             }
         }
     }
 
-    fn lay(&mut self) {
-        let Some(strip) = self.strip.take().filter(|strip| strip.color != self.paper) else {
+    fn background(&mut self, top: f64, run: &[Drawn<'_>]) {
+        let (Some((first, _, look)), Some((last, symbol, _))) = (run.first(), run.last()) else {
             return;
         };
-        let (left, top) = (strip.begin as f64 * WIDE, strip.line as f64 * HIGH);
-        let wide = (strip.end - strip.begin) as f64 * WIDE;
-        let fill = hex(strip.color);
+        if look.under == self.paper {
+            return;
+        }
+        let left = f64::from(*first) * WIDE;
+        let wide = (usize::from(last - first) + width(symbol).max(1)) as f64 * WIDE;
+        let fill = hex(look.under);
         let _ = writeln!(
             self.behind,
             "<rect x=\"{left:.1}\" y=\"{top:.0}\" width=\"{wide:.1}\" height=\"{HIGH:.0}\" fill=\"{fill}\"/>"
         );
     }
 
-    /// Writes a run, with each character in its cell whatever the font.
-    fn end(&mut self, run: &mut Run, line: usize) {
-        let Run { x, text, look } = std::mem::take(run);
-        let (text, Some(look)) = (text.trim_end(), look) else { return };
-        if text.is_empty() {
+    /// Draws a bar, a dot or a line; `false` if the character is none.
+    fn shape(&mut self, left: f64, top: f64, symbol: &str, look: Look) -> bool {
+        let mut chars = symbol.chars();
+        let (Some(c), None) = (chars.next(), chars.next()) else { return false };
+        let (paths, color, path) = if let Some(path) = dots(c, left, top) {
+            (&mut self.shapes, look.color, path)
+        } else if let Some(path) = block(c, left, top) {
+            (&mut self.shapes, look.color, path)
+        } else if c == '░' {
+            let pale = between(look.color, look.under, 0.78);
+            (&mut self.shapes, pale, rectangle(left, top + 3.0, WIDE, HIGH - 6.0))
+        } else if let Some(path) = strokes(c, left, top) {
+            (&mut self.lines, look.color, path)
+        } else {
+            return false;
+        };
+        paths.entry(color).or_default().push_str(&path);
+        true
+    }
+
+    /// Writes ASCII text of one look, with each character in its cell whatever the font.
+    fn text(&mut self, top: f64, run: &[Drawn<'_>]) {
+        let blank = |(_, symbol, _): &Drawn<'_>| *symbol == " ";
+        let (Some(from), Some(to)) =
+            (run.iter().position(|it| !blank(it)), run.iter().rposition(|it| !blank(it)))
+        else {
             return;
-        }
-        let (left, base) = (f64::from(x) * WIDE, line as f64 * HIGH + BASE);
+        };
+        let run = &run[from..=to];
+        let text: String = run.iter().map(|(_, symbol, _)| *symbol).collect();
+        let (x, _, look) = run[0];
+        let (left, base) = (f64::from(x) * WIDE, top + BASE);
         let _ = writeln!(
             self.letters,
             "<text x=\"{left:.1}\" y=\"{base:.1}\" textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"{}>{}</text>",
-            text.len() as f64 * WIDE,
+            run.len() as f64 * WIDE,
             attributes(look),
-            escaped(text)
+            escaped(&text)
         );
     }
 
     /// Writes one character centred in its cells: fonts differ most in these.
-    fn sign(&mut self, x: u16, cells: usize, line: usize, symbol: &str, look: Look) {
-        let middle = (f64::from(x) + cells as f64 / 2.0) * WIDE;
-        let base = line as f64 * HIGH + BASE;
+    fn sign(&mut self, left: f64, top: f64, symbol: &str, look: Look) {
+        let (middle, base) = (left + width(symbol).max(1) as f64 / 2.0 * WIDE, top + BASE);
         let _ = writeln!(
             self.letters,
             "<text x=\"{middle:.1}\" y=\"{base:.1}\" text-anchor=\"middle\"{}>{}</text>",
@@ -212,13 +190,12 @@ fn attributes(look: Look) -> String {
 }
 
 /// The dots of a braille character.
-fn draw_dots(c: char, left: f64, top: f64, path: &mut String) -> bool {
+fn dots(c: char, left: f64, top: f64) -> Option<String> {
     /// Column and row of each bit.
     const PLACES: [(f64, f64); 8] =
         [(0., 0.), (0., 1.), (0., 2.), (1., 0.), (1., 1.), (1., 2.), (0., 3.), (1., 3.)];
-    let Some(bits) = u32::from(c).checked_sub(0x2800).filter(|bits| *bits < 0x100) else {
-        return false;
-    };
+    let bits = u32::from(c).checked_sub(0x2800).filter(|bits| *bits < 0x100)?;
+    let mut path = String::new();
     for (bit, (column, row)) in PLACES.into_iter().enumerate() {
         if bits >> bit & 1 == 1 {
             let x = left + WIDE * (0.25 + column / 2.0) - 1.2;
@@ -226,38 +203,32 @@ fn draw_dots(c: char, left: f64, top: f64, path: &mut String) -> bool {
             let _ = write!(path, "M{x:.1} {y:.1}h2.4v2.4h-2.4z");
         }
     }
-    true
-}
-
-fn draw_shade(c: char, left: f64, top: f64, path: &mut String) -> bool {
-    c == '░' && rectangle(path, left, top + 3.0, WIDE, HIGH - 6.0)
+    Some(path)
 }
 
 /// Blocks from the left or lower edge, in eighths. Bars are inset, so that those of adjacent rows do not touch.
-fn draw_block(c: char, left: f64, top: f64, path: &mut String) -> bool {
+fn block(c: char, left: f64, top: f64) -> Option<String> {
     let code = u32::from(c);
     match code {
-        0x2588 => rectangle(path, left, top + 3.0, WIDE, HIGH - 6.0),
-        0x2589..=0x258f => {
+        0x2588..=0x258f => {
             let share = f64::from(0x2590 - code) / 8.0;
-            rectangle(path, left, top + 3.0, WIDE * share, HIGH - 6.0)
+            Some(rectangle(left, top + 3.0, WIDE * share, HIGH - 6.0))
         }
         0x2581..=0x2587 => {
             let high = HIGH * f64::from(code - 0x2580) / 8.0;
-            rectangle(path, left, top + HIGH - high, WIDE, high)
+            Some(rectangle(left, top + HIGH - high, WIDE, high))
         }
-        0x2580 => rectangle(path, left, top, WIDE, HIGH / 2.0),
-        _ => false,
+        0x2580 => Some(rectangle(left, top, WIDE, HIGH / 2.0)),
+        _ => None,
     }
 }
 
-fn rectangle(path: &mut String, x: f64, y: f64, wide: f64, high: f64) -> bool {
-    let _ = write!(path, "M{x:.1} {y:.1}h{wide:.1}v{high:.1}h-{wide:.1}z");
-    true
+fn rectangle(x: f64, y: f64, wide: f64, high: f64) -> String {
+    format!("M{x:.1} {y:.1}h{wide:.1}v{high:.1}h-{wide:.1}z")
 }
 
 /// Lines from the middle of the cell to its edges: up, right, down, left.
-fn draw_line(c: char, left: f64, top: f64, path: &mut String) -> bool {
+fn strokes(c: char, left: f64, top: f64) -> Option<String> {
     let arms = match c {
         '─' => [false, true, false, true],
         '│' | '┃' => [true, false, true, false],
@@ -270,11 +241,12 @@ fn draw_line(c: char, left: f64, top: f64, path: &mut String) -> bool {
         '╮' | '┐' => [false, false, true, true],
         '╰' | '└' => [true, true, false, false],
         '╯' | '┘' => [true, false, false, true],
-        _ => return false,
+        _ => return None,
     };
     let (right, bottom) = (left + WIDE, top + HIGH);
     let (x, y) = (left + WIDE / 2.0, top + HIGH / 2.0);
     let ends = [(x, top), (right, y), (x, bottom), (left, y)];
+    let mut path = String::new();
     let mut points = arms.into_iter().zip(ends).filter(|(is, _)| *is).map(|(_, end)| end);
     if matches!(c, '╭' | '╮' | '╰' | '╯') {
         if let (Some((ax, ay)), Some((bx, by))) = (points.next(), points.next()) {
@@ -285,7 +257,7 @@ fn draw_line(c: char, left: f64, top: f64, path: &mut String) -> bool {
             let _ = write!(path, "M{x:.1} {y:.1}L{ex:.1} {ey:.1}");
         }
     }
-    true
+    Some(path)
 }
 
 fn hex((r, g, b): Rgb) -> String {
@@ -316,7 +288,10 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::{layout::Rect, style::Style};
+    use ratatui::{
+        layout::Rect,
+        style::{Color, Style},
+    };
 
     use super::*;
 

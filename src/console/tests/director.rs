@@ -9,7 +9,7 @@ use seckill_engine::{
 use seckill_model::{Phase, SaleState, VoucherId, locale::set_thread_language};
 
 use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
-use crate::dialogs::{Dialog, LaunchForm};
+use crate::dialogs::{Dialog, Form};
 
 /// A change of the snapshot meanwhile.
 type Change = fn(&mut Snapshot);
@@ -300,12 +300,12 @@ fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
 fn errors_are_below_their_field() {
     let sales = normal().sales;
     let place = |values: [&str; 5]| {
-        let mut form = LaunchForm::new(None, &sales);
-        for (field, value) in form.form.fields.iter_mut().zip(values) {
+        let mut form = Form::launch(None, &sales);
+        for (field, value) in form.fields.iter_mut().zip(values) {
             field.input = value.into();
         }
         form.submit(&sales, NOW);
-        form.form.fields.iter().position(|field| field.fault.is_some())
+        form.fields.iter().position(|field| field.fault.is_some())
     };
     assert_eq!(place(["#9", "", "500", "10", "10"]), None);
     assert_eq!(

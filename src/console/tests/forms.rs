@@ -10,7 +10,11 @@ use super::{
     screens::assert_screen,
     stream::flowing,
 };
-use crate::{Keys, keymap};
+use crate::{
+    Keys,
+    dialogs::{Dialog, Form},
+    keymap,
+};
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
 
@@ -114,6 +118,13 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
     }
 }
 
+fn form_of(bench: &Bench) -> &Form {
+    match &bench.app.dialog {
+        Some(Dialog::Form(form)) => form,
+        other => panic!("no form is open: {other:?}"),
+    }
+}
+
 #[test]
 fn arrows_move_between_buttons_and_inside_a_text() {
     for (name, snapshot, keys, fields) in FORMS {
@@ -127,7 +138,7 @@ fn arrows_move_between_buttons_and_inside_a_text() {
         bench.press(KeyCode::Right);
         bench.keys("y");
         let form = |bench: &Bench| {
-            let form = bench.app.dialog.as_ref().and_then(|it| it.form()).expect("a form");
+            let form = form_of(bench);
             (form.value(0).to_owned(), form.at_cancel(), form.at_submit())
         };
         let text = "hxly".to_owned();
@@ -162,8 +173,7 @@ fn rebound_keys_move_between_buttons() {
     for _ in 0..5 {
         bench.press(KeyCode::Tab);
     }
-    let at =
-        |bench: &Bench| bench.app.dialog.as_ref().and_then(|it| it.form()).unwrap().at_cancel();
+    let at = |bench: &Bench| form_of(bench).at_cancel();
     assert!(at(&bench));
     bench.app.on_event(&Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL)));
     assert!(!at(&bench), "Create has the focus");

@@ -10,7 +10,9 @@ use seckill_engine::{
         snapshot::{Count, Latency, LoadTestLine},
     },
 };
-use seckill_model::{Message, Phase, VoucherId, ledger::Balance, locale::set_thread_language};
+use seckill_model::{
+    Message, Phase, VoucherId, ledger::Balance, locale::set_thread_language, message::Label,
+};
 
 use strum::VariantArray as _;
 
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     app::App,
-    text::{self, overview as words},
+    text,
     theme::{Depth, Theme},
     views::View,
 };
@@ -123,7 +125,7 @@ fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, 
         text::STREAM,
         text::PENDING,
         text::DEAD,
-        words::LOCKS,
+        Label("overview-locks"),
         text::ATTENTION,
     ];
     let mut places: Vec<_> = titles

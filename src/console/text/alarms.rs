@@ -13,7 +13,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::figures::{counted, span, thousands, within};
+use super::figures::{span, within};
 use crate::{
     keymap::{Action, key_of},
     views::View,
@@ -58,8 +58,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
     let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
-            let reason = reason(error);
-            text!("alarms-redis-does-not-answer-what-you", reason)
+            text!("alarms-redis-does-not-answer-what-you", reason = reason(error))
         }
         AlarmKind::RedisReadOnly { error } => {
             let (reason, step) = (reason(error), next_step(error));
@@ -75,12 +74,10 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
         AlarmKind::SqlReadOnly { error } => {
-            let reason = reason(error);
-            text!("alarms-the-database-is-read-but-takes", reason)
+            text!("alarms-the-database-is-read-but-takes", reason = reason(error))
         }
         AlarmKind::SqlAway { error } => {
-            let reason = reason(error);
-            text!("alarms-the-database-does-not-answer-orders", reason)
+            text!("alarms-the-database-does-not-answer-orders", reason = reason(error))
         }
         AlarmKind::AuditFailed { finding, repairable } => {
             let ledger = key_of(Action::Go(View::Ledger));
@@ -90,40 +87,24 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
                 text!("alarms-books-off-explains-it", finding, ledger)
             }
         }
-        AlarmKind::DeadConsumer { consumer, known, pending: held, idle_ms } => {
-            let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
+        AlarmKind::DeadConsumer { consumer, known, pending: count, idle_ms } => {
             let words = if *known {
-                text!(
-                    "alarms-is-dead-opens-replays-what-it",
-                    consumer,
-                    pending,
-                    plan,
-                    entries,
-                    count
-                )
+                text!("alarms-is-dead-opens-replays-what-it", consumer, pending, plan, count)
             } else {
-                text!("alarms-is-no-node-that-is-known", consumer, pending, plan, entries, count)
+                text!("alarms-is-no-node-that-is-known", consumer, pending, plan, count)
             };
             return AlarmText::since(*idle_ms, words);
         }
-        AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
-            let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
-            let words = text!(
-                "alarms-is-silent-though-its-node-lives",
-                consumer,
-                pending,
-                plan,
-                entries,
-                count
-            );
+        AlarmKind::SilentConsumer { consumer, pending: count, idle_ms } => {
+            let words =
+                text!("alarms-is-silent-though-its-node-lives", consumer, pending, plan, count);
             return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let stream = key_of(Action::Go(View::Stream));
-            let wait = if *lag == 1 { "entry waits" } else { "entries wait" };
             let words = match drains_ms.map(span) {
-                Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", wait, stream, takes),
-                None => text!("alarms-for-a-consumer-shows-who-reads-2", wait, stream),
+                Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", lag, stream, takes),
+                None => text!("alarms-for-a-consumer-shows-who-reads-2", lag, stream),
             };
             return AlarmText::about(*lag, words);
         }
@@ -134,8 +115,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Go(View::Letters));
-            let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
-            let words = text!("alarms-for-a-person-to-judge-opens", waits, letters);
+            let words = text!("alarms-for-a-person-to-judge-opens", count, letters);
             return AlarmText::about(*count, words);
         }
         AlarmKind::Undelivered { sales } => {
@@ -212,8 +192,7 @@ fn locked(waiting: Option<u64>) -> AlarmText {
         let words = text!("alarms-another-program-keeps-the-database");
         return words.into();
     };
-    let wait = if waiting == 1 { "entry waits" } else { "entries wait" };
-    let words = text!("alarms-another-program-keeps-the-database-2", wait);
+    let words = text!("alarms-another-program-keeps-the-database-2", waiting);
     AlarmText::about(waiting, words)
 }
 

@@ -1,18 +1,17 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    command::LoadTest,
+    command::{Command, LoadTest},
     plan::Plan,
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
 use seckill_model::{
-    NewSale, Phase, VoucherId,
-    locale::{Language, language},
+    NewSale, Phase,
     message::{Label, text},
 };
 
 use super::{
-    figures::{self, counted, thousands},
+    figures::{self, thousands},
     recovery, sale_name,
 };
 use crate::keymap::{Action, Context, actions, footer, key_of, lookup};
@@ -24,8 +23,6 @@ pub(crate) const NOTHING_UNDER_WAY: Label = Label("acts-nothing-is-under-way-tha
 pub(crate) const NOTHING_CHOSEN: Label = Label("acts-no-row-is-chosen");
 pub(crate) const NOTHING_MARKED: Label = Label("acts-no-entry-to-mark-here");
 pub(crate) const NO_FILTER: Label = Label("acts-this-view-has-no-rows-to");
-pub(crate) const TOP: Label = Label("acts-this-is-the-first-row");
-pub(crate) const BOTTOM: Label = Label("acts-this-is-the-last-row");
 pub(crate) const ENGINE_GONE: Label = Label("acts-the-engine-has-stopped-what-you");
 pub(crate) const DRAFT_KEPT: Label = Label("acts-nothing-was-created-the-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
@@ -100,77 +97,65 @@ pub(crate) struct Question {
     pub(crate) yes: String,
 }
 
-fn question(title: Label, lines: Vec<String>, yes: Label) -> Question {
-    Question { title: title.to_string(), lines, yes: yes.to_string() }
+impl Question {
+    pub(crate) fn new(title: Label, lines: Vec<String>, yes: Label) -> Self {
+        Self { title: title.to_owned(), lines, yes: yes.to_owned() }
+    }
 }
 
 fn left(sale: &SaleLine) -> String {
-    let left = super::left_in_redis(sale);
-    let (pieces, initial) = (counted(sale.initial, "piece", "pieces"), thousands(sale.initial));
-    text!("acts-of", left, pieces, initial)
-}
-
-pub(crate) fn start(sale: &SaleLine) -> Question {
-    let left = left(sale);
-    let text = text!("acts-open-to-buyers-at-once-before", left);
-    question(Label("acts-start-the-sale-now"), vec![name(sale), text], Label("acts-start"))
-}
-
-pub(crate) fn pause(sale: &SaleLine) -> Question {
-    let left = left(sale);
-    let text = text!("acts-left-buyers-are-turned-away-until", left);
-    question(Label("acts-pause-the-sale"), vec![name(sale), text], Label("acts-pause"))
-}
-
-pub(crate) fn resume(sale: &SaleLine) -> Question {
-    let left = left(sale);
-    let text = text!("acts-open-to-buyers-again-within-its", left);
-    question(Label("acts-let-the-sale-go-on"), vec![name(sale), text], Label("acts-resume"))
+    text!("acts-of", left = super::left_in_redis(sale), initial = sale.initial)
 }
 
 /// It cannot be undone.
 pub(super) const FOR_GOOD: Label = Label("acts-this-cant-be-undone");
 
-pub(crate) fn end(sale: &SaleLine) -> Question {
+/// A change of a sale's phase.
+pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
     let left = left(sale);
-    let text = text!("acts-unsold-buyers-are-refused-from-now", left);
-    question(
-        Label("acts-end-the-sale-for-good"),
-        vec![name(sale), text, FOR_GOOD.to_string()],
-        Label("common-end"),
-    )
+    let (title, text, yes) = match command {
+        Command::StartSale(_) => (
+            Label("acts-start-the-sale-now"),
+            text!("acts-open-to-buyers-at-once-before", left),
+            Label("acts-start"),
+        ),
+        Command::PauseSale(_) => (
+            Label("acts-pause-the-sale"),
+            text!("acts-left-buyers-are-turned-away-until", left),
+            Label("acts-pause"),
+        ),
+        Command::ResumeSale(_) => (
+            Label("acts-let-the-sale-go-on"),
+            text!("acts-open-to-buyers-again-within-its", left),
+            Label("acts-resume"),
+        ),
+        _ => (
+            Label("acts-end-the-sale-for-good"),
+            text!("acts-unsold-buyers-are-refused-from-now", left),
+            Label("common-end"),
+        ),
+    };
+    let mut lines = vec![name(sale), text];
+    if matches!(command, Command::EndSale(_)) {
+        lines.push(FOR_GOOD.to_owned());
+    }
+    Question::new(title, lines, yes)
 }
 
 /// The exact plan of a rush, one sentence each.
 pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
-    let again = plan.twice();
-    let (requests, buyers) = (plan.users + again, plan.users);
-    let most = thousands(plan.concurrency as u64);
-    let pace = plan.rate.map(figures::rate);
-    let first = match language() {
-        Language::ENGLISH => format!(
-            "{} by {}, {} of them twice.",
-            counted(requests, "request", "requests"),
-            counted(buyers, "buyer", "buyers"),
-            thousands(again),
-        ),
-        _ => format!(
-            "{} 位买家共 {} 次请求，其中 {} 位请求两次。",
-            thousands(buyers),
-            thousands(requests),
-            thousands(again),
-        ),
-    };
-    let pace = pace.unwrap_or_else(|| text!("acts-as-fast-as-it-goes"));
-    vec![first, text!("acts-at-most-under-way-at-once", most, pace)]
+    let (again, buyers) = (plan.twice(), plan.users);
+    let requests = buyers + again;
+    let pace = plan.rate.map_or_else(|| text!("acts-as-fast-as-it-goes"), figures::rate);
+    vec![
+        text!("acts-requests-by-buyers", requests, buyers, again),
+        text!("acts-at-most-under-way-at-once", most = plan.concurrency, pace),
+    ]
 }
 
 /// A sale to be created; times are in the user's time zone.
 pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let (count, limit) = (thousands(sale.stock), u64::from(sale.limit));
-    let (pieces, orders) =
-        (counted(sale.stock, "piece", "pieces"), counted(limit, "order", "orders"));
-    let stock = text!("acts-a-user-may-hold-at-most", pieces, orders, count, limit);
+    let stock = text!("acts-a-user-may-hold-at-most", count = sale.stock, limit = sale.limit);
     let begin = match begin {
         Some(begin) => text!("acts-it-opens-to-buyers-on", begin),
         None => text!("acts-it-is-open-to-buyers-at"),
@@ -180,7 +165,7 @@ pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> 
         None => text!("acts-it-has-no-end"),
     };
     let lines = vec![sale.title.clone(), stock, begin, end];
-    question(Label("acts-create-this-sale"), lines, Label("common-create"))
+    Question::new(Label("acts-create-this-sale"), lines, Label("common-create"))
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
@@ -202,72 +187,60 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
             text!("acts-the-sale-has-ended-every-buyer")
         }
     });
-    question(Label("acts-send-simulated-buyers"), lines, Label("acts-rush"))
+    Question::new(Label("acts-send-simulated-buyers"), lines, Label("acts-rush"))
 }
 
 /// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
 /// all; `takeover_ms` is when live nodes begin to take entries over by themselves.
 pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
-    let (count, entries) = (thousands(totals.entries), counted(totals.entries, "entry", "entries"));
+    let count = totals.entries;
     let mut lines = vec![if let Some(shown) = shown {
-        let shown = thousands(shown as u64);
         text!("acts-all-not-only-the-that-the", count, shown)
     } else if plan.head.filter.is_empty() {
-        text!("acts-all-that-are-pending", entries, count)
+        text!("acts-all-that-are-pending", count)
     } else {
-        text!("acts-those-that-are-marked", entries, count)
+        text!("acts-those-that-are-marked", count)
     }];
     for total in &totals.verdicts {
         let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
-        let count = thousands(total.entries);
-        lines.push(text!("acts-value-2", count = format!("{count:>9}"), verdict, act));
+        let count = format!("{:>9}", thousands(total.entries));
+        lines.push(text!("acts-value-2", count, verdict, act));
     }
     let forecast = &totals.forecast;
-    let (pending, letters) = (thousands(forecast.pending.after), thousands(forecast.dead.after));
-    let (orders, rebuilt) = (thousands(forecast.persisted.after), thousands(forecast.rebuilt));
-    let mut after = match language() {
-        Language::ENGLISH => format!(
-            "Then: {pending} pending, {}, {} in SQL.",
-            counted(forecast.dead.after, "dead letter", "dead letters"),
-            counted(forecast.persisted.after, "order", "orders"),
-        ),
-        _ => {
-            format!("完成后：待确认 {pending} 条，死信 {letters} 条，SQL 中订单 {orders} 笔。")
-        }
-    };
+    let mut after = text!(
+        "acts-then-pending-dead-in-sql",
+        pending = forecast.pending.after,
+        letters = forecast.dead.after,
+        orders = forecast.persisted.after
+    );
     if forecast.rebuilt > 0 {
-        after += &text!("acts-go-into-the-stream-again", rebuilt);
+        after += &text!("acts-go-into-the-stream-again", rebuilt = forecast.rebuilt);
     }
     lines.push(after);
     lines.extend(takeover_ms.map(recovery::takeover));
-    question(Label("acts-apply-this-plan"), lines, Label("acts-apply"))
+    Question::new(Label("acts-apply-this-plan"), lines, Label("acts-apply"))
 }
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
-    let held = thousands(plan.totals.entries);
     match plan.totals.entries {
         0 => text!("acts-none-of-them-is-pending-any"),
-        _ => text!("acts-in-the-hands-of-live-nodes", held),
+        held => text!("acts-in-the-hands-of-live-nodes", held),
     }
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
     let act = super::time::act_word(&line.act);
-    let (done, planned) = (thousands(line.done), thousands(line.planned));
-    question(
-        Label("acts-break-it-off"),
-        vec![text!("acts-of-2", act, done, planned), text!("acts-the-step-in-hand-is-finished")],
-        Label("acts-break-off"),
-    )
+    let progress = text!("acts-of-2", act, done = line.done, planned = line.planned);
+    let lines = vec![progress, text!("acts-the-step-in-hand-is-finished")];
+    Question::new(Label("acts-break-it-off"), lines, Label("acts-break-off"))
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {
     let Holder { name, node, task, .. } = lock;
-    let (count, wait) = (thousands(lock.waiting), counted(lock.waiting, "waits", "wait"));
     let waiting = match lock.waiting {
         0 => text!("acts-no-waiters"),
-        _ => text!("acts-for-it-one-of-them-takes", wait, count),
+        count => text!("acts-for-it-one-of-them-takes", count),
     };
     let holder = match (lock.orphan, lock.known) {
         (true, _) => text!("acts-its-holder-gives-no-sign-of", node),
@@ -279,20 +252,14 @@ pub(crate) fn release(lock: &Holder) -> Question {
     } else {
         text!("acts-held-by-2", name, node, task)
     };
-    question(
-        Label("acts-take-the-lock-from-its-holder"),
-        vec![held, holder, waiting],
-        Label("acts-release"),
-    )
+    let lines = vec![held, holder, waiting];
+    Question::new(Label("acts-take-the-lock-from-its-holder"), lines, Label("acts-release"))
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
-    let lines = vec![
-        job.name.clone(),
-        text!("acts-it-will", about = job.about),
-        text!("acts-it-runs-at-once-on-this"),
-    ];
-    question(Label("acts-run-the-job-now"), lines, Label("acts-run"))
+    let what = text!("acts-it-will", about = job.about);
+    let lines = vec![job.name.clone(), what, text!("acts-it-runs-at-once-on-this")];
+    Question::new(Label("acts-run-the-job-now"), lines, Label("acts-run"))
 }
 
 pub(crate) fn switch_job(job: &JobLine) -> Question {
@@ -305,60 +272,40 @@ pub(crate) fn switch_job(job: &JobLine) -> Question {
     } else {
         (Label("acts-pause-the-job"), Label("acts-it-is-not-run-any-more"), Label("acts-pause"))
     };
-    question(title, vec![job.name.clone(), line.to_string()], yes)
+    Question::new(title, vec![job.name.clone(), line.to_string()], yes)
 }
 
 pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
-    let (act, done, planned) = (super::time::act_word(act), thousands(done), thousands(planned));
-    question(
-        Label("acts-quit-while-an-act-is-under"),
-        vec![
-            text!("acts-of-done", act, done, planned),
-            text!("acts-the-step-in-hand-is-finished-2"),
-        ],
-        Label("common-quit"),
-    )
+    let progress = text!("acts-of-done", act = super::time::act_word(act), done, planned);
+    let lines = vec![progress, text!("acts-the-step-in-hand-is-finished-2")];
+    Question::new(Label("acts-quit-while-an-act-is-under"), lines, Label("common-quit"))
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
-    let requests = counted(planned, "request", "requests");
-    let (sent, planned) = (thousands(sent), thousands(planned));
-    question(
-        Label("acts-quit-while-a-rush-is-under"),
-        vec![
-            text!("acts-of-sent", sent, requests, planned),
-            text!("acts-the-rest-is-not-sent-orders"),
-        ],
-        Label("common-quit"),
-    )
+    let progress = text!("acts-of-sent", sent, planned);
+    let lines = vec![progress, text!("acts-the-rest-is-not-sent-orders")];
+    Question::new(Label("acts-quit-while-a-rush-is-under"), lines, Label("common-quit"))
 }
 
 /// Shown while the engine executes the command.
-pub(crate) mod asked {
-    use super::{LoadTest, NewSale, VoucherId, counted, thousands};
-    use seckill_model::message::{Label, text};
-
-    pub(crate) fn create(sale: &NewSale) -> String {
-        let title = &sale.title;
-        text!("acts-creating", title)
+pub(crate) fn sent(command: &Command) -> String {
+    match command {
+        Command::CreateSale(sale) => text!("acts-creating", title = sale.title),
+        Command::StartSale(voucher)
+        | Command::PauseSale(voucher)
+        | Command::ResumeSale(voucher)
+        | Command::EndSale(voucher)
+        | Command::Restock { voucher, .. } => text!("acts-changing", voucher),
+        Command::LoadTest(plan) => {
+            text!("acts-on-the-way-to", users = plan.users, voucher = plan.voucher)
+        }
+        Command::StopLoadTest(voucher) => text!("director-stopping-the-rush-on", voucher),
+        Command::Plan(_) => text!("acts-looking-at-each-entry"),
+        Command::Apply(..) => text!("acts-applying-the-plan"),
+        Command::CountLetters(_) => text!("acts-looking-at-each-dead-letter"),
+        Command::RunJob(name) => text!("acts-is-running", name),
+        Command::Preview(_) => text!("stream-looking-at-what-that-would-do"),
+        Command::Trace(_) => super::orders::LOOKING.to_owned(),
+        _ => text!("acts-asking-the-engine"),
     }
-
-    pub(crate) fn change(voucher: VoucherId) -> String {
-        text!("acts-changing", voucher)
-    }
-
-    pub(crate) fn rush(plan: &LoadTest) -> String {
-        let (users, voucher) = (thousands(plan.users), plan.voucher);
-        let come = counted(plan.users, "buyer is", "buyers are");
-        text!("acts-on-the-way-to", come, voucher, users)
-    }
-
-    pub(crate) fn job(name: &str) -> String {
-        text!("acts-is-running", name)
-    }
-
-    pub(crate) const PLAN: Label = Label("acts-looking-at-each-entry");
-    pub(crate) const APPLY: Label = Label("acts-applying-the-plan");
-    pub(crate) const LETTERS: Label = Label("acts-looking-at-each-dead-letter");
-    pub(crate) const ACT: Label = Label("acts-asking-the-engine");
 }

@@ -2,7 +2,6 @@
 
 use seckill_model::message::{Label, text};
 
-use super::figures::thousands;
 use crate::{
     keymap::{Action, Context, footer, key_of},
     views::Order,
@@ -27,14 +26,12 @@ pub(crate) fn sorted_page(order: Order, rows: usize) -> String {
 
 /// Why a paged list keeps its order.
 pub(crate) fn in_pages(total: u64) -> String {
-    let total = thousands(total);
     text!("conventions-are-read-in-pages-by-id", total)
 }
 
 /// Why nothing is read while the display is paused.
 pub(crate) fn frozen() -> String {
-    let key = key_of(Action::Freeze);
-    text!("conventions-the-picture-is-frozen-lets-it", key)
+    text!("conventions-the-picture-is-frozen-lets-it", key = key_of(Action::Freeze))
 }
 
 /// A reply arrived while a dialog covers the view.
@@ -42,23 +39,19 @@ pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
     let close = footer(over).find(|it| it.action == Action::Cancel);
     let close = close.and_then(|it| it.keys.first());
     let close = close.map_or_else(|| key_of(Action::Cancel), |it| it.label());
-    let again = key_of(again);
-    text!("conventions-closes-this-then-press-again", text, close, again)
+    text!("conventions-closes-this-then-press-again", text, close, again = key_of(again))
 }
 
 /// The label of the number that has to be typed.
 pub(crate) fn type_number(count: u64) -> String {
-    let count = thousands(count);
     text!("conventions-type-to-go-on", count)
 }
 
 /// The number is correct: Enter runs the command.
 pub(crate) fn number_typed(count: u64) -> String {
-    let (count, press) = (thousands(count), key_of(Action::Press));
-    text!("conventions-does-it", count, press)
+    text!("conventions-does-it", count, press = key_of(Action::Press))
 }
 
 pub(crate) fn number_first(count: u64) -> String {
-    let (count, press) = (thousands(count), key_of(Action::Press));
-    text!("conventions-this-is-about-type-that-number", count, press)
+    text!("conventions-this-is-about-type-that-number", count, press = key_of(Action::Press))
 }

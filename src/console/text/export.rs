@@ -5,7 +5,6 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::figures::thousands;
 use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
     frame_writer::Drawn,
@@ -26,15 +25,10 @@ pub(crate) fn format(format: Format) -> Label {
 /// How many rows of a table are exported.
 pub(crate) fn rows(rows: Option<(usize, Extent)>) -> String {
     let Some((rows, Extent { total, more })) = rows else { return text!("export-no-rows") };
-    let text = thousands(rows as u64);
     match (total.filter(|_| more), more) {
-        (Some(total), _) => {
-            let total = thousands(total);
-            text!("export-of-rows", text, total)
-        }
-        (None, true) => text!("export-rows-there-are-more", text),
-        (None, false) if rows == 1 => text!("export-1-row"),
-        (None, false) => text!("export-rows", text),
+        (Some(total), _) => text!("export-of-rows", rows, total),
+        (None, true) => text!("export-rows-there-are-more", rows),
+        (None, false) => text!("export-rows", rows),
     }
 }
 
@@ -58,8 +52,7 @@ pub(crate) fn failed(why: &ExportError) -> String {
             text!("export-cant-be-written-free-what-is", path, why, DIR_FLAG)
         }
         ExportError::Taken(path) => {
-            let path = path.display();
-            text!("export-and-the-names-after-it-are", path, DIR_FLAG)
+            text!("export-and-the-names-after-it-are", path = path.display(), DIR_FLAG)
         }
         ExportError::Unmade(why) => text!("export-table-not-as-json", why),
         ExportError::BrokenOff => text!("export-the-export-broke-off-try-once"),
@@ -68,7 +61,7 @@ pub(crate) fn failed(why: &ExportError) -> String {
 
 /// The number of frames drawn, and their size.
 pub(crate) fn drawn(drawn: Drawn) -> Option<String> {
-    let (mean, last) = (thousands(drawn.mean()?), thousands(drawn.last));
-    let frames = thousands(drawn.frames);
+    let mean = drawn.mean()?;
+    let (frames, last) = (drawn.frames, drawn.last);
     Some(text!("export-pictures-drawn-bytes-each-the-last", frames, mean, last))
 }

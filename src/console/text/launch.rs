@@ -3,10 +3,7 @@
 use seckill_engine::telemetry::snapshot::Health;
 use seckill_model::message::{Label, text};
 
-use super::{
-    commands::Question,
-    figures::{counted, span, thousands},
-};
+use super::{commands::Question, figures::span};
 use crate::{
     keymap::{Action, key_of},
     launch::{Launch, Target},
@@ -23,8 +20,7 @@ pub(crate) fn fire_hint() -> String {
 
 /// Below the sale field: the sale with the typed number.
 pub(crate) fn planned(title: &str, initial: u64) -> String {
-    let (pieces, count) = (counted(initial, "piece", "pieces"), thousands(initial));
-    text!("director-value", title, pieces, count)
+    text!("director-value", title, count = initial)
 }
 
 /// What is sold, in short.
@@ -37,8 +33,7 @@ pub(crate) fn subject(launch: &Launch) -> String {
 }
 
 fn buyers(count: u64) -> String {
-    let (plain, buyers) = (thousands(count), counted(count, "buyer", "buyers"));
-    text!("director-value-2", buyers, plain)
+    text!("director-value-2", count)
 }
 
 /// The top line of every view: what is armed.
@@ -50,95 +45,77 @@ pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
 
 /// What happens at the end of the countdown, one sentence each.
 fn what_happens(launch: &Launch) -> Vec<String> {
-    let (count, title) = (thousands(launch.pieces), &launch.title);
-    let pieces = counted(launch.pieces, "piece", "pieces");
+    let (count, title) = (launch.pieces, &launch.title);
     let first = match launch.target {
         Target::Planned(id) => {
-            text!("director-opens-with-before-its-planned-time", id, pieces, count)
+            text!("director-opens-with-before-its-planned-time", id, count)
         }
-        Target::New => text!("director-the-sale-is-created-with-open", title, pieces, count),
-    };
-    let (buyers, seconds) = (buyers(launch.buyers), thousands(launch.within));
-    let come = match launch.buyers {
-        1 => "comes",
-        _ => "come",
+        Target::New => text!("director-the-sale-is-created-with-open", title, count),
     };
     let twice = match launch.twice() {
         0 => String::new(),
-        twice => {
-            let twice = thousands(twice);
-            text!("director-of-them-twice", twice)
-        }
+        twice => text!("director-of-them-twice", twice),
     };
+    let count = launch.buyers;
     let second = match launch.within {
-        0 => text!("director-then-as-fast-as-it-goes", buyers, come, twice),
-        _ => text!("director-then-within-s", buyers, come, seconds, twice),
+        0 => text!("director-then-as-fast-as-it-goes", count, twice),
+        seconds => text!("director-then-within-s", count, seconds, twice),
     };
     let real = text!("director-orders-are-real-they-take-stock");
     vec![first, second, real]
 }
 
 pub(crate) fn ask_arm(launch: &Launch) -> Question {
-    let (seconds, abort) = (thousands(launch.countdown), key_of(Action::Abort));
+    let (seconds, abort) = (launch.countdown, key_of(Action::Abort));
     let mut lines = vec![text!("director-s-after-your-yes-by-the", seconds)];
     lines.extend(what_happens(launch));
     lines.push(text!("director-until-then-nothing-is-done-and", abort));
-    let (title, yes) = (Label("director-arm-this-launch"), Label("director-arm"));
-    Question { title: title.to_string(), lines, yes: yes.to_string() }
+    Question::new(Label("director-arm-this-launch"), lines, Label("director-arm"))
 }
 
 pub(crate) fn ask_fire(launch: &Launch) -> Question {
     let mut lines = vec![text!("director-at-once-without-waiting-for-the")];
     lines.extend(what_happens(launch));
-    let (title, yes) = (Label("director-fire-the-launch-now"), Label("director-fire-2"));
-    Question { title: title.to_string(), lines, yes: yes.to_string() }
+    Question::new(Label("director-fire-the-launch-now"), lines, Label("director-fire-2"))
 }
 
 pub(crate) fn ask_disarm(launch: &Launch) -> Question {
     let lines = vec![badge(launch, true), text!("director-no-sale-is-opened-by-it")];
-    let (title, yes) = (Label("director-call-the-launch-off"), Label("director-call-off"));
-    Question { title: title.to_string(), lines, yes: yes.to_string() }
+    Question::new(Label("director-call-the-launch-off"), lines, Label("director-call-off"))
 }
 
 /// The question while buyers arrive: progress, and whether the sale is paused as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
-    let requests = counted(planned, "request", "requests");
-    let (sent, planned) = (thousands(sent), thousands(planned));
-    let mut lines =
-        vec![name.to_owned(), text!("director-of-sent-no-more-will-be", sent, requests, planned)];
+    let mut lines = vec![name.to_owned(), text!("director-of-sent-no-more-will-be", sent, planned)];
     if pauses {
         lines.push(text!("director-the-sale-is-paused-buyers-are"));
     }
     lines.push(text!("director-orders-that-were-admitted-are-still"));
-    let title = Label("director-stop-the-rush");
-    let paused = Label("director-stop-the-rush-and-pause-the");
-    let title = if pauses { paused } else { title };
-    Question { title: title.to_string(), lines, yes: Label("director-stop").to_string() }
+    let title = if pauses {
+        Label("director-stop-the-rush-and-pause-the")
+    } else {
+        Label("director-stop-the-rush")
+    };
+    Question::new(title, lines, Label("director-stop"))
 }
 
 pub(crate) fn ask_quit(launch: &Launch) -> Question {
     let armed = badge(launch, true);
     let lines = vec![armed, text!("director-it-is-called-off-nothing-is")];
-    let (title, yes) = (Label("director-quit-while-a-launch-is-armed"), Label("common-quit"));
-    Question { title: title.to_string(), lines, yes: yes.to_string() }
+    Question::new(Label("director-quit-while-a-launch-is-armed"), lines, Label("common-quit"))
 }
-
-const REDIS_AWAY: Label = Label("director-redis-does-not-answer");
-const REDIS_UNWRITABLE: Label = Label("director-redis-takes-no-writes");
-const SQL_AWAY: Label = Label("director-the-database-does-not-answer");
-const SQL_UNWRITABLE: Label = Label("director-the-database-takes-no-writes");
 
 /// The unreachable server that a sale command waits for.
 pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
     if !redis.up {
-        return Some(REDIS_AWAY);
+        return Some(Label("director-redis-does-not-answer"));
     }
     if !redis.takes_writes() {
-        return Some(REDIS_UNWRITABLE);
+        return Some(Label("director-redis-takes-no-writes"));
     }
     match sql {
-        sql if !sql.up => Some(SQL_AWAY),
-        sql if !sql.takes_writes() => Some(SQL_UNWRITABLE),
+        sql if !sql.up => Some(Label("director-the-database-does-not-answer")),
+        sql if !sql.takes_writes() => Some(Label("director-the-database-takes-no-writes")),
         _ => None,
     }
 }
@@ -162,15 +139,13 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
         Off::Gone => text!("director-it-is-no-longer-listed"),
         Off::Changed => text!("director-it-is-not-planned-any-more"),
         Off::Stock(pieces) => {
-            let (now, asked) = (thousands(*pieces), thousands(launch.pieces));
-            text!("director-its-stock-is-and-not-any", now, asked)
+            text!("director-its-stock-is-and-not-any", now = pieces, asked = launch.pieces)
         }
         Off::Early => {
             text!("director-it-opens-by-itself-before-the")
         }
         Off::Late(ms) => {
-            let late = span(*ms);
-            text!("director-the-console-stood-still-and-is", late)
+            text!("director-the-console-stood-still-and-is", late = span(*ms))
         }
         Off::Away(server) => server.to_string(),
     };

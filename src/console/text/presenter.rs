@@ -4,17 +4,12 @@ use seckill_engine::telemetry::snapshot::AlarmKind;
 
 use seckill_model::message::{Label, text};
 
-use super::{
-    alarms::AlarmText as Alarm,
-    figures::{span, steady_span, thousands},
-};
+use super::{alarms::AlarmText as Alarm, figures::span};
 use crate::{
     keymap::{Action, key_of},
     views::View,
 };
 
-pub(crate) const BUYERS: Label = Label("presenter-buyers-a-second");
-pub(crate) const BUYERS_BRIEF: Label = Label("presenter-buyers-s");
 pub(crate) const PIECES: Label = Label("presenter-pieces");
 pub(crate) const BALANCED: Label = Label("presenter-books-balance");
 pub(crate) const OPEN: Label = Label("presenter-books-open");
@@ -23,13 +18,11 @@ pub(crate) const UNKNOWN: Label = Label("presenter-books-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
 
 pub(crate) fn no_sale() -> String {
-    let arm = key_of(Action::Arm);
-    text!("presenter-no-sale-yet-arms-one", arm)
+    text!("presenter-no-sale-yet-arms-one", arm = key_of(Action::Arm))
 }
 
 /// The outcome; the large figure shows the number sold.
 pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
-    let initial = thousands(initial);
     match took_ms {
         Some(ms) => {
             let seconds = ms as f64 / 1e3;
@@ -41,13 +34,7 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
 
 /// Why a figure is faint.
 pub(crate) fn old(age_ms: Option<u64>) -> String {
-    match age_ms {
-        Some(ms) => {
-            let age = steady_span(ms);
-            text!("common-old", age)
-        }
-        None => super::UNKNOWN.to_owned(),
-    }
+    age_ms.map_or_else(|| super::UNKNOWN.to_owned(), super::old)
 }
 
 /// An alarm in one line, without names; its keys are those of the views beneath.
@@ -70,8 +57,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         }
         AlarmKind::LagHigh { lag, .. } => {
             let (leave, key) = keys(Action::Go(View::Stream));
-            let wait = if *lag == 1 { "order waits" } else { "orders wait" };
-            let words = text!("presenter-for-sql-then-shows-who-reads", wait, leave, key);
+            let words = text!("presenter-for-sql-then-shows-who-reads", lag, leave, key);
             return Alarm::about(*lag, words);
         }
         AlarmKind::JobFailed { .. } => {
@@ -80,24 +66,21 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         }
         AlarmKind::DeadConsumer { pending, known, .. } => {
             let (leave, key) = keys(Action::Go(View::Pending));
-            let orders = if *pending == 1 { "order" } else { "orders" };
             let words = if *known {
-                text!("presenter-held-by-dead-node", orders, leave, key)
+                text!("presenter-held-by-dead-node", pending, leave, key)
             } else {
-                text!("presenter-held-by-unknown-node", orders, leave, key)
+                text!("presenter-held-by-unknown-node", pending, leave, key)
             };
             return Alarm::about(*pending, words);
         }
         AlarmKind::SilentConsumer { pending, .. } => {
             let (leave, key) = keys(Action::Go(View::Pending));
-            let orders = if *pending == 1 { "order" } else { "orders" };
-            let words = text!("presenter-held-by-idle-consumer", orders, leave, key);
+            let words = text!("presenter-held-by-idle-consumer", pending, leave, key);
             return Alarm::about(*pending, words);
         }
         AlarmKind::DeadLetters { count } => {
             let (leave, key) = keys(Action::Go(View::Letters));
-            let letters = if *count == 1 { "dead letter" } else { "dead letters" };
-            let words = text!("presenter-open-dead-letters", letters, leave, key);
+            let words = text!("presenter-open-dead-letters", count, leave, key);
             return Alarm::about(*count, words);
         }
         AlarmKind::Undelivered { .. } => {

@@ -1,6 +1,6 @@
 //! Texts of errors in a settings file, in `[keys]` and in a theme, each with the next step.
 
-use seckill_model::message::text;
+use seckill_model::message::{Label, text};
 
 /// An error with its line.
 pub fn at(line: usize, text: &str) -> String {
@@ -30,41 +30,41 @@ pub fn all(mut faults: Vec<(usize, String)>) -> String {
     }
 }
 
-/// Invalid TOML; the parser reports in English only.
+/// Invalid TOML; errors that are not listed are reported as the parser does, in English.
 pub fn syntax(why: &str) -> String {
     if why.starts_with("duplicate key") {
         return text!("settings-take-one-of-the-two-out", why);
     }
-    let known = SYNTAX.iter().find(|(en, _)| why.starts_with(en));
-    let chinese = known.map_or(String::new(), |(_, zh)| format!("（{zh}）"));
-    text!("settings-mend-the-line-or-take-it", why, chinese)
+    let known = SYNTAX.iter().find(|(prefix, _)| why.starts_with(prefix));
+    let meaning = known.map_or(why, |(_, meaning)| meaning.read());
+    text!("settings-mend-the-line-or-take-it", meaning)
 }
 
-/// Messages for common parser errors, by their prefix.
-const SYNTAX: &[(&str, &str)] = &[
-    ("string values must be quoted", "文本须加引号"),
-    ("key with no value", "缺少“=”和值"),
-    ("missing value", "缺少值"),
-    ("missing assignment", "缺少“=”"),
-    ("extra `=`", "多余的“=”"),
-    ("extra assignment", "多余的“=”"),
-    ("unclosed table", "缺少“]”"),
-    ("unclosed array", "缺少“]”"),
-    ("unclosed inline table", "缺少“}”"),
-    ("missing comma", "缺少逗号"),
-    ("extra comma", "多余的逗号"),
-    ("missing opening quote", "缺少引号"),
-    ("invalid basic string", "引号不成对，或有无效的转义"),
-    ("invalid literal string", "引号不成对"),
-    ("missing escaped value", "“\\”后的转义无效"),
-    ("unquoted keys cannot be empty", "缺少设置项名称"),
-    ("invalid unquoted key", "设置项名称无效"),
-    ("unexpected key or value", "此行末尾有多余内容"),
-    ("unexpected content", "此行末尾有多余内容"),
-    ("unexpected leading zero", "数字不能以 0 开头"),
-    ("invalid integer", "数字无效"),
-    ("invalid float", "数字无效"),
-    ("`_` may only go between digits", "“_”只能在数字之间"),
+/// Common parser errors by their prefix.
+const SYNTAX: &[(&str, Label)] = &[
+    ("string values must be quoted", Label("settings-syntax-unquoted-text")),
+    ("key with no value", Label("settings-syntax-no-value")),
+    ("missing value", Label("settings-syntax-value")),
+    ("missing assignment", Label("settings-syntax-no-assignment")),
+    ("extra `=`", Label("settings-syntax-extra-assignment")),
+    ("extra assignment", Label("settings-syntax-extra-assignment")),
+    ("unclosed table", Label("settings-syntax-open-bracket")),
+    ("unclosed array", Label("settings-syntax-open-bracket")),
+    ("unclosed inline table", Label("settings-syntax-open-brace")),
+    ("missing comma", Label("settings-syntax-no-comma")),
+    ("extra comma", Label("settings-syntax-extra-comma")),
+    ("missing opening quote", Label("settings-syntax-no-quote")),
+    ("invalid basic string", Label("settings-syntax-bad-text")),
+    ("invalid literal string", Label("settings-syntax-quotes")),
+    ("missing escaped value", Label("settings-syntax-escape")),
+    ("unquoted keys cannot be empty", Label("settings-syntax-empty-name")),
+    ("invalid unquoted key", Label("settings-syntax-bad-name")),
+    ("unexpected key or value", Label("settings-syntax-rest-of-line")),
+    ("unexpected content", Label("settings-syntax-rest-of-line")),
+    ("unexpected leading zero", Label("settings-syntax-leading-zero")),
+    ("invalid integer", Label("settings-syntax-bad-number")),
+    ("invalid float", Label("settings-syntax-bad-number")),
+    ("`_` may only go between digits", Label("settings-syntax-underscore")),
 ];
 
 /// A file that is not text.

@@ -1,11 +1,9 @@
 //! The holder of a stream entry and its label; combines the answers of both servers.
 
 use seckill_engine::telemetry::snapshot::{DeliveryState, EntryLine};
+use seckill_model::message::Label;
 
-use crate::text::{
-    UNKNOWN,
-    stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
-};
+use crate::text::UNKNOWN;
 
 /// The holder of an entry. Row, detail, filter and copy all use it.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +37,11 @@ impl<'a> EntryHolder<'a> {
 
     pub(super) fn word(self) -> &'static str {
         let word = match self {
-            Self::Letters => IN_LETTERS,
-            Self::LettersOrNot => DEAD_OR_NOT,
-            Self::Done => ACKNOWLEDGED,
-            Self::Waiting => UNDELIVERED,
-            Self::Held { .. } => labels::PENDING,
+            Self::Letters => Label("stream-in-dead-letters"),
+            Self::LettersOrNot => Label("stream-acknowledged-or-dead"),
+            Self::Done => Label("stream-acknowledged"),
+            Self::Waiting => Label("stream-waiting"),
+            Self::Held { .. } => Label("common-pending"),
             Self::Unknown => UNKNOWN,
         };
         word.read()

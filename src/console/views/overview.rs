@@ -16,7 +16,7 @@ use super::{
     throughput_chart,
 };
 use crate::{
-    text::{self, figures, overview as words},
+    text::{self, figures},
     widgets::{Canvas, bar, left, right, width, wrap},
 };
 
@@ -157,7 +157,7 @@ fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
     let digits = if canvas.width() >= 44 { 10 } else { 6 };
-    let text = words::sent(&figures::within(sent, digits), &figures::within(planned, digits));
+    let text = text::left_of(&figures::within(sent, digits), &figures::within(planned, digits));
     let text = right(&text, 2 * digits + 3, theme.glyphs.ellipsis);
     let x = canvas.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
     let share = sent as f64 / planned.max(1) as f64;

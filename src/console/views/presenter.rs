@@ -249,17 +249,17 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
             aged(app, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
         }
-        // An old rate is not a rate.
-        Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
-            Figure::new("?".to_owned(), theme.soft(), words::BUYERS)
-                .up_to(USUAL_RATE)
-                .in_brief(words::BUYERS_BRIEF)
-        }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
-            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS)
+            // An old rate is not a rate.
+            let (signs, style) = if is_stale(&app.shown.redis, app.seen()) {
+                ("?".to_owned(), theme.soft())
+            } else {
+                (figures::thousands(rate), Style::new())
+            };
+            Figure::new(signs, style, Label("presenter-buyers-a-second"))
                 .up_to(USUAL_RATE)
-                .in_brief(words::BUYERS_BRIEF)
+                .in_brief(Label("presenter-buyers-s"))
         }
     }
 }

@@ -27,10 +27,7 @@ use super::{
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{
-        self, figures,
-        stream::{self as words, columns, labels},
-    },
+    text::{self, figures, stream as words},
     views::View,
     widgets::{self, Canvas, wrap},
 };
@@ -144,12 +141,12 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
 /// The most important figures in one line, at constant positions.
 fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
     let soft = scene.theme.soft();
-    let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
+    let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
     let (lag, text) = lag(scene, state, whole, BRIEF);
     spans.extend(lag);
-    spans.push(Span::styled(format!("  {} ", labels::PENDING.read()), soft));
+    spans.push(Span::styled(format!("  {} ", Label("common-pending").read()), soft));
     spans.push(Span::raw(field(whole.pending, BRIEF)));
-    spans.push(Span::styled(format!("  {} ", labels::LENGTH.read()), soft));
+    spans.push(Span::styled(format!("  {} ", Label("stream-kept").read()), soft));
     spans.push(Span::raw(field(whole.length, BRIEF)));
     spans.extend(text);
     Line::from(spans)
@@ -217,10 +214,10 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
         gone => vec![Span::raw(text!("stream-before-the-oldest", gone = figures::within(gone, 9)))],
     };
     let left = [
-        (labels::LENGTH, kept),
-        (labels::OLDEST, id(whole.first)),
-        (labels::NEWEST, id(whole.last)),
-        (labels::TRIMMED, trimmed),
+        (Label("stream-kept"), kept),
+        (Label("stream-oldest"), id(whole.first)),
+        (Label("stream-newest"), id(whole.last)),
+        (Label("stream-trimmed"), trimmed),
     ];
     let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
     let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
@@ -242,10 +239,10 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
     };
     let (lag, shown) = lag(scene, state, whole, FIELD);
     let right = [
-        (labels::LAG, lag.into_iter().chain(shown).collect()),
-        (labels::PENDING, pending),
-        (labels::DELIVERED, delivered),
-        (labels::READ, vec![Span::raw(read)]),
+        (Label("common-lag"), lag.into_iter().chain(shown).collect()),
+        (Label("common-pending"), pending),
+        (Label("stream-delivered"), delivered),
+        (Label("stream-read"), vec![Span::raw(read)]),
     ];
     let w = canvas.width();
     let middle = if w >= 100 { w / 2 } else { 41 };
@@ -265,12 +262,14 @@ impl Row for GroupConsumer {
     type Id = (u16, String);
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::CONSUMER, &[(0, REST)], |it: &Self| it.name.clone().into()),
-        Column::new(columns::PARTITION, &[(0, 9)], |it: &Self| u64::from(it.partition).into())
-            .when(|snapshot| snapshot.entries.partitions.len() > 1)
-            .soft()
-            .right(),
-        Column::new(columns::NODE, &[(0, 8)], |it: &Self| {
+        Column::new(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
+        Column::new(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+            u64::from(it.partition).into()
+        })
+        .when(|snapshot| snapshot.entries.partitions.len() > 1)
+        .soft()
+        .right(),
+        Column::new(text::columns::NODE, &[(0, 8)], |it: &Self| {
             Value::Text(words::state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
@@ -279,13 +278,13 @@ impl Row for GroupConsumer {
             (NodeState::Stopped, _) => scene.theme.warn(),
             (NodeState::Dead, _) => scene.theme.broken(),
         }),
-        Column::new(columns::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
+        Column::new(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
             .styled(|scene, it| match it.state {
                 NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn(),
                 _ => Style::new(),
             })
             .right(),
-        Column::new(columns::IDLE, &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
+        Column::new(text::columns::IDLE, &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
             .soft()
             .in_ms()
             .right(),
@@ -308,7 +307,7 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
     let theme = scene.theme;
     let mut all = GroupConsumer::list(scene.snapshot);
     if all.is_empty() {
-        canvas.text(1, 0, columns::CONSUMER.read(), theme.heading());
+        canvas.text(1, 0, Label("stream-consumer").read(), theme.heading());
         canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft());
         return;
     }
@@ -338,9 +337,11 @@ impl Row for EntryLine {
     type Id = EntryId;
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| Value::Entry(line.entry))
-            .fit(|_, line| line.entry.to_string().len()),
-        Column::new(columns::TIME, &[(0, 8), (72, 12)], |line: &Self| {
+        Column::new(text::columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| {
+            Value::Entry(line.entry)
+        })
+        .fit(|_, line| line.entry.to_string().len()),
+        Column::new(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
             Value::Time(line.entry.added())
         })
         .shown(|scene, line, cells| {
@@ -348,10 +349,10 @@ impl Row for EntryLine {
             full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
         })
         .soft(),
-        Column::new(columns::USER, &[(72, 8)], |line: &Self| line.user.into()).right(),
-        Column::new(columns::SALE, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::new(columns::ORDER, &[(100, 19)], |line: &Self| line.order.into()).right(),
-        Column::new(columns::STATE, &[(0, REST)], |line: &Self| {
+        Column::new(text::columns::USER, &[(72, 8)], |line: &Self| line.user.into()).right(),
+        Column::new(text::columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(text::columns::ORDER, &[(100, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("common-state"), &[(0, REST)], |line: &Self| {
             let (before, name, after) = holding(line);
             Value::Mentions(format!("{before} {name} {after}"), line.user)
         })
@@ -494,7 +495,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         EntryHolder::Letters => (
             text!(
                 "stream-opens-them",
-                text = words::IN_LETTERS.read(),
+                text = EntryHolder::Letters.word(),
                 key = key_of(Action::Go(View::Letters))
             ),
             theme.warn(),
@@ -502,7 +503,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         EntryHolder::LettersOrNot => (
             text!(
                 "stream-more-dead-letters-than-are-looked",
-                text = words::DEAD_OR_NOT.read(),
+                text = EntryHolder::LettersOrNot.word(),
                 key = key_of(Action::Go(View::Letters))
             ),
             theme.warn(),
@@ -520,18 +521,18 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         }
     };
     let fault = line.fault.as_ref().map(text::order_fault).map_or_else(
-        || labels::GOOD.read().to_owned(),
+        || text::details::NO_FAULT.read().to_owned(),
         |fault| scene.users.within(&fault, line.user),
     );
     let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     let rows = [
-        (labels::ENTRY, line.entry.to_string(), theme.strong()),
-        (labels::ADDED, added, Style::new()),
-        (labels::ORDER, order.unwrap_or_else(unknown), Style::new()),
-        (labels::USER, user.unwrap_or_else(unknown), Style::new()),
-        (labels::SALE, sale.unwrap_or_else(unknown), Style::new()),
-        (labels::STATE, held, style),
-        (labels::FAULT, fault, faulty),
+        (text::details::ENTRY, line.entry.to_string(), theme.strong()),
+        (Label("stream-added"), added, Style::new()),
+        (text::details::ORDER, order.unwrap_or_else(unknown), Style::new()),
+        (text::details::USER, user.unwrap_or_else(unknown), Style::new()),
+        (text::details::VOUCHER, sale.unwrap_or_else(unknown), Style::new()),
+        (Label("stream-state"), held, style),
+        (text::details::FAULT, fault, faulty),
     ];
     // In a low window the table shows the first ones.
     let top = rows.len().saturating_sub(usize::from(canvas.height().saturating_sub(1))).min(2);

@@ -14,7 +14,7 @@ use seckill_model::message::{Label, text};
 use super::{Scene, Source};
 use crate::{
     lag_trend::LagTrend,
-    text::{self, figures, overview as words},
+    text::{self, figures},
     theme::Theme,
     widgets::{Canvas, left, right, width},
 };
@@ -61,16 +61,18 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
     let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
     canvas.text(NAMES, 2, &figure(stream.dead), style);
     let Holders { total, locks, .. } = &scene.snapshot.locks;
-    canvas.text(0, 3, &words::LOCKS, theme.heading());
+    canvas.text(0, 3, &Label("overview-locks"), theme.heading());
     canvas.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
+    let held = right(&figures::tiny(orphans), 3, "");
+    let held = text!("overview-value", figure = held, count = orphans);
     // Counts are right-aligned, so the first already has leading blanks.
     let mut x = BEHIND - 2;
     let gap = if w >= 50 { 3 } else { 1 };
     // A lock that is never released needs attention; a queue does not.
     for (count, text, style) in [
-        (orphans, words::orphans(orphans), theme.warn()),
+        (orphans, held, theme.warn()),
         (
             waiting,
             text!("overview-waiting", count = right(&figures::tiny(waiting), 3, "")),

@@ -1,4 +1,7 @@
 //! Horizontal bars with a resolution of an eighth of a cell.
+//!
+//! Unlike ratatui's `Gauge` and `LineGauge`, a bar is part of a line of text, is never full or empty before it really
+//! is, and has a rest that is visible without colours.
 
 use ratatui::text::Span;
 

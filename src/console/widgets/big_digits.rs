@@ -1,4 +1,7 @@
 //! Large digits built from blocks, for countdowns and the presenter layout.
+//!
+//! The fonts of `tui-big-text` are eight pixels high and have one width; these are five pixels high at any scale, so
+//! that a counting figure fits a small window, and are drawn with ASCII too.
 
 use ratatui::style::Style;
 

@@ -1,5 +1,8 @@
 //! Rates over time as a braille chart: an area for written orders, a line for admitted ones, and event symbols on the
 //! time axis. Unreadable spans are gaps.
+//!
+//! ratatui's `Chart` has no areas, colours only (faint text is a modifier), and draws its points by their coordinates,
+//! so that the shape of a scrolling curve changes with every frame.
 
 use ratatui::style::Style;
 use seckill_engine::telemetry::{Point, Series};

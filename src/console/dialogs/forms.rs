@@ -1,0 +1,307 @@
+//! The forms as data: the fields of each, and how its input becomes a command.
+
+use std::ops::RangeInclusive;
+
+use seckill_engine::{
+    command::LoadTest,
+    group::{ClaimScope, GroupAct, To},
+    telemetry::snapshot::SaleLine,
+};
+use seckill_model::{
+    Millis, NewSale, Phase, SaleFault, VoucherId, When,
+    message::{Label, text},
+    sale::{check_stock, check_title},
+};
+
+use super::Form;
+use crate::{
+    launch::{Launch, Target},
+    text::{self, commands::rush_plan, figures, launch as words, sale_name},
+};
+
+/// Most buyers of one load test.
+const MOST_BUYERS: u64 = 10_000_000;
+/// Default if the stock is unknown.
+const USUAL_BUYERS: u64 = 20_000;
+/// Longest countdown and longest arrival time, in seconds.
+const LONGEST: u64 = 3_600;
+
+/// What a form is for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Subject {
+    NewSale,
+    LoadTest(VoucherId),
+    /// A launch, opened for this planned sale.
+    Launch(Option<VoucherId>),
+    /// A rewind in this partition, or in all.
+    Rewind(Option<u16>),
+    Claim(ClaimScope),
+}
+
+/// What a completed form asks for.
+pub(crate) enum Submission {
+    NewSale(NewSale),
+    LoadTest(LoadTest),
+    Launch(Launch),
+    /// A preview follows.
+    Group(GroupAct),
+}
+
+/// The parsed input, or the position of a field and its error.
+pub(super) type Checked<T> = Result<T, (usize, String)>;
+
+impl Form {
+    pub(crate) fn new_sale() -> Self {
+        let fields = [
+            (Label("forms-title"), Label("forms-what-buyers-read"), ""),
+            (Label("common-stock"), Label("forms-pieces-on-sale"), ""),
+            (Label("forms-limit"), Label("forms-orders-that-one-user-may-hold"), "1"),
+            (Label("forms-begin"), Label("forms-empty-now-14-30-10m-2026"), ""),
+            (Label("common-end"), Label("forms-empty-none-15-00-1h-2026"), ""),
+        ];
+        let title = Label("forms-new-sale").to_owned();
+        Self::new(Subject::NewSale, title, Label("common-create"), &fields)
+    }
+
+    /// Ten buyers per piece by default.
+    pub(crate) fn load_test(sale: &SaleLine) -> Self {
+        let buyers = match sale.initial {
+            0 => USUAL_BUYERS,
+            pieces => pieces.saturating_mul(10).min(MOST_BUYERS),
+        };
+        let buyers = buyers.to_string();
+        let fields = [
+            (Label("common-buyers"), Label("forms-different-people-1-to-10-000"), &*buyers),
+            (Label("forms-twice"), Label("forms-percent-of-them-that-ask-twice"), "10"),
+        ];
+        let title = text!("forms-rush-on", sale = sale_name(sale.voucher_id, &sale.title));
+        Self::new(Subject::LoadTest(sale.voucher_id), title, Label("forms-go-on"), &fields)
+    }
+
+    /// Starts with the planned sale on the screen, if any.
+    pub(crate) fn launch(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
+        let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
+        let fields = [
+            (Label("director-sale"), Label("director-number-of-a-planned-sale-or"), &*sale),
+            (Label("common-stock"), Label("director-pieces-of-a-new-sale-else"), ""),
+            (Label("common-buyers"), Label("forms-different-people-1-to-10-000"), "20000"),
+            (Label("director-within"), Label("director-seconds-over-which-they-come-0"), "10"),
+            (Label("director-start-in"), Label("director-seconds-1-to-3-600-nothing"), "10"),
+        ];
+        let title = Label("director-arm-a-launch").to_owned();
+        let mut form = Self::new(Subject::Launch(planned), title, Label("forms-go-on"), &fields);
+        form.name_sale(sales);
+        form
+    }
+
+    pub(crate) fn rewind(partition: Option<u16>) -> Self {
+        let fields = [(Label("stream-from"), Label("stream-start-an-entrys-id-14-30"), "")];
+        let title = Label("stream-deliver-entries-again-2").to_owned();
+        Self::new(Subject::Rewind(partition), title, Label("stream-look"), &fields)
+    }
+
+    /// `title` names what is transferred; `to` is a possible receiver.
+    pub(crate) fn claim(scope: ClaimScope, title: String, to: &str) -> Self {
+        let fields = [(Label("stream-to"), Label("stream-a-consumer-or-a-node-for"), to)];
+        Self::new(Subject::Claim(scope), title, Label("stream-look"), &fields)
+    }
+
+    /// Shows the title of the planned sale with the typed number.
+    pub(super) fn name_sale(&mut self, sales: &[SaleLine]) {
+        let found = numbered(self.value(0)).and_then(|id| planned(id, sales));
+        if let (Subject::Launch(_), Some(field)) = (&self.subject, self.fields.first_mut()) {
+            field.note = found.map(|sale| words::planned(&sale.title, sale.initial));
+        }
+    }
+
+    /// Lines below the fields, and the longest ones that may be there.
+    pub(super) fn notes(&self) -> (Vec<String>, Vec<String>) {
+        match &self.subject {
+            Subject::NewSale | Subject::Launch(_) => (Vec::new(), Vec::new()),
+            Subject::LoadTest(voucher) => {
+                let missing = || vec![Label("forms-the-plan-stands-here-once-both").to_owned()];
+                let plan = self.check_load_test(*voucher);
+                let plan = plan.map_or_else(|_| missing(), |plan| rush_plan(&plan));
+                let largest = LoadTest { repeat: 1.0, ..LoadTest::new(*voucher, MOST_BUYERS) };
+                (plan, rush_plan(&largest))
+            }
+            Subject::Rewind(partition) => {
+                let place = match partition {
+                    Some(number) => text!("stream-in-partition-only", number),
+                    None => text!("stream-in-every-partition"),
+                };
+                (vec![place, text!("stream-nothing-is-done-yet-a-question")], Vec::new())
+            }
+            Subject::Claim(_) => (vec![text!("stream-nothing-is-done-yet-a-question")], Vec::new()),
+        }
+    }
+
+    pub(super) fn check(&self, sales: &[SaleLine], now: Millis) -> Checked<Submission> {
+        match &self.subject {
+            Subject::NewSale => self.check_sale(now).map(Submission::NewSale),
+            Subject::LoadTest(voucher) => self.check_load_test(*voucher).map(Submission::LoadTest),
+            Subject::Launch(_) => self.check_launch(sales, now).map(Submission::Launch),
+            Subject::Rewind(partition) => {
+                let to: Result<To, _> = self.value(0).parse();
+                let to = to.map_err(|fault| (0, text::to_fault(&fault)))?;
+                Ok(Submission::Group(GroupAct::Rewind { to, partition: *partition }))
+            }
+            Subject::Claim(scope) => match self.value(0) {
+                "" => Err((0, Label("stream-name-the-consumer-that-gets-them").to_owned())),
+                to => {
+                    let (scope, to) = (scope.clone(), to.to_owned());
+                    Ok(Submission::Group(GroupAct::Claim { scope, to }))
+                }
+            },
+        }
+    }
+
+    fn check_sale(&self, now: Millis) -> Checked<NewSale> {
+        const TITLE: usize = 0;
+        const STOCK: usize = 1;
+        const LIMIT: usize = 2;
+        const BEGIN: usize = 3;
+        const END: usize = 4;
+        let title = self.value(TITLE);
+        check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
+        let (stock, limit) = (self.number(STOCK, 0..=u64::MAX)?, self.number(LIMIT, 0..=u64::MAX)?);
+        let (begin, end) = (self.time(BEGIN, now)?, self.time(END, now)?);
+        let sale = NewSale::checked(title, stock, begin, end, now);
+        sale.and_then(|sale| sale.limited(limit)).map_err(|fault| {
+            let place = match &fault {
+                SaleFault::Stock(_) => STOCK,
+                SaleFault::Limit(_) => LIMIT,
+                SaleFault::Window { .. } | SaleFault::Over(_) => END,
+                _ => TITLE,
+            };
+            (place, fault.to_string())
+        })
+    }
+
+    fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {
+        let (users, percent) = (self.number(0, 1..=MOST_BUYERS)?, self.number(1, 0..=100)?);
+        Ok(LoadTest { repeat: percent as f64 / 100.0, ..LoadTest::new(voucher, users) })
+    }
+
+    fn check_launch(&self, sales: &[SaleLine], now: Millis) -> Checked<Launch> {
+        const SALE: usize = 0;
+        const STOCK: usize = 1;
+        const BUYERS: usize = 2;
+        const WITHIN: usize = 3;
+        const COUNTDOWN: usize = 4;
+        let written = self.value(SALE);
+        let planned = match numbered(written) {
+            Some(id) => Some(
+                planned(id, sales)
+                    .ok_or_else(|| (SALE, text!("director-is-no-planned-sale-a-title", id)))?,
+            ),
+            None => None,
+        };
+        let (target, title, pieces) = if let Some(sale) = planned {
+            if !self.value(STOCK).is_empty() {
+                return Err((STOCK, Label("director-a-planned-sale-has-its-own").to_owned()));
+            }
+            (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
+        } else {
+            let title = check_title(written).map_err(|fault| (SALE, fault.to_string()))?;
+            let pieces = check_stock(self.number(STOCK, 0..=u64::MAX)?);
+            (Target::New, title, pieces.map_err(|fault| (STOCK, fault.to_string()))?)
+        };
+        let buyers = self.number(BUYERS, 1..=MOST_BUYERS)?;
+        let within = self.number(WITHIN, 0..=LONGEST)?;
+        let countdown = self.number(COUNTDOWN, 1..=LONGEST)?;
+        let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
+        if let Some(left) = opens.filter(|left| *left <= countdown * 1_000) {
+            let left = figures::clock(left);
+            return Err((COUNTDOWN, text!("director-it-opens-by-itself-in-give", left)));
+        }
+        Ok(Launch { target, title, pieces, buyers, within, countdown, reason: None })
+    }
+
+    /// Parses a whole number, also with the separators of the screen.
+    fn number(&self, field: usize, range: RangeInclusive<u64>) -> Checked<u64> {
+        let written = self.value(field);
+        let plain: String = written.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
+        let Ok(number) = plain.parse() else {
+            let shown: String = written.chars().take(20).collect();
+            return Err((field, text!("forms-is-no-whole-number", shown)));
+        };
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let (least, most) = range.into_inner();
+        Err((field, text!("forms-give-to", least, most)))
+    }
+
+    /// Parses a time, if there is one.
+    fn time(&self, field: usize, now: Millis) -> Checked<Option<Millis>> {
+        match self.value(field) {
+            "" => Ok(None),
+            written => match written.parse::<When>() {
+                Ok(when) => Ok(Some(when.from(now))),
+                Err(fault) => Err((field, fault.to_string())),
+            },
+        }
+    }
+}
+
+fn planned(id: VoucherId, sales: &[SaleLine]) -> Option<&SaleLine> {
+    sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned)
+}
+
+/// A voucher number, with or without `#`.
+fn numbered(written: &str) -> Option<VoucherId> {
+    written.strip_prefix('#').unwrap_or(written).parse().ok().map(VoucherId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(mut form: Form, values: &[&str]) -> Form {
+        for (field, value) in form.fields.iter_mut().zip(values) {
+            field.input = (*value).into();
+        }
+        form
+    }
+
+    #[test]
+    fn errors_are_below_their_field() {
+        let place = |values: [&str; 5]| {
+            let mut form = filled(Form::new_sale(), &values);
+            assert!(form.submit(&[], Millis::now()).is_none());
+            form.fields.iter().position(|field| field.fault.is_some())
+        };
+        assert_eq!(place(["", "5", "1", "", ""]), Some(0));
+        assert_eq!(place(["t", "", "1", "", ""]), Some(1));
+        assert_eq!(place(["t", "0", "1", "", ""]), Some(1));
+        for limit in ["", "0", "21", "many"] {
+            assert_eq!(place(["t", "5", limit, "", ""]), Some(2));
+        }
+        assert_eq!(place(["t", "5", "1", "soon", ""]), Some(3));
+        assert_eq!(place(["t", "5", "1", "", "2020-01-01 00:00"]), Some(4));
+        assert_eq!(place(["t", "5", "1", "+2h", "+1h"]), Some(4));
+    }
+
+    #[test]
+    fn a_good_form_is_a_sale() {
+        let values = [" 火锅五折 🍲 ", "10,000", "3", "", "+1h"];
+        let submission = filled(Form::new_sale(), &values).submit(&[], Millis::now());
+        assert!(matches!(submission, Some(Submission::NewSale(sale))
+            if sale.title == "火锅五折 🍲"
+                && (sale.stock, sale.limit) == (10_000, 3)
+                && sale.begin.is_none()
+                && sale.end.is_some()));
+    }
+
+    #[test]
+    fn both_ends_of_each_number_are_valid() {
+        let form = |text: &str| filled(Form::rewind(None), &[text]);
+        let ok = |text: &str, least, most| form(text).number(0, least..=most).is_ok();
+        assert!(ok("1", 1, MOST_BUYERS) && ok("10,000,000", 1, MOST_BUYERS));
+        assert!(!ok("0", 1, MOST_BUYERS) && !ok("10000001", 1, MOST_BUYERS));
+        assert!(ok("0", 0, 100) && ok("100", 0, 100) && !ok("101", 0, 100));
+        assert!(!ok("", 0, 100) && !ok("-1", 0, 100) && !ok("ten", 0, 100));
+        assert!(!ok("99999999999999999999999", 1, MOST_BUYERS));
+    }
+}
