@@ -25,11 +25,11 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(code) => ExitCode::from(code),
-        Err(fault) => fail(&fault.told(), fault.code),
+        Err(error) => fail(&error.message(), error.code),
     }
 }
 
-fn fail(sentence: &str, code: u8) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "seckill: {sentence}");
+fn fail(message: &str, code: u8) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "seckill: {message}");
     ExitCode::from(code)
 }

@@ -458,12 +458,368 @@ alarms-value = ,{" "}
 
 ## cli
 
+cli-activity-none = No log entries match.
+cli-activity-older = older entries: { $command }
+cli-activity-period = --since must be before --until
+cli-alive = alive
+cli-audit-failed = Audit FAILED.
+cli-audit-failed-because = Audit failed: { $error }.
+cli-audit-nothing = No sales yet, nothing to audit.
+cli-audit-passed = Audit passed: all orders accounted for.
+cli-audit-prevented = the sales cannot be audited until the partition is repaired
+cli-audit-repair = 'seckill audit --repair' shows what can be repaired, and asks for confirmation
+cli-audit-unknown-buyers = At most { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} may have been admitted in these losses without any record: no audit can find them.
 cli-bench = benchmark
+cli-bench-batches = seckill, at most { $batch } a transaction
+cli-bench-engine-ended = the engine stopped during the load test
+cli-bench-frame = { $bytes } at { $size }
+cli-bench-idle = { $both } of a core, { $engine } without the console
+cli-bench-load = { $watched } requests/s, { $alone } without the console
+cli-bench-no-answer = a request got no answer, so nothing is measured: { $error }
+cli-bench-no-drawing = the console cannot be measured: { $error }
+cli-bench-ratio = { $ratio } times as many, on { $database }
+cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
+cli-bench-stopped = stopped before both sides were measured
+cli-bench-tutorial = the tutorial's, one by one
+cli-cancelled = cancelled; nothing was changed
+cli-changed = { $entry }: was { $was }, is { $is }
+cli-claim = Transfer { $entries ->
+    [one] 1 pending entry
+   *[other] { $entries } pending entries
+} to '{ $to }'?
+cli-claim-part = partition { $partition }: { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+}, from { $from } to { $to }
+cli-confirmation-needed = { $question } No terminal for the confirmation; pass --yes.
+cli-console-json = the console has no JSON output; use 'seckill status --json'
+cli-dead = dead
+cli-dead-burial = { $at }  { $deliveries ->
+    [one] 1 delivery
+   *[other] { $deliveries } deliveries
+}, from { $from }: { $reason }
+cli-dead-compensate = Delete { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+} permanently, cancel the orders of { $buyers ->
+    [one] 1 waiting buyer
+   *[other] { $buyers } waiting buyers
+}, and return their stock?
+cli-dead-count = { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+}
+cli-dead-discard = Delete { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+} permanently? Letters of waiting buyers are kept: --compensate returns their stock.
+cli-dead-letter = dead letter { $letter }
+cli-dead-letter-of = dead letter { $letter }, was entry { $entry }
+cli-dead-missing = dead letter { $letter } does not exist; see 'seckill dead list'
+cli-dead-more = { $shown } of { $total } shown; next page: --from { $next }
+cli-dead-next = Next: 'seckill dead replay' or 'seckill dead discard'.
+cli-dead-no-consumer = no consumer
+cli-dead-no-match = no dead letters match; see 'seckill dead list'
+cli-dead-no-order = no order: { $fault }
+cli-dead-none = No dead letters.
+cli-dead-none-of = None of { $total } matches.
+cli-dead-none-of-these = none of these dead letters exist; see 'seckill dead list'
+cli-dead-not-found = not found
+cli-dead-replay = Replay { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+} into the order stream? The others are kept.
+cli-dead-replays = dead after { $replays ->
+    [one] 1 replay
+   *[other] { $replays } replays
+}
+cli-dead-row = in SQL: order { $id } of buyer { $user_id }, sale #{ $voucher_id }, { $status }
+cli-doctor-acl = ACL SETUSER with the user of the URL: { $rules }
+cli-doctor-chmod = chmod go= on each of them
+cli-doctor-commands = all required commands are allowed
+cli-doctor-data-loss = Possible data loss, see assets/durability.md:
+cli-doctor-disk = { $mib } MiB free
+cli-doctor-fix = fix: { $fix }
+cli-doctor-free-space = free some disk space, or pass another --data-dir
+cli-doctor-locale = { $locale } is not UTF-8
+cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas: no buyer gets a reply now
+cli-doctor-no-aof = off: a restart of Redis loses admitted orders
+cli-doctor-no-config = this user may not read CONFIG
+cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers
+cli-doctor-no-terminal = the console needs one; commands with --json do not
+cli-doctor-open-to-others = open to other users: { $paths }
+cli-doctor-partitions = { $partitions }, all served
+cli-doctor-passed = All checks passed.
+cli-doctor-problems = Problems found.
+cli-doctor-refused = refused: { $names } ({ $why })
+cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
+cli-doctor-restore = restore a backup, or pass another --database
+cli-doctor-schema = up to date, all tables are readable
+cli-doctor-set-locale = export LC_ALL=C.UTF-8, or the console draws in ASCII only
+cli-doctor-skipped = skipped because of --read-only
+cli-doctor-small-window = the full console needs 80x24; enlarge the window
+cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
+cli-done-but-not-logged = '{ $act }' succeeded ({ $result }), but writing the audit log failed; record it manually
+cli-empty-filter = an empty filter matches everything; omit it, or pass --all
+cli-expected-count = expected a non-negative integer
+cli-expected-difference = expected an integer; a negative one removes stock
+cli-expected-range = expected { $from } to { $to }
+cli-failed-and-not-logged = '{ $act }' { $result }; writing the audit log failed as well
+cli-incident = Incident, { $since } to { $until }
+cli-incident-audit-failed = **audit FAILED**, see the proof below
+cli-incident-audit-passed = audit passed, see the proof below
+cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
+cli-incident-body-gone = body gone
+cli-incident-chart = Orders in SQL per { $seconds } s: by time of admission and by time of writing. Admitted orders that are not in SQL yet are not included.
+cli-incident-dead = dead letters
+cli-incident-entries = { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+}.
+cli-incident-entries-cut = The oldest { $entries } of { $total ->
+    [one] 1 entry
+   *[other] { $total } entries
+}.
+cli-incident-exists = { $file } already exists; pass --yes to overwrite it, or another --out
+cli-incident-first = The first { $entries }:
+cli-incident-letters = { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+}.
+cli-incident-letters-cut = { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+}, and there are more.
+cli-incident-log-cut = Older lines of this period are in 'seckill activity'.
+cli-incident-missing = Not available:
+cli-incident-no-consumers = The group has no consumers.
+cli-incident-no-group = {" "}The consumer group is MISSING.
+cli-incident-no-locks = No known held locks.
+cli-incident-no-log = No log entries in this period.
+cli-incident-no-nodes = No nodes.
+cli-incident-no-runs = No job runs yet.
+cli-incident-no-sales = No sales.
+cli-incident-no-verdicts = No verdicts: the database is unreachable.
+cli-incident-not-opened = could not be opened: { $why }
+cli-incident-not-written = cannot write { $file } ({ $error }); pass another --out
+cli-incident-oldest-pending = {" "}The oldest pending entry is { $age } old.
+cli-incident-orders = orders over time
+cli-incident-pending = pending entries
+cli-incident-period = --since must be before --until, and in the past
+cli-incident-proof = the proof
+cli-incident-proof-failed = **Audit FAILED**, checked by order ID, at { $at }.
+cli-incident-proof-passed = Audit passed, checked by order ID, at { $at }.
+cli-incident-reasons = And { $more ->
+    [one] 1 more reason
+   *[other] { $more } more reasons
+}.
+cli-incident-runs = the runs of jobs
+cli-incident-stream = { $length ->
+    [one] 1 entry
+   *[other] { $length } entries
+} kept, lag { $lag }, pending { $pending }, dead letters { $dead }.
+cli-incident-stream-unknown = Unknown.
+cli-incident-timeline = the timeline
+cli-incident-unknown = Unknown: { $why }
+cli-incident-written-failed = { $file } written; audit FAILED.
+cli-incident-written-passed = { $file } written; audit passed.
+cli-incident-written-unknown = { $file } written; audit unknown.
+cli-jobs-no-run = No run yet.
+cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
+cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
+cli-lock-release-alive = Force-release '{ $name }' of { $node } ({ $task }), whose node is alive?
+cli-lock-release-dead = Force-release '{ $name }' of { $node } ({ $task }), whose node sends no heartbeat?
+cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
+cli-lock-release-unknown = Force-release '{ $name }' of { $node } ({ $task }), whose node is unknown?
+cli-locks-more = { $shown } of { $total } shown; use --limit for more.
+cli-locks-none = No locks are held.
+cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
+cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
+cli-next-changed = Entries that have changed since the plan was made are left: make a new plan.
+cli-next-hollow = 'seckill pending apply' rebuilds orders of entries without a body.
+cli-next-lost = Entries without a body are left because Redis does not hold every sale; 'seckill audit --repair' loads them.
+cli-next-not-found = 'seckill orders show { $order }' shows where it is.
+cli-next-page = next page: { $command }
+cli-next-rewound = 'seckill stream show' shows the progress, and 'seckill audit' the result.
+cli-next-sale-created = Run a load test: seckill rush --voucher { $voucher } --users 1000
+cli-next-waiting = Dead letters of waiting buyers are kept: replay them, or discard them with --compensate.
+cli-no-answer = no answer within { $seconds } s
+cli-orders-dead = dead letter ({ $reason }), { $of }
+cli-orders-issued = issued { $issued }, number { $sequence } of { $day } (UTC)
+cli-orders-lost = LOST: assigned to { $of } in Redis and stored nowhere else
+cli-orders-none = No orders match. Orders in flight are not in SQL yet: seckill orders show ID
+cli-orders-of-place = buyer { $user }, sale #{ $voucher }, place { $place } of the buyer
+cli-orders-of-sale = buyer { $user }, sale #{ $voucher }
+cli-orders-of-voucher = buyer { $user }, ordinary voucher #{ $voucher }
+cli-orders-pending = pending as { $entry }, { $of }; 'seckill pending list' shows its holder
+cli-orders-persisted = { $status }, { $of }, written { $written }
+cli-orders-undelivered = undelivered in the stream as { $entry }, { $of }
+cli-orders-unknown = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
+cli-output-not-written = cannot write the output ({ $error })
+cli-partition-finding = partition { $n }: { $finding }
+cli-partitions-differ = the deployment has { $agreed } partitions; run 'seckill work --partitions { $wanted }' while no node is alive to change that, or omit --partitions
+cli-pending-all-held = All entries are held by live nodes; nothing to do.
+cli-pending-apply = Apply this to up to { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+}?
+cli-pending-more = { $shown } of { $total } shown; use --limit, --from and --filter for others.
+cli-pending-next = 'seckill pending plan' shows the action for each of them.
+cli-pending-no-match = The filter matches no pending entry.
+cli-pending-none = No pending entries.
+cli-pending-none-of = None of the pending entries ({ $total }) match.
+cli-plan-apply = Apply it: seckill pending apply; --out FILE saves the plan.
+cli-plan-apply-file = Apply it: seckill pending apply { $path }
+cli-plan-exists = { $path } already exists; pass another name or remove it
+cli-plan-more = … and { $more } more.
+cli-plan-not-written = cannot write { $path } ({ $error }); pass another path
+cli-plan-nothing = Nothing to plan: no pending entries match.
+cli-plan-read-failed = reading the plan failed
+cli-plan-rebuilt = { $orders ->
+    [one] 1 admitted order is nowhere else and goes
+   *[other] { $orders } admitted orders are nowhere else and go
+} into the stream again.
+cli-plan-unreadable = cannot read the plan { $path } ({ $error }); 'seckill pending plan --out FILE' writes one
 cli-read-only-works = { $why }; 'seckill --read-only' still opens the console
-cli-the-audit-log-could-not-be = '{ $act }' { $result }; writing the audit log failed as well
-cli-the-console-has-no-json-use = the console has no JSON output; use 'seckill status --json'
-cli-the-number-of-partitions-is-seckill = the deployment has { $agreed } partitions; run 'seckill work --partitions { $wanted }' while no node is alive to change that, or omit --partitions
-cli-was-done-but-the-audit-log = '{ $act }' succeeded ({ $result }), but writing the audit log failed; record it manually
+cli-reason-prompt = Reason for the audit log (optional):
+cli-remove-consumer = Remove '{ $name }', which holds nothing, from { $groups ->
+    [one] 1 group
+   *[other] { $groups } groups
+}?
+cli-repair-manual = manual action needed, compare tb_voucher_order with tb_seckill_voucher: { $finding }
+cli-repair-partitions = Repair { $partitions ->
+    [one] 1 partition
+   *[other] { $partitions } partitions
+}?
+cli-repair-sales = Apply this repair to { $sales ->
+    [one] 1 sale
+   *[other] { $sales } sales
+}?
+cli-repair-stranded = manual action needed: { $finding }; 'seckill dead list' shows why, 'seckill dead replay --all' replays them, 'seckill dead discard --all --compensate' cancels them and refunds the stock
+cli-repair-the-partition = repair the partition
+cli-repaired = Repaired: { $put_back ->
+    [one] 1 buyer
+   *[other] { $put_back } buyers
+} restored, { $enqueued ->
+    [one] 1 order
+   *[other] { $enqueued } orders
+} enqueued, { $given_back ->
+    [one] 1 piece
+   *[other] { $given_back } pieces
+} returned to stock.
+cli-repaired-partitions = { $faults ->
+    [one] 1 fault
+   *[other] { $faults } faults
+} of partitions repaired; 'seckill activity' shows how.
+cli-rush-cut-short = stopped before all requests were sent
+cli-rush-dead = { $buyers ->
+    [one] 1 admitted buyer has no order: it is a dead letter
+   *[other] { $buyers } admitted buyers have no order: each is a dead letter
+}; 'seckill dead list' shows why
+cli-rush-first-error = first error: { $error }
+cli-rush-first-rejection = first rejection: { $reason }
+cli-rush-latency = answered within p50 { $p50 }, p99 { $p99 }, max { $max }
+cli-rush-requests = { $requests ->
+    [one] 1 request
+   *[other] { $requests } requests
+}, { $rate } per second
+cli-rush-settled = after { $seconds } s more
+cli-rush-unsettled = Not every admitted order has settled; 'seckill pending list' and 'seckill audit' show where they are.
+cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
+    [one] 1 piece
+   *[other] { $initial } pieces
+}; it cannot be reopened.
+cli-sale-limit = { $limit ->
+    [one] 1 order
+   *[other] { $limit } orders
+} per user
+cli-sale-none = No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100
+cli-sale-none-archived = No archived sales.
+cli-sale-none-archived-before = No older archived sales.
+cli-sale-not-in-redis = gone from Redis
+cli-sale-not-loaded = not loaded
+cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
+cli-sale-stock-not-loaded = not loaded in Redis, { $db_stock } of { $initial } by SQL
+cli-sale-unsold = { $db_stock } of { $initial } unsold
+cli-signals = cannot install the signal handlers ({ $error })
+cli-status-answers = answers in { $ms } ms
+cli-status-audit-failed = FAILED: { $findings }
+cli-status-audit-passed = passed
+cli-status-audit-unknown = unknown: { $error }
+cli-status-away = UNREACHABLE: { $error }
+cli-status-consumer = { $name } { $life }, { $pending } pending
+cli-status-in-flight = { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} in flight
+cli-status-more-sales = { $more } more: 'seckill sale list' shows all
+cli-status-no-database = the database is unreachable: sales, orders, jobs and the log are unknown
+cli-status-no-sales = no sale yet
+cli-status-no-writes = REJECTS WRITES: { $why }
+cli-status-stream = lag { $lag }, pending { $pending }, dead letters { $dead }
+cli-status-stream-kept = keeps { $length ->
+    [one] 1 entry
+   *[other] { $length } entries
+} to replay, the oldest { $oldest } old
+cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
+cli-stream = partition { $partition }  { $length ->
+    [one] 1 entry
+   *[other] { $length } entries
+} kept of { $added } added, { $dead ->
+    [one] 1 dead letter
+   *[other] { $dead } dead letters
+}
+cli-stream-again = { $entries ->
+    [one] entry
+   *[other] entries
+} again, { $from } to { $to } ({ $from_time } to { $to_time })
+cli-stream-dry-run = Nothing was changed: this is a dry run.
+cli-stream-group = group { $name }: delivered up to { $delivered }, read { $read }, lag { $lag }, pending { $pending }
+cli-stream-group-lost = NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start
+cli-stream-group-oldest = {", "}the oldest { $entry } added { $age } ago
+cli-stream-malformed = of them malformed: moved to the dead letters
+cli-stream-missing = of them not in SQL: written if a piece is left, else dead letters
+cli-stream-no-group = no group yet
+cli-stream-pending = of them pending now: settled by their consumer or by this command
+cli-stream-preview = partition { $partition }: the group was delivered up to { $delivered }
+cli-stream-preview-no-group = partition { $partition }: there is no group; it is created
+cli-stream-range = from { $first }, to { $last }
+cli-stream-range-age = from { $first }, { $age } old, to { $last }
+cli-stream-rewind = Redeliver { $again ->
+    [one] 1 entry
+   *[other] { $again } entries
+}? { $written ->
+    [one] 1 is in SQL and gets
+   *[other] { $written } are in SQL and get
+} acknowledged, { $missing ->
+    [one] 1 is
+   *[other] { $missing } are
+} written.
+cli-stream-rewind-skipped = {" "}{ $skipped ->
+    [one] 1 older entry is neither pending nor in SQL: it is SKIPPED.
+   *[other] { $skipped } older entries are neither pending nor in SQL: they are SKIPPED.
+}
+cli-stream-rewind-unheld = {" "}{ $unheld } of the written ones are no longer assigned to a buyer; the audit will report them.
+cli-stream-skipped = older entries are kept but not delivered
+cli-stream-skipped-missing = of those are not in SQL: SKIPPED, '--to start' would deliver them
+cli-stream-trimmed = older entries were trimmed or deleted: gone
+cli-stream-undelivered = entries after them, never delivered so far
+cli-stream-unheld = of those not in SQL: no buyer holds the order any more; it is written all the same
+cli-stream-written = of them in SQL: acknowledged
+cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
+cli-voucher-no-more = No more vouchers.
+cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'a present'
+cli-work-handed-over = { $node } has stopped; { $entries ->
+    [one] 1 entry was not finished and is
+   *[other] { $entries } entries were not finished and are
+} handed over to the other nodes.
+cli-work-read-only = a worker changes data; start it without --read-only
+cli-work-started = { $node } works on redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
+cli-work-stopped = { $node } has stopped; its last batch is finished.
+cli-work-unfinished = { $node } has stopped; a batch was not finished and stays pending for the next start.
 
 ## command
 
@@ -691,34 +1047,37 @@ conventions-used-before = recently used
 
 ## demo
 
-demo-a-demo-with-buyers-cant-be = cannot run a demo with { $buyers } buyers; pass 10 to { $MAX_USERS }
-demo-admitted-written-to-sql-stock-0 = { $pieces } admitted, { $pieces } written to SQL, stock 0 in both. Next: a second sale, with a failure.
-demo-before-the-start = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by the Redis clock.
-demo-broke-off = { $what } failed
-demo-demo = demo
-demo-demo-2 = DEMO
-demo-died-with-in-its-hands-promised = { $DYING_NODE } died holding { $orders }: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.
-demo-every-piece-is-promised-to-a = Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per transaction.
-demo-hot-pot-50-off = hot pot 50% off
-demo-json-goes-with-headless-here = --json requires --headless
-demo-milk-tea-9-9 = milk tea 9.9
-demo-q-ends-the-demo = { $finding }. Press q to end the demo.
-demo-recovered-in-sql-every-one-of = { $orders } recovered, { $all } in SQL, each verified by ID. No order lost, none duplicated. Press q to end the demo.
-demo-redis-admits-in-batches-one-in = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
-demo-redis-or-redis-url = --redis (or REDIS_URL)
-demo-repaired-and-proved = RECOVERED AND VERIFIED
+demo-audit-failed = AUDIT FAILED
+demo-audit-failed-text = { $finding }. Press q to end the demo.
+demo-audit-passed = AUDIT PASSED
+demo-audit-passed-text = { $pieces } admitted, { $pieces } written to SQL, stock 0 in both. Next: a second sale, with a failure.
+demo-consumer-unresponsive = the consumer does not respond; run 'seckill doctor' to check its servers
+demo-countdown = SALE STARTS SOON
+demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by the Redis clock.
+demo-failed = { $what } failed
+demo-json-needs-headless = --json requires --headless
+demo-load-test = the load test
+demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
+demo-name = demo
+demo-no-servers = the { $what } runs on temporary servers and keeps no data; omit { $flag }
+demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
+    [one] 1 order
+   *[other] { $stuck } orders
+}: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.
+demo-peak-load = PEAK LOAD
+demo-recovered = RECOVERED AND VERIFIED
+demo-recovered-text = { $stuck ->
+    [one] 1 order
+   *[other] { $stuck } orders
+} recovered, { $all } in SQL, each verified by ID. No order lost, none duplicated. Press q to end the demo.
+demo-sale-title = hot pot 50% off
+demo-script-failed = The demo failed: { $why }
+demo-second-load-test = the second load test
+demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
-demo-stampede = PEAK LOAD
-demo-the-books-are-off = AUDIT FAILED
-demo-the-books-balance = AUDIT PASSED
-demo-the-consumer-does-not-obey-seckill = the consumer does not respond; run 'seckill doctor' to check its servers
-demo-the-engine-answered-something-else = unexpected reply from the engine to the creation of a sale
-demo-the-runs-on-servers-of-its = the { $what } runs on temporary servers and keeps no data; omit { $flag }
-demo-the-sale-opens-soon = SALE STARTS SOON
-demo-the-script-broke-off = The demo failed: { $why }
-demo-the-second-rush = the second load test
-demo-the-stampede = the load test
-demo-the-waited-a-minute-for-its = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
+demo-sold-out-text = Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per transaction.
+demo-timeout = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
+demo-title = DEMO
 
 ## director
 
@@ -839,60 +1198,93 @@ done-rewound = the groups of partition { $partitions } were already moved back, 
 
 ## drill
 
-drill-4-lists-what-it-held-a = Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
-drill-5-lists-marks-all-d-discards = 5 lists, * marks all, D discards; or: seckill --data-dir {"{"}dir{"}"} dead discard --all
-drill-a-rush = a load test
-drill-attention-says-so-within-2-s = ALARMS reports it within 2 s. Orders wait in the stream. The database returns in {"{"}left{"}"} s.
-drill-buyers-come-for-pieces = { $users } buyers request { $STOCK } pieces.
-drill-database-is-back-alarms = The database is back. ALARMS shows the length of the outage; orders catch up automatically.
-drill-drill = drill
-drill-each-is-found-in-sql-and = Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
-drill-every-order-was-followed-by-its = Every order was verified by its ID. Press q to end the drill.
-drill-every-promised-order-is-in-sql = every admitted order is in SQL
+drill-a-load-test = a load test
+drill-aborted = the drill was aborted, so there is no result
+drill-about-clock-step = the clock of the order IDs steps one day ahead, and back
+drill-about-consumer-killed = a node dies while it holds a batch of orders
+drill-about-database-away = the database refuses connections during a load test
+drill-about-duplicates = a producer adds entries a second time
+drill-about-group-destroyed = the consumer group is destroyed with its pending entries
+drill-about-poison = invalid entries among valid ones
+drill-about-redis-away = Redis is killed during a load test
+drill-about-stream-trimmed = the stream is trimmed under the pending entries of a dead node
+drill-check-admitted-in-sql = every admitted order is in SQL
+drill-check-audit = audit passed: all orders accounted for
+drill-check-no-dead-letters = there are no dead letters
+drill-check-plan = the plan contains all of them
+drill-check-repaired = the fault was repaired
+drill-check-seen = the screen showed the fault
+drill-check-settled = no orders are in flight
+drill-clock-step-check = order IDs increased through both steps, without duplicates
+drill-clock-step-fault = The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
+drill-clock-step-remedy = No action needed: no alarm, audit passed. The final audit compares every ID.
+drill-clock-step-title = CLOCK STEPS
+drill-consumer-killed-check = SQL holds the orders of the dead node, each exactly once
+drill-consumer-killed-fault = node-b died holding { $n } orders. ALARMS reports it with the count.
+drill-consumer-killed-remedy = Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
+drill-database-away-check = SQL holds the orders admitted during the outage
+drill-database-away-fault = ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
+drill-database-away-remedy = The database is back. ALARMS shows the length of the outage; orders catch up automatically.
+drill-database-away-title = DATABASE OUTAGE
+drill-done-database-back = ALARMS: the database is reachable again, with the length of the outage
+drill-done-group = the group exists again, no pending entries, no lag
+drill-done-no-letters = no dead letter is left
+drill-done-no-pending = no pending entries
+drill-done-redis-back = ALARMS: Redis is reachable again, with the length of the outage
+drill-done-sales = sales continued through both steps
+drill-done-settled = no lag and no pending entries
+drill-duplicates-check = no order was written twice
+drill-duplicates-fault = { $n } entries were added a second time. The lag under STREAM shows them for { $left } s.
+drill-duplicates-remedy = Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
+drill-duplicates-title = DUPLICATE ENTRIES
+drill-failed = FAILED
+drill-failed-text = Failed: { $wrong }. Press q to end the drill.
 drill-get-ready = GET READY
-drill-ids-rose-through-both-steps-and = order IDs increased through both steps, without duplicates
-drill-in-4-a-plans-to-rebuild = In 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
-drill-it-was-destroyed-with-n-pending = The group was destroyed, with {"{"}n{"}"} pending entries. ALARMS reports it. The node may repair it in {"{"}left{"}"} s.
-drill-it-was-mended = the fault was repaired
-drill-n-entries-that-make-no-order = {"{"}n{"}"} invalid entries were added among valid ones. ALARMS counts the dead letters.
-drill-n-entries-were-added-a-second = {"{"}n{"}"} entries were added a second time. The lag under STREAM shows them for {"{"}left{"}"} s.
-drill-no-letter-is-dead = there are no dead letters
-drill-node-b-died-with-n-entries = node-b died with {"{"}n{"}"} entries, and the stream lost their bodies. View 4 shows each as: body gone.
-drill-node-b-died-with-n-orders = node-b died holding {"{"}n{"}"} orders. ALARMS reports it with the count.
-drill-not-one-order-was-written-twice = no order was written twice
-drill-not-passed = FAILED
-drill-not-so-q-ends-the-drill = Failed: { $wrong }. Press q to end the drill.
-drill-nothing-is-under-way = no orders are in flight
-drill-nothing-to-do-no-alarm-books = No action needed: no alarm, audit passed. The final audit compares every ID.
+drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal
+drill-group-destroyed-check = SQL holds the orders that the group lost, each exactly once
+drill-group-destroyed-fault = The group was destroyed, with { $n } pending entries. ALARMS reports it. The node may repair it in { $left } s.
+drill-group-destroyed-remedy = The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
+drill-group-destroyed-title = CONSUMER GROUP LOST
+drill-load-test = the load test
+drill-load-test-text = { $users } buyers request { $STOCK } pieces.
+drill-load-test-title = LOAD TEST
+drill-name = drill
 drill-passed = PASSED
-drill-pieces-go-on-sale-in-a = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal
-drill-poison = POISON
-drill-redis-is-back-alarms = Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
-drill-redis-is-killed = REDIS KILLED
-drill-sigkill-during-load-test = SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
-drill-sql-holds-every-good-order-and = SQL holds every valid order and no invalid one
-drill-sql-holds-the-orders-of-the = SQL holds the orders of the dead node, each exactly once
-drill-sql-holds-the-orders-that-the = SQL holds the orders that the group lost, each exactly once
-drill-sql-holds-the-rebuilt-orders-each = SQL holds the rebuilt orders, each exactly once
-drill-sql-holds-what-was-promised-meanwhile = SQL holds the orders admitted during the outage
-drill-the-books-balance-order-by-order = audit passed: all orders accounted for
-drill-the-clock-of-order-ids-steps = The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
-drill-the-clock-steps = CLOCK STEPS
-drill-the-database-is-away = DATABASE OUTAGE
-drill-the-drill-broke-off = The drill failed: { $why }
-drill-the-drill-was-left-before-its = the drill was aborted, so there is no result
-drill-the-engine-answered-something-else = unexpected reply from the engine
-drill-the-group-is-gone = CONSUMER GROUP LOST
-drill-the-node-makes-it-again-at = The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
-drill-the-plan-holds-every-one-of = the plan contains all of them
-drill-the-rush = the load test
-drill-the-rush-2 = LOAD TEST
-drill-the-rush-went-on-sql-holds = the load test continued: SQL holds more orders than before
-drill-the-screen-showed-it = the screen showed the fault
+drill-passed-text = Every order was verified by its ID. Press q to end the drill.
+drill-poison-check = SQL holds every valid order and no invalid one
+drill-poison-fault = { $n } invalid entries were added among valid ones. ALARMS counts the dead letters.
+drill-poison-remedy = 5 lists, * marks all, D discards; or: seckill --data-dir { $dir } dead discard --all
+drill-poison-title = POISON
+drill-redis-away-check = the load test continued: SQL holds more orders than before
+drill-redis-away-fault = SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
+drill-redis-away-remedy = Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
+drill-redis-away-title = REDIS KILLED
+drill-report-failed = NOT passed.
+drill-report-passed = Passed.
+drill-script-failed = The drill failed: { $why }
+drill-seen-calm = no alarm, and a passed audit after both steps
+drill-seen-database-away = ALARMS within 2 s: the database is unreachable
+drill-seen-dead-consumer = ALARMS: a dead consumer holds { $n ->
+    [one] 1 entry
+   *[other] { $n } entries
+}
+drill-seen-lag = STREAM: a lag of { $n }
+drill-seen-letters = ALARMS: { $n ->
+    [one] 1 dead letter waits
+   *[other] { $n } dead letters wait
+} for review
+drill-seen-no-group = ALARMS: the stream has no consumer group
+drill-seen-redis-away = ALARMS: Redis was unreachable
+drill-seen-trimmed = a dead consumer holds { $n ->
+    [one] 1 entry
+   *[other] { $n } entries
+}, and the stream has lost their bodies
+drill-stream-trimmed-check = SQL holds the rebuilt orders, each exactly once
+drill-stream-trimmed-fault = node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
+drill-stream-trimmed-remedy = In 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
+drill-stream-trimmed-title = STREAM TRIMMED EARLY
 drill-todays-tea = today's tea
 drill-tomorrows-tea = tomorrow's tea
-drill-trimmed-too-early = STREAM TRIMMED EARLY
-drill-twice-in-the-stream = DUPLICATE ENTRIES
 
 ## error
 

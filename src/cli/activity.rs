@@ -1,4 +1,4 @@
-//! `seckill activity`: what operators did and what befell the deployment, in the order of time.
+//! `seckill activity`: commands of operators and events, in chronological order.
 
 use std::io::{self, IsTerminal as _};
 
@@ -8,16 +8,21 @@ use seckill_engine::{
     audit_figures,
     telemetry::data_loss::{add_published, published},
 };
-use seckill_model::{Message, Millis, dead_letter::shown};
+use seckill_model::{
+    Message, Millis,
+    dead_letter::shown,
+    message::{Label, text},
+};
 use seckill_store::{Act, ActivityFilter, LogPosition, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Fault,
+    CliError, Result,
     context::Context,
-    fault,
-    output::{Output, page, plain, rows, table},
+    error,
+    output::{Output, page, plain, rows},
+    table::Table,
 };
 use crate::config::Config;
 
@@ -31,7 +36,7 @@ pub(super) struct ActivityArgs {
     until: Option<Millis>,
     /// Commands only
     #[arg(long, conflicts_with = "events")]
-    acts: bool,
+    commands: bool,
     /// Events only
     #[arg(long)]
     events: bool,
@@ -68,36 +73,37 @@ struct Line {
     changed: String,
 }
 
-pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Result<u8> {
     if args.since.zip(args.until).is_some_and(|(since, until)| since >= until) {
-        return Err(Fault::usage("--since must be before --until"));
+        return Err(CliError::usage(Label("cli-activity-period")));
     }
-    let which = match (args.acts, args.events) {
+    let which = match (args.commands, args.events) {
         (true, _) => Some(Which::Acts),
         (_, true) => Some(Which::Events),
         _ => None,
     };
     let filter = ActivityFilter { since: args.since, until: args.until, which };
     let context = Context::open(config).await?;
-    let losses = if args.before.is_none() && which != Some(Which::Acts) {
-        // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
-        let published = published(&mut context.redis.connection(), &context.keys.home()).await;
-        published.unwrap_or_default()
-    } else {
-        Vec::new()
+    let read = async |context: &mut Context| {
+        let losses = if args.before.is_none() && which != Some(Which::Acts) {
+            // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
+            let published = published(&mut context.redis.connection(), &context.keys.home()).await;
+            published.unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        Ok((context.store.activity(&filter, args.before, args.limit + 1).await?, losses))
     };
-    let read = context.store.activity(&filter, args.before, args.limit + 1).await;
-    context.close().await;
-    let mut lines = read?;
-    let asked = |act: &Act| {
+    let (mut lines, losses) = context.run(read).await?;
+    let in_period = |act: &Act| {
         args.since.is_none_or(|since| act.at >= since)
             && args.until.is_none_or(|until| act.at < until)
     };
-    add_published(&mut lines, losses.into_iter().filter(asked).collect());
+    add_published(&mut lines, losses.into_iter().filter(in_period).collect());
     let next = page(&mut lines, args.limit, Recorded::position);
     let page = Page { lines: lines.into_iter().rev().map(line).collect(), next };
-    out.answer(&page, || words(&page))?;
-    Ok(if page.lines.is_empty() { fault::NO } else { 0 })
+    out.answer(&page, || render(&page))?;
+    Ok(if page.lines.is_empty() { error::FAILED } else { 0 })
 }
 
 fn line(Recorded { id, act }: Recorded) -> Line {
@@ -106,7 +112,7 @@ fn line(Recorded { id, act }: Recorded) -> Line {
     Line {
         id,
         at: act.at,
-        kind: if act.is_event() { "event" } else { "act" },
+        kind: if act.is_event() { "event" } else { "command" },
         before: figures(&act.before),
         after: figures(&act.after),
         changed: audit_figures::changes(act.before.as_deref(), act.after.as_deref()),
@@ -122,40 +128,28 @@ fn line(Recorded { id, act }: Recorded) -> Line {
 /// One long subject must not push the results off the screen; a pipe and JSON have all of it.
 const WIDEST: usize = 60;
 
-fn words(page: &Page) -> String {
+fn render(page: &Page) -> String {
     if page.lines.is_empty() {
-        return "No log entries match.".to_owned();
+        return Label("cli-activity-none").to_owned();
     }
     let zone = TimeZone::system();
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
-    let rows: Vec<Vec<String>> = page
-        .lines
-        .iter()
-        .map(|line| {
-            let words: [&str; 5] =
-                [&line.operator, &line.node, &line.act, &line.subject, &line.result];
-            let mut row = vec![line.at.date_time(&zone)];
-            row.extend(words.map(|word| shown(&plain(word), widest)));
-            row
-        })
-        .collect();
-    let listed = table(&["at", "who", "node", "what", "on", "result"], &[], &rows);
-    let mut text = String::new();
-    for (place, row) in listed.lines().enumerate() {
-        text.push_str(&format!("{row}\n"));
-        // The first row is the head.
-        let Some(line) = place.checked_sub(1).and_then(|place| page.lines.get(place)) else {
-            continue;
-        };
-        if let Some(reason) = &line.reason {
-            text.push_str(&format!("    why: {}\n", plain(reason)));
-        }
-        if !line.changed.is_empty() {
-            text.push_str(&format!("    {}\n", plain(&line.changed)));
-        }
-    }
+    let cell = |text: &str| shown(&plain(text), widest);
+    let table = Table::new(&page.lines)
+        .left("at", |line| line.at.date_time(&zone))
+        .left("who", |line| cell(&line.operator))
+        .left("node", |line| cell(&line.node))
+        .left("what", |line| cell(&line.act))
+        .left("on", |line| cell(&line.subject))
+        .left("result", |line| cell(&line.result));
+    let mut text = table.with_details(|line| {
+        let reason = line.reason.iter().map(|reason| format!("why: {}", plain(reason)));
+        let changed = Some(&line.changed).filter(|changed| !changed.is_empty());
+        reason.chain(changed.map(|changed| plain(changed))).collect()
+    });
     if let Some(next) = page.next {
-        text.push_str(&format!("older entries: --before {next}\n"));
+        let command = format!("--before {next}");
+        text.push_str(&text!("cli-activity-older", command));
     }
     text
 }

@@ -14,6 +14,7 @@ use seckill_engine::{
 use seckill_model::{
     Message, Millis, VoucherId,
     ledger::{Finding, SaleAudit},
+    message::{Label, text},
 };
 use seckill_redis::RedisError;
 use seckill_store::{Act, ActivityFilter, Recorded, Which};
@@ -21,10 +22,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Consent, Fault,
+    CliError, Consent, Result,
     context::Context,
-    fault,
-    output::{Output, ask, counted, number, signed, table, why},
+    error,
+    output::{Output, ask, ask_reason, number, or_dash, signed},
+    table::Table,
 };
 use crate::config::Config;
 
@@ -49,34 +51,32 @@ struct Loss {
     result: Message,
 }
 
-/// What is wrong with a partition as a whole.
+/// The findings of a partition as a whole.
 #[derive(Serialize)]
-pub(super) struct PartitionLine {
+pub(super) struct PartitionFindings {
     partition: u16,
     findings: Vec<String>,
 }
 
-impl PartitionLine {
+impl PartitionFindings {
     /// Whether a finding is about this key.
     pub(super) fn names(&self, key: &str) -> bool {
         self.findings.iter().any(|finding| finding.contains(&format!("'{key}'")))
     }
 
     /// A line for each finding.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let mut text = String::new();
         for finding in &self.findings {
-            text.push_str(&format!("! partition {}: {finding}\n", self.partition));
+            let finding = text!("cli-partition-finding", n = self.partition, finding);
+            text.push_str(&format!("! {finding}\n"));
         }
         text
     }
 }
 
-/// Message of sales while [`is_in_the_way`] is so.
-pub(super) const IN_THE_WAY: &str = "the sales cannot be audited until the partition is repaired";
-
-pub(super) const REPAIR: &str =
-    "  'seckill audit --repair' shows what can be repaired, and asks for confirmation\n";
+/// Why no sale could be audited, if [`prevents_audit`].
+pub(super) const NOT_AUDITED: Label = Label("cli-audit-prevented");
 
 #[derive(Serialize)]
 struct Report {
@@ -84,38 +84,36 @@ struct Report {
     audit: ledger::Audit,
     /// Why no sale could be audited.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'static str>,
+    error: Option<String>,
     /// Partitions with findings.
-    partitions: Vec<PartitionLine>,
+    partitions: Vec<PartitionFindings>,
     /// The newest losses, newest first.
     losses: Vec<Loss>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repaired: Option<Repaired>,
 }
 
-/// Events among which losses are looked for, in pages.
+/// Events among which losses are searched, in pages.
 const PAGE: u32 = 500;
 const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
-pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8, Fault> {
-    let mut context = Context::open_answering(config).await?;
-    let report = look(&mut context, out, args).await;
-    context.close().await;
-    let report = report?;
-    out.answer(&report, || words(&report, args.repair))?;
-    Ok(if report.audit.balanced { 0 } else { fault::NO })
+pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
+    let context = Context::open_answering(config).await?;
+    let report = context.run(async |context| audit(context, out, args).await).await?;
+    out.answer(&report, || render(&report, args.repair))?;
+    Ok(if report.audit.balanced { 0 } else { error::FAILED })
 }
 
-async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report, Fault> {
+async fn audit(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report> {
     let mut conn = context.redis.connection();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
     let partitions = partitions(context).await?;
     let audit = ledger::audit(&context.store, &mut conn, &context.keys, args.voucher).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
-        Err(error) if is_in_the_way(&error, &partitions) => {
-            (ledger::Audit { balanced: false, sales: Vec::new() }, Some(IN_THE_WAY))
+        Err(error) if prevents_audit(&error, &partitions) => {
+            (ledger::Audit { balanced: false, sales: Vec::new() }, Some(NOT_AUDITED.to_owned()))
         }
         Err(error) => return Err(error.into()),
     };
@@ -124,8 +122,8 @@ async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Re
     Ok(Report { audit, error, partitions, losses, repaired })
 }
 
-/// Whether it is a key of another type that a finding names.
-pub(super) fn is_in_the_way(error: &EngineError, partitions: &[PartitionLine]) -> bool {
+/// Whether the error is a key of another type that a finding names.
+pub(super) fn prevents_audit(error: &EngineError, partitions: &[PartitionFindings]) -> bool {
     match error {
         EngineError::Redis(RedisError::Foreign(found)) => {
             partitions.iter().any(|it| it.names(&found.key))
@@ -134,21 +132,21 @@ pub(super) fn is_in_the_way(error: &EngineError, partitions: &[PartitionLine]) -
     }
 }
 
-/// What is wrong with each partition.
-pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, Fault> {
-    let (mut conn, mut lines) = (context.redis.connection(), Vec::new());
+/// The findings of each partition that has any.
+pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionFindings>> {
+    let (mut conn, mut found) = (context.redis.connection(), Vec::new());
     for of in context.keys.partitions() {
         let findings = mend::faults(&mut conn, &context.keys, &of).await?;
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         if !findings.is_empty() {
-            lines.push(PartitionLine { partition: of.number(), findings });
+            found.push(PartitionFindings { partition: of.number(), findings });
         }
     }
-    Ok(lines)
+    Ok(found)
 }
 
-/// The newest losses, those that the database has no event of included.
-async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
+/// The newest losses, including those that the database has no event of.
+async fn losses(context: &Context) -> Result<Vec<Loss>> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
     // Before the log: what is written meanwhile is in both.
     let published = published(&mut context.redis.connection(), &context.keys.home()).await?;
@@ -171,41 +169,33 @@ async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
     Ok(lines.into_iter().map(loss).collect())
 }
 
-/// Shows what would be done, asks, and does just that: first for partitions, without which sales can't be looked at.
-async fn repair(
-    context: &mut Context,
-    out: Output,
-    args: &AuditArgs,
-) -> Result<Option<Repaired>, Fault> {
-    let mut operator = context.operator(args.consent.reason.clone())?;
-    if operator.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
+/// Shows the repair, asks, and executes just that: first of partitions, without which sales cannot be read.
+async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Option<Repaired>> {
+    let mut operator = context.writer(&args.consent)?;
     let (mut done, mut reason) = (None, None);
     let broken = partitions(context).await?;
-    for PartitionLine { partition, findings } in &broken {
+    for PartitionFindings { partition, findings } in &broken {
         let findings = findings.join("\n  ! ");
-        out.say(&format!("partition {partition}\n  ! {findings}\n    repair the partition"));
+        let repair = Label("cli-repair-the-partition");
+        out.say(&format!("partition {partition}\n  ! {findings}\n    {repair}"));
     }
     if !broken.is_empty() {
-        operator.reason = reason.insert(why(&args.consent)).clone();
-        let partitions = counted(broken.len() as u64, "partition", "partitions");
-        ask(&args.consent, &format!("Repair {partitions}?"))?;
+        operator.reason = reason.insert(ask_reason(&args.consent)).clone();
+        ask(&args.consent, &text!("cli-repair-partitions", partitions = broken.len()))?;
         done = Some(execute(&operator, Vec::new()).await?);
     }
     let mut plan =
         repair::plan(&context.store, &mut context.redis.connection(), &context.keys).await?;
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     for sale in &plan {
-        out.say(&told(sale));
+        out.say(&preview(sale));
     }
     plan.retain(|sale| !sale.cures.is_empty());
     if plan.is_empty() {
         return Ok(done);
     }
-    operator.reason = reason.unwrap_or_else(|| why(&args.consent));
-    let sales = counted(plan.len() as u64, "sale", "sales");
-    ask(&args.consent, &format!("Apply this repair to {sales}?"))?;
+    operator.reason = reason.unwrap_or_else(|| ask_reason(&args.consent));
+    ask(&args.consent, &text!("cli-repair-sales", sales = plan.len()))?;
     let mut all = execute(&operator, plan).await?;
     if let Some(partitions) = done {
         all.enqueued += partitions.enqueued;
@@ -214,14 +204,14 @@ async fn repair(
     Ok(Some(all))
 }
 
-async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired, Fault> {
+async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired> {
     match operator.execute(Command::Repair(plan), &CancellationToken::new()).await? {
         Reply::Repaired(done) => Ok(done),
-        _ => Err(Fault::no("unexpected reply from the engine to a repair")),
+        _ => Err(CliError::unexpected_reply()),
     }
 }
 
-fn told(sale: &SaleRepair) -> String {
+fn preview(sale: &SaleRepair) -> String {
     let mut text = format!("#{}", sale.voucher_id);
     for finding in &sale.findings {
         text.push_str(&format!("\n  ! {finding}"));
@@ -229,104 +219,80 @@ fn told(sale: &SaleRepair) -> String {
     for cure in &sale.cures {
         text.push_str(&format!("\n    {cure}"));
     }
-    for left in &sale.left {
-        text.push_str(&match left {
-            Finding::Stranded(_) => format!(
-                "\n    manual action needed: {left}\n      'seckill dead list' shows why\n      'seckill dead replay --all' replays them\n      'seckill dead discard --all --compensate' cancels them and refunds the stock"
-            ),
-            _ => format!(
-                "\n    manual action needed, compare tb_voucher_order with tb_seckill_voucher: {left}"
-            ),
-        });
+    for finding in &sale.left {
+        let manual = match finding {
+            Finding::Stranded(_) => text!("cli-repair-stranded", finding),
+            _ => text!("cli-repair-manual", finding),
+        };
+        text.push_str(&format!("\n    {manual}"));
     }
     text
 }
 
-/// `repairing`: whether a repair was asked for.
-fn words(report: &Report, repairing: bool) -> String {
-    let audit = &report.audit;
-    let broken: String = report.partitions.iter().map(PartitionLine::words).collect();
-    let hint = if repairing { "" } else { REPAIR };
-    if let Some(error) = report.error {
-        return format!("{broken}{hint}Audit failed: {error}.");
-    }
-    if audit.sales.is_empty() {
-        let end = if audit.balanced { "nothing to audit" } else { "but a partition is damaged" };
-        let hint = if report.partitions.is_empty() { "" } else { hint };
-        return format!("{broken}{hint}No sales yet, {end}.");
-    }
-    let rows: Vec<Vec<String>> = audit
-        .sales
-        .iter()
-        .map(|sale| {
-            vec![
-                format!("#{}", sale.voucher_id),
-                sale.title.clone(),
-                number(sale.initial),
-                sale.stock.map_or("-".to_owned(), signed),
-                number(sale.admitted),
-                number(sale.persisted),
-                number(sale.closed),
-                number(sale.undelivered),
-                number(sale.pending),
-                number(sale.dead),
-                signed(sale.db_stock),
-            ]
-        })
-        .collect();
-    let head = [
-        "sale",
-        "title",
-        "initial",
-        "stock",
-        "admitted",
-        "persisted",
-        "closed",
-        "undelivered",
-        "pending",
-        "dead",
-        "SQL stock",
-    ];
-    let mut text = table(&head, &[2, 3, 4, 5, 6, 7, 8, 9, 10], &rows);
-    text.push_str(&broken);
-    for sale in &audit.sales {
-        for finding in &sale.findings {
-            text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
-        }
-    }
+/// `repairing`: whether a repair was requested.
+fn render(report: &Report, repairing: bool) -> String {
+    let Report { audit, error, partitions, losses, repaired } = report;
+    let mut text = match audit.sales.as_slice() {
+        [] => String::new(),
+        sales => sales_table(sales, Clone::clone).to_string(),
+    };
+    text.extend(partitions.iter().map(PartitionFindings::render));
+    text.push_str(&findings(&audit.sales));
     let curable = |it: &SaleAudit| it.findings.iter().any(|finding| finding.cure().is_some());
-    if audit.sales.iter().any(curable) || !report.partitions.is_empty() {
-        text.push_str(hint);
+    if !repairing && (audit.sales.iter().any(curable) || !partitions.is_empty()) {
+        text.push_str(&format!("  {}\n", Label("cli-audit-repair")));
     }
-    for Loss { at, node, subject, result } in &report.losses {
+    for Loss { at, node, subject, result } in losses {
         let at = at.date_time(&TimeZone::system());
         text.push_str(&format!("  {at}  {node}, {subject}: {result}\n"));
     }
-    if let Some(done) = &report.repaired {
-        text.push_str(&format!(
-            "Repaired: {} put back, {} enqueued, {} given back.\n",
-            counted(done.put_back, "buyer", "buyers"),
-            counted(done.enqueued, "order", "orders"),
-            counted(done.given_back, "piece", "pieces")
-        ));
-        if done.mended > 0 {
-            let faults = counted(done.mended, "fault", "faults");
-            text.push_str(&format!(
-                "{faults} of partitions repaired; 'seckill activity' shows how.\n"
-            ));
+    if let Some(Repaired { put_back, enqueued, given_back, mended, .. }) = repaired {
+        let done = text!("cli-repaired", put_back, enqueued, given_back);
+        text.push_str(&format!("{done}\n"));
+        if *mended > 0 {
+            text.push_str(&format!("{}\n", text!("cli-repaired-partitions", faults = mended)));
         }
     }
-    let unknown: u64 = report.losses.iter().map(|loss| unknown_buyers(&loss.result)).sum();
+    let unknown: u64 = losses.iter().map(|loss| unknown_buyers(&loss.result)).sum();
     if unknown > 0 {
-        text.push_str(&format!(
-            "! At most {} may have been admitted in these losses without any record: no audit can find them.\n",
-            counted(unknown, "buyer", "buyers")
-        ));
+        text.push_str(&format!("! {}\n", text!("cli-audit-unknown-buyers", buyers = unknown)));
     }
-    text.push_str(if audit.balanced {
-        "Audit passed: all orders accounted for."
-    } else {
-        "Audit FAILED."
-    });
+    text + &match error {
+        Some(error) => text!("cli-audit-failed-because", error),
+        None if audit.sales.is_empty() && audit.balanced => Label("cli-audit-nothing").to_owned(),
+        None => conclusion(audit.balanced).to_owned(),
+    }
+}
+
+/// Whether the audit passed.
+pub(super) fn conclusion(balanced: bool) -> Label {
+    if balanced { Label("cli-audit-passed") } else { Label("cli-audit-failed") }
+}
+
+/// A line for each finding.
+pub(super) fn findings(sales: &[SaleAudit]) -> String {
+    let mut text = String::new();
+    for SaleAudit { voucher_id, findings, .. } in sales {
+        text.extend(findings.iter().map(|finding| format!("! #{voucher_id}: {finding}\n")));
+    }
     text
+}
+
+/// The figures of each sale; `title` makes titles safe for the table.
+pub(super) fn sales_table(
+    sales: &[SaleAudit],
+    title: impl Fn(&String) -> String,
+) -> Table<'_, SaleAudit> {
+    Table::new(sales)
+        .left("sale", |sale| format!("#{}", sale.voucher_id))
+        .left("title", |sale| title(&sale.title))
+        .right("initial", |sale| number(sale.initial))
+        .right("stock", |sale| or_dash(sale.stock.map(signed)))
+        .right("admitted", |sale| number(sale.admitted))
+        .right("persisted", |sale| number(sale.persisted))
+        .right("closed", |sale| number(sale.closed))
+        .right("undelivered", |sale| number(sale.undelivered))
+        .right("pending", |sale| number(sale.pending))
+        .right("dead", |sale| number(sale.dead))
+        .right("SQL stock", |sale| signed(sale.db_stock))
 }

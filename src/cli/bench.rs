@@ -10,14 +10,16 @@ use seckill_bench::{
     persist,
 };
 use seckill_engine::EngineError;
+use seckill_model::message::{Label, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Fault,
-    context::Context,
-    output::{Output, count, number, table},
-    work::EndOfLife,
+    CliError, Result,
+    context::{self, Context},
+    output::{Output, count_in, number},
+    signals::Signals,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -29,9 +31,9 @@ pub(super) enum BenchCommand {
     Locks(LocksArgs),
     /// Orders persisted per second, from stream to acknowledged row, compared with the tutorial's consumer
     ///
-    /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database
-    /// with a sale that is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters, which never repeat an ID; the rows of
-    /// its two sales stay in the database, and the sales are archived.
+    /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale that
+    /// is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters,
+    /// which never repeat an ID; the rows of its two sales stay in the database, and the sales are archived.
     Persist(PersistArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
@@ -42,27 +44,27 @@ pub(super) enum BenchCommand {
 #[derive(Debug, Args)]
 pub(super) struct LocksArgs {
     /// Seconds for each of the nine measurements
-    #[arg(long, value_name = "S", default_value_t = 3)]
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = count_in(1..=600))]
     seconds: u64,
     /// Tasks with one lock each
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    tasks: usize,
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count_in(1..=10_000))]
+    tasks: u64,
     /// Tasks that share one lock
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    waiting: usize,
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count_in(1..=10_000))]
+    waiting: u64,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PersistArgs {
     /// Orders that the engine's consumer writes
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count_in(1..=1_000_000))]
     orders: u64,
     /// Orders that the tutorial's consumer writes
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_in(1..=1_000_000))]
     tutorial: u64,
 }
 
-pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> Result<u8> {
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
@@ -70,36 +72,34 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
     }
 }
 
-async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, Fault> {
-    let range = |value: usize| (1..=10_000).contains(&value);
-    if !(1..=600).contains(&args.seconds) || !range(args.tasks) || !range(args.waiting) {
-        return Err(Fault::usage("give 1 to 600 seconds, 1 to 10000 tasks and 1 to 10000 waiters"));
-    }
-    // On a temporary server, unless one is given: figures of a busy one say little.
-    let mut config = config.clone();
-    config.database = None;
+async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> {
+    let each = Duration::from_secs(args.seconds);
+    let (tasks, waiting) = (args.tasks as usize, args.waiting as usize);
     // A given Redis belongs to a deployment that this database does not know.
-    (config.partitions, config.read_only) = (None, true);
+    let config = Config { database: None, partitions: None, read_only: true, ..config.clone() };
+    // On a temporary server, unless one is given: figures of a busy one say little.
     let context = match config.redis {
         Some(_) => Context::open_answering(&config).await?,
         None => Context::open_in(&config, DataDir::throw_away()?, false).await?,
     };
-    let plan =
-        Plan { each: Duration::from_secs(args.seconds), tasks: args.tasks, waiting: args.waiting };
-    let mut servers = Vec::new();
-    let result = async {
-        let independent = start(&mut servers).await?;
-        Ok::<_, Fault>(locks::run(&context.redis, &independent, plan).await?)
-    }
-    .await;
-    for (server, _) in &servers {
-        if let Err(error) = server.detach().await {
-            tracing::warn!(%error, "a server of the bench was not stopped");
+    let measured = context.run(async |context| {
+        let mut servers = Vec::new();
+        let report = match start(&mut servers).await {
+            Ok(()) => {
+                let plan = Plan { each, tasks, waiting };
+                locks::run(&context.redis, &servers, plan).await.map_err(CliError::from)
+            }
+            Err(error) => Err(error),
+        };
+        for server in &servers {
+            if let Err(error) = context::stop(server).await {
+                tracing::warn!(%error, "a server of the benchmark was not stopped");
+            }
         }
-    }
-    context.close().await;
-    let report = result?;
-    out.answer(&report, || render(&report, &args))?;
+        report
+    });
+    let report = measured.await?;
+    out.answer(&report, || render_locks(&report, &args))?;
     Ok(0)
 }
 
@@ -107,90 +107,81 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, 
 const SERVERS: usize = 3;
 
 /// Starts them, each in a temporary data dir; `servers` also holds those started before a failure.
-async fn start(servers: &mut Vec<(Arc<ManagedServer>, DataDir)>) -> Result<Vec<Redis>, Fault> {
-    let mut independent = Vec::with_capacity(SERVERS);
+async fn start(servers: &mut Vec<Redis>) -> Result<()> {
     for _ in 0..SERVERS {
-        let dir = DataDir::throw_away()?;
-        let server = Arc::new(ManagedServer::attach(&dir)?);
-        servers.push((Arc::clone(&server), dir));
-        server.ensure().await?;
-        independent.push(Redis::from_managed(server)?);
+        let server =
+            Redis::from_managed(Arc::new(ManagedServer::attach(&DataDir::throw_away()?)?))?;
+        servers.push(server.clone());
+        context::start(&server).await?;
     }
-    Ok(independent)
+    Ok(())
 }
 
-fn render(report: &Report, args: &LocksArgs) -> String {
-    let ratio = |ours: f64, theirs: f64| format!("{:.2}", ours / theirs.max(f64::MIN_POSITIVE));
-    let row = |name: String, of: fn(&Figures) -> f64| {
-        let (ours, plain) = (of(&report.reentrant), of(&report.plain));
-        let wide = number(of(&report.multilock) as u64);
-        vec![name, number(plain as u64), number(ours as u64), ratio(ours, plain), wide]
-    };
-    let rows = [
-        row("locks a second, 1 task".to_owned(), |of| of.alone_per_second),
-        row(format!("locks a second, {} tasks", args.tasks), |of| of.many_per_second),
-        row(format!("hand-over to one of {}, p50 us", args.waiting), |of| {
-            of.hand_over_p50_us as f64
-        }),
-        row("hand-over, p99 us".to_owned(), |of| of.hand_over_p99_us as f64),
+fn render_locks(report: &Report, args: &LocksArgs) -> String {
+    type Metric = (String, fn(&Figures) -> f64);
+    let rows: [Metric; 4] = [
+        ("locks a second, 1 task".to_owned(), |of| of.alone_per_second),
+        (format!("locks a second, {} tasks", args.tasks), |of| of.many_per_second),
+        (format!("hand-over to one of {}, p50 us", args.waiting), |of| of.hand_over_p50_us as f64),
+        ("hand-over, p99 us".to_owned(), |of| of.hand_over_p99_us as f64),
     ];
-    let wide = format!("multilock, {} servers", report.servers);
-    table(&["", "SET NX PX", "reentrant", "ratio", &wide], &[1, 2, 3, 4], &rows)
+    let multilock = format!("multilock, {} servers", report.servers);
+    Table::new(&rows)
+        .left("", |(name, _)| name.clone())
+        .right("SET NX PX", |(_, of)| number(of(&report.plain) as u64))
+        .right("reentrant", |(_, of)| number(of(&report.reentrant) as u64))
+        .right("ratio", |(_, of)| {
+            format!("{:.2}", of(&report.reentrant) / of(&report.plain).max(f64::MIN_POSITIVE))
+        })
+        .right(&multilock, |(_, of)| number(of(&report.multilock) as u64))
+        .to_string()
 }
 
-async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8, Fault> {
-    let range = |orders: u64| (1..=1_000_000).contains(&orders);
-    if !range(args.orders) || !range(args.tutorial) {
-        return Err(Fault::usage("give each side 1 to 1000000 orders"));
-    }
+async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8> {
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let mut end = EndOfLife::listen()?;
+    let mut signals = Signals::listen()?;
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
-    let opened = Config { partitions: None, read_only: true, ..config.clone() };
-    let context = Context::open_in(&opened, DataDir::throw_away()?, false).await?;
-    let result = measure_persist(&context, args, &mut end).await;
-    context.close().await;
-    let report = result?;
-    out.answer(&report, || persist_words(&report))?;
+    let config = Config { partitions: None, read_only: true, ..config.clone() };
+    let context = Context::open_in(&config, DataDir::throw_away()?, false).await?;
+    let measured = context.run(async |context| measure_persist(context, args, &mut signals).await);
+    let report = measured.await?;
+    out.answer(&report, || render_persist(&report))?;
     Ok(0)
 }
 
 async fn measure_persist(
     context: &Context,
     args: &PersistArgs,
-    end: &mut EndOfLife,
-) -> Result<persist::Report, Fault> {
+    signals: &mut Signals,
+) -> Result<persist::Report> {
     context.redis.connection().multiplexed(HOME).await?;
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
-    let ended = {
-        let mut measuring = Box::pin(persist::run(context.deployment(), plan, &stop));
-        tokio::select! {
-            ended = &mut measuring => ended,
-            // Interrupted: clean up first.
-            () = end.come() => {
-                stop.cancel();
-                measuring.await
-            }
-        }
-    };
+    // After a signal, the benchmark removes its data first.
+    let measuring = persist::run(context.deployment(), plan, &stop);
+    let ended = signals.cancelling(&stop, measuring).await;
     match ended {
-        Err(EngineError::Stopping) => Err(Fault::no("stopped before both sides were measured")),
+        Err(EngineError::Stopping) => Err(CliError::failed(Label("cli-bench-stopped"))),
         ended => Ok(ended?),
     }
 }
 
-fn persist_words(report: &persist::Report) -> String {
-    let row = |name: &str, of: &persist::Figures| {
-        let seconds = format!("{:.2}", of.seconds);
-        vec![name.to_owned(), number(of.persisted), seconds, number(of.per_second as u64)]
-    };
-    let ours = format!("seckill, at most {} a transaction", number(report.batch as u64));
-    let rows = [row("the tutorial's, one by one", &report.tutorial), row(&ours, &report.seckill)];
-    let head = ["consumer", "orders", "seconds", "a second"];
-    table(&head, &[1, 2, 3], &rows)
-        + &format!("{:.1} times as many, on {}\n", report.ratio, report.database)
+fn render_persist(report: &persist::Report) -> String {
+    let rows = [
+        (Label("cli-bench-tutorial").to_owned(), &report.tutorial),
+        (text!("cli-bench-batches", batch = report.batch), &report.seckill),
+    ];
+    let (ratio, database) = (format!("{:.1}", report.ratio), &report.database);
+    format!(
+        "{}{}",
+        Table::new(&rows)
+            .left("consumer", |(name, _)| name.clone())
+            .right("orders", |(_, of)| number(of.persisted))
+            .right("seconds", |(_, of)| format!("{:.2}", of.seconds))
+            .right("a second", |(_, of)| number(of.per_second as u64)),
+        text!("cli-bench-ratio", ratio, database)
+    )
 }

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::{Shell, generate};
 
-use super::{Cli, Fault, output::print};
+use super::{Cli, Result, output::print};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct CompletionsArgs {
@@ -12,7 +12,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(super) fn run(args: CompletionsArgs) -> Result<u8, Fault> {
+pub(super) fn run(args: CompletionsArgs) -> Result<u8> {
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "seckill", &mut script);
     print(String::from_utf8_lossy(&script).trim_end())?;

@@ -3,9 +3,12 @@
 //! The command line passes in environment and flags; this module reads the file and merges them. It opens no other
 //! file.
 
-mod faults;
+mod file;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -15,6 +18,11 @@ use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_model::{
     OsError, OutOfRange,
     message::{Label, text},
+};
+use seckill_redis::{
+    Redis, RedisError,
+    data_dir::{DataDir, DataDirError},
+    server::ManagedServer,
 };
 use seckill_store::Settings as StoreSettings;
 
@@ -82,20 +90,20 @@ pub enum ConfigError {
     },
     /// A value out of range.
     #[error(transparent)]
-    Range(#[from] Unfit),
+    Range(#[from] InvalidValue),
 }
 
 /// An invalid value.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
-pub struct Unfit {
+pub struct InvalidValue {
     /// Its name in the file.
     pub name: String,
     /// The error.
     pub why: String,
 }
 
-impl From<OutOfRange> for Unfit {
+impl From<OutOfRange> for InvalidValue {
     fn from(fault: OutOfRange) -> Self {
         Self { why: fault.to_string(), name: fault.name }
     }
@@ -112,11 +120,27 @@ impl Config {
         let bytes = std::fs::read(&path)
             .map_err(|why| ConfigError::Unreadable { path: path.clone(), why })?;
         let invalid = |why| ConfigError::Invalid { path: path.clone(), why };
-        let text = faults::text(bytes).map_err(invalid)?;
-        let mut config = faults::read(&text).map_err(invalid)?;
+        let text = file::text(bytes).map_err(invalid)?;
+        let mut config = file::read(&text).map_err(invalid)?;
         let theme = config.theme.as_ref().map(|theme| theme.span().start);
         config.theme_at = theme.map(|at| (path.clone(), line_of(text.as_bytes(), at)));
         Ok(config)
+    }
+
+    /// Opens the data directory.
+    pub(crate) fn open_data_dir(&self) -> Result<DataDir, DataDirError> {
+        match &self.data_dir {
+            Some(path) => DataDir::open(path),
+            None => DataDir::open(DataDir::default_path()?),
+        }
+    }
+
+    /// The configured Redis, or the embedded server of the data directory, which is not started yet.
+    pub(crate) fn redis(&self, dir: &DataDir) -> Result<Redis, RedisError> {
+        match &self.redis {
+            Some(url) => Redis::trusting(url, self.redis_ca.as_deref()),
+            None => Redis::from_managed(Arc::new(ManagedServer::attach(dir)?)),
+        }
     }
 
     /// Error of the theme configured in the file, with its line.
@@ -126,16 +150,18 @@ impl Config {
                 let why = text!(
                     "settings-without-the-setting-theme",
                     why,
-                    instead = faults::instead(&["theme".to_owned()])
+                    instead = file::instead(&["theme".to_owned()])
                 );
                 ConfigError::Invalid { path, why: messages::at(line, &why) }
             }
-            None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
+            None => {
+                ConfigError::Range(InvalidValue { name: "theme".to_owned(), why: why.to_owned() })
+            }
         }
     }
 
     /// Rejects numbers out of range and node names that Redis keys cannot contain.
-    pub fn check(&self) -> Result<(), Unfit> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         self.engine.check()?;
         self.store.check()?;
         let fine = |name: &String| {
@@ -149,7 +175,7 @@ impl Config {
         match &self.node {
             Some(name) if !fine(name) => {
                 let why = Label("settings-node-must-be-1-to-64").to_owned();
-                Err(Unfit { name: "node".to_owned(), why })
+                Err(InvalidValue { name: "node".to_owned(), why })
             }
             _ => Ok(()),
         }
@@ -169,10 +195,10 @@ mod tests {
 
     #[test]
     fn file_overrides_defaults_and_rejects_typos() {
-        let config = faults::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
+        let config = file::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
-        assert!(faults::read("quue = 1").unwrap_err().starts_with("line 1:"));
+        assert!(file::read("quue = 1").unwrap_err().starts_with("line 1:"));
         for (text, start) in [
             ("[engine]\nqueue = 0", "line 2: engine.queue"),
             ("\n[store]\npool = 1", "line 3: store.pool"),
@@ -185,13 +211,13 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would share the key 'm'"),
             ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is not a key"),
         ] {
-            let error = faults::read(text).unwrap_err();
+            let error = file::read(text).unwrap_err();
             assert!(error.starts_with(start), "{text}: {error}");
         }
-        let error = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        let error = file::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
         assert!(error.starts_with("line 4: unknown action 'fly'"), "{error}");
-        assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
-        let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
+        assert!(file::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
+        let config = file::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, seckill_store::Tls::Verify);
     }
 
@@ -210,12 +236,12 @@ mod tests {
 
     #[test]
     fn errors_never_quote_the_file() {
-        let error = faults::read("redis = redis://u:secret@h").unwrap_err();
+        let error = file::read("redis = redis://u:secret@h").unwrap_err();
         assert!(!error.contains("secret"), "{error}");
         for text in
             ["store = \"postgres://u:secret@h\"", "[store]\ntls = \"postgres://u:secret@h\""]
         {
-            let error = faults::read(text).unwrap_err();
+            let error = file::read(text).unwrap_err();
             assert!(error.contains("expected") && !error.contains("secret"), "{error}");
         }
     }

@@ -26,129 +26,117 @@ use seckill_model::{
 use seckill_redis::{
     HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
-    server::ManagedServer,
+    server::ServerError,
 };
 use seckill_store::{Act, SharedStore, StoreError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Fault, logging, output::plain};
+use super::{CliError, Consent, Result, logging, output::plain};
 use crate::config::Config;
 
 /// How often a command that reports written data checks that the files still exist.
 const PLACE_EVERY: Duration = Duration::from_millis(500);
 
-/// All open resources. Release them with [`Context::close`].
+/// All open resources. Release them with [`Context::close`], or use them with [`Context::run`].
 pub(super) struct Context {
     pub(super) config: Config,
     pub(super) dir: DataDir,
     pub(super) redis: Redis,
     pub(super) store: SharedStore,
     pub(super) keys: Layout,
-    server: Option<Arc<ManagedServer>>,
+    /// Why the embedded server did not start. Commands that need only the database work without it.
+    not_started: Option<ServerError>,
     slot: Option<NodeSlot>,
     /// Distinguishes this process from another one with the same node name.
     instance: String,
     /// Watchdogs of the operators' locks, stopped by [`Context::close`].
-    keeping: Vec<(CancellationToken, JoinHandle<()>)>,
+    watchdogs: Vec<(CancellationToken, JoinHandle<()>)>,
     /// Audit log lines of the operators in this process.
     outbox: Outbox,
 }
 
 impl Context {
     /// Opens the configured resources; a configured server is used, or is an error.
-    pub(super) async fn open(config: &Config) -> Result<Self, Fault> {
-        let dir = match &config.data_dir {
-            Some(path) => DataDir::open(path)?,
-            None => DataDir::open(&DataDir::default_path()?)?,
-        };
-        Self::open_in(config, dir, false).await
+    pub(super) async fn open(config: &Config) -> Result<Self> {
+        Self::open_in(config, config.open_data_dir()?, false).await
+    }
+
+    /// Like [`Context::open`], for a node that may change the number of partitions, and fails if Redis does not answer.
+    pub(super) async fn open_to_work(config: &Config) -> Result<Self> {
+        Self::open_in(config, config.open_data_dir()?, true).await?.answering().await
+    }
+
+    /// Like [`Context::open`], and fails if Redis does not answer: for commands that need it.
+    pub(super) async fn open_answering(config: &Config) -> Result<Self> {
+        Self::open(config).await?.answering().await
     }
 
     /// Like [`Context::open`], with an open data dir. `changes`: whether the number of partitions may be changed to the
     /// requested one.
-    pub(super) async fn open_in(
-        config: &Config,
-        dir: DataDir,
-        changes: bool,
-    ) -> Result<Self, Fault> {
+    pub(super) async fn open_in(config: &Config, dir: DataDir, changes: bool) -> Result<Self> {
         logging::to_file(&dir.log_path());
         // An invalid URL is reported before a server is started.
-        let (given, server) = match &config.redis {
-            Some(url) => (Some(Redis::trusting(url, config.redis_ca.as_deref())?), None),
-            None => (None, Some(Arc::new(ManagedServer::attach(&dir)?))),
-        };
+        let redis = config.redis(&dir)?;
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
         // Both take tens of milliseconds and are independent.
-        let (store, answering) =
-            futures::join!(seckill_store::open(&database, &config.store), async {
-                match &server {
-                    Some(server) => server.ensure().await,
-                    None => Ok(()),
-                }
-            });
-        let opened = store.map_err(Fault::from).and_then(|store| {
-            answering?;
-            Ok(store)
-        });
-        let store = match opened {
+        let (store, started) =
+            futures::join!(seckill_store::open(&database, &config.store), start(&redis));
+        let store = match store {
             Ok(store) => store,
-            Err(fault) => {
-                if let Some(server) = &server {
-                    let _ = server.detach().await;
-                }
-                return Err(fault);
+            Err(error) => {
+                let _ = stop(&redis).await;
+                return Err(error.into());
             }
         };
-        let redis = match (given, &server) {
-            (Some(redis), _) => redis,
-            (None, Some(server)) => Redis::from_managed(Arc::clone(server))?,
-            (None, None) => {
-                return Err(Fault::usage("neither a Redis URL nor a server of our own"));
-            }
-        };
-        let instance = uuid::Uuid::new_v4().simple().to_string();
-        let (config, keys) = (config.clone(), Layout::default());
         let mut context = Self {
-            config,
+            config: config.clone(),
             dir,
             redis,
             store,
-            keys,
-            server,
+            keys: Layout::default(),
+            not_started: started.err(),
             slot: None,
-            instance,
-            keeping: Vec::new(),
+            instance: uuid::Uuid::new_v4().simple().to_string(),
+            watchdogs: Vec::new(),
             outbox: Outbox::default(),
         };
         match context.agree(changes).await {
             Ok(()) => Ok(context),
-            Err(fault) => {
+            Err(error) => {
                 context.close().await;
-                Err(fault)
+                Err(error)
             }
         }
     }
 
+    /// Runs `command` and closes everything.
+    pub(super) async fn run<T>(
+        mut self,
+        command: impl AsyncFnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let result = command(&mut self).await;
+        self.close().await;
+        result
+    }
+
     /// Checks that this Redis belongs to this database, and reads the number of partitions, or changes it.
-    async fn agree(&mut self, changes: bool) -> Result<(), Fault> {
+    async fn agree(&mut self, changes: bool) -> Result<()> {
         let (wanted, read_only) = (self.config.partitions, self.config.read_only);
         let cluster = self.redis.is_cluster();
         let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
         self.keys = Layout::new(agreed, cluster);
         let mut conn = self.redis.connection();
-        match deployment::tie(&self.store, &mut conn, &self.keys, read_only).await {
-            // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
-            Err(EngineError::Redis(_)) => {}
-            other => other?,
+        if self.not_started.is_none() {
+            match deployment::tie(&self.store, &mut conn, &self.keys, read_only).await {
+                // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
+                Err(EngineError::Redis(_)) => {}
+                other => other?,
+            }
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if !changes || read_only {
-            return Err(Fault::usage(text!(
-                "cli-the-number-of-partitions-is-seckill",
-                agreed,
-                wanted
-            )));
+            return Err(CliError::usage(text!("cli-partitions-differ", agreed, wanted)));
         }
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
@@ -168,23 +156,13 @@ impl Context {
         Ok(())
     }
 
-    /// Like [`Context::open_answering`], for a node that may change the number of partitions.
-    pub(super) async fn open_to_work(config: &Config) -> Result<Self, Fault> {
-        let dir = match &config.data_dir {
-            Some(path) => DataDir::open(path)?,
-            None => DataDir::open(&DataDir::default_path()?)?,
+    async fn answering(mut self) -> Result<Self> {
+        let answer = match self.not_started.take() {
+            Some(error) => Err(error.into()),
+            None => self.redis.connection().multiplexed(HOME).await.map(drop),
         };
-        Self::open_in(config, dir, true).await?.answering().await
-    }
-
-    /// Like [`Context::open`], and fails if Redis does not answer: for commands that need it.
-    pub(super) async fn open_answering(config: &Config) -> Result<Self, Fault> {
-        Self::open(config).await?.answering().await
-    }
-
-    async fn answering(self) -> Result<Self, Fault> {
-        match self.redis.connection().multiplexed(HOME).await {
-            Ok(_) => Ok(self),
+        match answer {
+            Ok(()) => Ok(self),
             Err(error) => {
                 self.close().await;
                 Err(error.into())
@@ -193,7 +171,7 @@ impl Context {
     }
 
     /// Node name of this process: stable over restarts, and unique among live processes.
-    pub(super) fn node_name(&mut self) -> Result<String, Fault> {
+    pub(super) fn node_name(&mut self) -> Result<String> {
         if let Some(name) = &self.config.node {
             return Ok(name.clone());
         }
@@ -201,7 +179,7 @@ impl Context {
             Some(slot) => slot.number(),
             None => self.slot.insert(self.dir.node_slot()?).number(),
         };
-        if self.server.is_some() {
+        if self.redis.managed().is_some() {
             // Only processes on this data dir use this Redis.
             return Ok(format!("node-{slot}"));
         }
@@ -216,11 +194,11 @@ impl Context {
     }
 
     /// Starts an engine in this process once it owns its node name.
-    pub(super) async fn start_node(&mut self) -> Result<Node, Fault> {
+    pub(super) async fn start_node(&mut self) -> Result<Node> {
         let (name, dead_ms) = (self.node_name()?, self.config.engine.node_dead_ms);
         if !self.config.read_only {
             // The lock of this slot of the data dir proves that its previous owner has ended.
-            let sure = self.config.node.is_none() && self.server.is_some();
+            let sure = self.config.node.is_none() && self.redis.managed().is_some();
             let mut conn = self.redis.connection();
             // A key of the wrong type would block the name. An unavailable server is reported below.
             let (store, keys) = (&self.store, &self.keys);
@@ -228,10 +206,9 @@ impl Context {
             let (keys, instance) = (&self.keys, &self.instance);
             let taken = take_name(&mut conn, keys, &name, instance, dead_ms, sure).await;
             if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
-                let mut fault = Fault::from(error);
-                let why = fault.told();
-                fault.sentence = text!("cli-read-only-works", why).into();
-                return Err(fault);
+                let mut refused = CliError::from(error);
+                refused.text = text!("cli-read-only-works", why = refused.message()).into();
+                return Err(refused);
             }
             taken?;
         }
@@ -250,13 +227,25 @@ impl Context {
         }
     }
 
+    /// Operator access for a command that changes something.
+    ///
+    /// # Errors
+    /// The mode is read-only, or the reason is too long.
+    pub(super) fn writer(&mut self, consent: &Consent) -> Result<Operator> {
+        let operator = self.operator(consent.reason.clone())?;
+        if operator.read_only {
+            return Err(EngineError::ReadOnly.into());
+        }
+        Ok(operator)
+    }
+
     /// Operator access without an engine in this process.
-    pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
+    pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator> {
         audit_record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         let stop = CancellationToken::new();
-        self.keeping.push((stop.clone(), tokio::spawn(keeper.run(stop))));
+        self.watchdogs.push((stop.clone(), tokio::spawn(keeper.run(stop))));
         Ok(Operator {
             deployment: self.deployment(),
             node,
@@ -273,15 +262,15 @@ impl Context {
 
     /// The data files of this process.
     pub(super) fn place(&self) -> Place {
-        Place { server: self.server.clone(), store: Arc::clone(&self.store) }
+        Place { redis: self.redis.clone(), store: Arc::clone(&self.store) }
     }
 
     /// Closes everything; the last process on a data dir stops its server.
     pub(super) async fn close(self) {
-        for (stop, keeping) in self.keeping {
+        for (stop, watchdog) in self.watchdogs {
             stop.cancel();
             // Shutdown has its own timeout.
-            let _ = keeping.await;
+            let _ = watchdog.await;
         }
         self.outbox.write(&self.store).await;
         for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
@@ -294,33 +283,47 @@ impl Context {
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);
             let message = if failed {
-                text!("cli-the-audit-log-could-not-be", act, result)
+                text!("cli-failed-and-not-logged", act, result)
             } else {
-                text!("cli-was-done-but-the-audit-log", act, result)
+                text!("cli-done-but-not-logged", act, result)
             };
             let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&message));
         }
         self.store.close().await;
-        if let Some(server) = self.server
-            && let Err(error) = server.detach().await
-        {
+        if let Err(error) = stop(&self.redis).await {
             tracing::warn!(%error, "the server was not stopped");
             // The command has succeeded regardless of the server, but the user must know.
-            let _ = writeln!(std::io::stderr(), "seckill: {}", Fault::from(error).told());
+            let _ = writeln!(std::io::stderr(), "seckill: {}", CliError::from(error).message());
         }
+    }
+}
+
+/// Starts the embedded server, unless a Redis was configured.
+pub(super) async fn start(redis: &Redis) -> Result<(), ServerError> {
+    match redis.managed() {
+        Some(server) => server.ensure().await,
+        None => Ok(()),
+    }
+}
+
+/// Releases the embedded server, which stops with its last user.
+pub(super) async fn stop(redis: &Redis) -> Result<(), ServerError> {
+    match redis.managed() {
+        Some(server) => server.detach().await,
+        None => Ok(()),
     }
 }
 
 /// Data files of a process, which may be removed or replaced while in use.
 pub(super) struct Place {
-    server: Option<Arc<ManagedServer>>,
+    redis: Redis,
     store: SharedStore,
 }
 
 impl Place {
     /// Checks that the written data still exists. An unavailable database has lost nothing.
-    pub(super) async fn check(&self) -> Result<(), Fault> {
-        if let Some(server) = &self.server {
+    pub(super) async fn check(&self) -> Result<()> {
+        if let Some(server) = self.redis.managed() {
             server.check()?;
         }
         match self.store.ping().await {
@@ -330,10 +333,10 @@ impl Place {
     }
 
     /// Waits until it is lost, and returns why.
-    pub(super) async fn lost(&self) -> Fault {
+    pub(super) async fn lost(&self) -> CliError {
         loop {
-            if let Err(fault) = self.check().await {
-                return fault;
+            if let Err(error) = self.check().await {
+                return error;
             }
             tokio::time::sleep(PLACE_EVERY).await;
         }

@@ -5,38 +5,36 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::{Options, Story};
+use seckill_console::Story;
 use seckill_engine::{
-    EngineError,
-    command::{Command, LoadReport, LoadTest, Pace, Reply, Scope},
+    command::{LoadReport, LoadTest},
     error::MAX_USERS,
     fault_injection,
-    node::Node,
+    telemetry::Snapshot,
 };
 use seckill_model::{
     Millis, VoucherId,
-    filter::Filter,
     ledger::SaleAudit,
     message::{Label, text},
 };
 use serde::Serialize;
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
-    Fault,
+    Result,
+    audit::conclusion,
     context::Context,
     display_args::DisplayArgs,
-    fault,
-    output::{Output, counted, number},
-    sandbox::{self, DYING_NODE, HOT_POT, Sandbox, answered, page},
+    error,
+    output::{Output, count_in, number},
+    sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, answered, page},
 };
 use crate::config::Config;
 
-pub(super) const NAME: Label = Label("demo-demo");
+pub(super) const NAME: Label = Label("demo-name");
 const COUNTDOWN_S: u8 = 5;
 /// Duration of the first sale's load when displayed.
-const STAMPEDE: Duration = Duration::from_secs(12);
-const STAMPEDE_TOLD: Label = Label("demo-the-stampede");
+const LOAD_DURATION: Duration = Duration::from_secs(12);
+const LOAD_TEST: Label = Label("demo-load-test");
 /// Most entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
 
@@ -46,7 +44,7 @@ pub(super) struct DemoArgs {
     #[arg(long)]
     headless: bool,
     /// Number of buyers in the first sale
-    #[arg(long, value_name = "N", default_value_t = 20_000, allow_hyphen_values = true, value_parser = super::output::count)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, allow_hyphen_values = true, value_parser = count_in(10..=MAX_USERS))]
     buyers: u64,
     /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 7)]
@@ -60,7 +58,7 @@ impl DemoArgs {
 }
 
 /// Results of both sales.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Played {
     buyers: u64,
     seed: u64,
@@ -83,188 +81,48 @@ pub(super) async fn run(
     config: &Config,
     out: Output,
     display: &DisplayArgs,
+    server_flag: Option<&str>,
     args: &DemoArgs,
-) -> Result<u8, Fault> {
-    if !(10..=MAX_USERS).contains(&args.buyers) {
-        let buyers = args.buyers;
-        return Err(Fault::usage(text!("demo-a-demo-with-buyers-cant-be", buyers, MAX_USERS)));
-    }
-    sandbox::refuse_blind(config, out, display, args.headless)?;
+) -> Result<u8> {
+    sandbox::refuse_servers(NAME, server_flag)?;
+    sandbox::check_mode(config, out, display, args.headless)?;
     let options = if args.headless { None } else { Some(display.options(config)?) };
-    let (context, node) = sandbox::open(config, |store| store).await?;
-    let result = match options {
-        None => headless(&node, &context, args).await,
-        Some(options) => with_console(&node, &context, options, args).await.map(|()| None),
-    };
+    let (context, node, ()) = sandbox::open(config, |store| (store, ())).await?;
+    let script = Script { sandbox: Sandbox { node: &node, context: &context, what: NAME }, args };
+    let played = sandbox::play(&node, options, async |guide| script.play(guide).await, last_page);
+    let played = Box::pin(played).await;
     node.stop().await;
     context.close().await;
-    let Some(result) = result? else { return Ok(0) };
+    let Some(result) = played?.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
     out.answer(&result, || render(&result))?;
-    Ok(if whole { 0 } else { fault::NO })
+    Ok(if whole { 0 } else { error::FAILED })
 }
 
-/// Runs the script at full speed.
-async fn headless(
-    node: &Node,
-    context: &Context,
-    args: &DemoArgs,
-) -> Result<Option<Played>, Fault> {
-    let script = Script::new(node, context, args);
-    let first = script.sandbox.create(&HOT_POT, script.first_stock(), None).await?;
-    let LoadReport {
-        attempts, admitted, duplicate, sold_out, rejected, errors, per_second, ..
-    } = answered(script.stampede(first, None), STAMPEDE_TOLD).await?;
-    let mut result = Played {
-        buyers: args.buyers,
-        seed: args.seed,
-        attempts,
-        admitted,
-        duplicate,
-        sold_out,
-        rejected,
-        errors,
-        per_second,
-        ..Played::default()
+/// The end of the guide.
+fn last_page(played: &Result<Played>) -> Story {
+    let played = match played {
+        Ok(played) => played,
+        Err(error) => {
+            let text = text!("demo-script-failed", why = error.message());
+            return page(&Label("demo-title"), &text, Some("q"));
+        }
     };
-    let taken = script.fault().await?;
-    result.stuck = taken.stuck;
-    for (sum, more) in [
-        (&mut result.attempts, taken.report.attempts),
-        (&mut result.admitted, taken.report.admitted),
-        (&mut result.duplicate, taken.report.duplicate),
-        (&mut result.sold_out, taken.report.sold_out),
-        (&mut result.rejected, taken.report.rejected),
-        (&mut result.errors, taken.report.errors),
-    ] {
-        *sum += more;
-    }
-    let (operator, stop) = (node.operator(), node.stopping());
-    let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
-    let all = Command::Apply(plan, Pace::default());
-    if let Reply::Replayed(report) = operator.execute(all, stop).await? {
-        result.replayed = report.persisted + report.acknowledged;
-    }
-    script.sandbox.until_settled().await?;
-    let audit = script.sandbox.audit().await?;
-    result.balanced = audit.balanced;
-    result.stock = audit.sales.iter().map(|sale| sale.initial).sum();
-    result.persisted = audit.sales.iter().map(|sale| sale.persisted).sum();
-    result.sales = audit.sales;
-    Ok(Some(result))
-}
-
-/// Runs the console, and the script in parallel until the user quits.
-async fn with_console(
-    node: &Node,
-    context: &Context,
-    options: Options,
-    args: &DemoArgs,
-) -> Result<(), Fault> {
-    // The first page may be written before the console starts.
-    seckill_model::locale::set_language(options.lang);
-    let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..options };
-    let shown = seckill_console::run(node.remote(), options);
-    let played = play(Script::new(node, context, args), &pages);
-    tokio::pin!(shown);
-    tokio::select! {
-        shown = &mut shown => Ok(shown?),
-        played = played => {
-            if let Err(fault) = played {
-                let why = fault.sentence.localized::<EngineError>();
-                let text = text!("demo-the-script-broke-off", why);
-                pages.send_replace(page(&Label("demo-demo-2"), &text, Some("q")));
-            }
-            Ok(shown.await?)
-        }
-    }
-}
-
-async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fault> {
-    let Script { sandbox, args } = script;
-    let opens = Millis::now().plus(i64::from(COUNTDOWN_S) * 1_000);
-    let stock = script.first_stock();
-    let first = script.sandbox.create(&HOT_POT, stock, Some(opens)).await?;
-    let pieces = number(stock);
-    for left in (1..=COUNTDOWN_S).rev() {
-        let buyers = number(args.buyers);
-        let text = text!("demo-before-the-start", buyers, pieces);
-        let countdown = Some(left);
-        let title = Label("demo-the-sale-opens-soon");
-        pages.send_replace(Story { countdown, ..page(&title, &text, None) });
-        sleep(Duration::from_secs(1)).await;
-    }
-
-    // Delayed so that the growing stream is visible.
-    script.sandbox.hold(true).await?;
-    let plan = script.plan(first, None);
-    let rate = (plan.users + plan.twice()) as f64 / STAMPEDE.as_secs_f64();
-    let one_in = (1.0 / plan.repeat).round();
-    pages.send_replace(page(
-        &Label("demo-stampede"),
-        &text!("demo-redis-admits-in-batches-one-in", one_in),
-        None,
-    ));
-    let stampede = script.stampede(first, Some(rate));
-    script.sandbox.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
-    pages.send_replace(page(
-        &Label("demo-sold-out"),
-        &Label("demo-every-piece-is-promised-to-a"),
-        None,
-    ));
-    script.sandbox.hold(false).await?;
-    answered(stampede, STAMPEDE_TOLD).await?;
-    script.sandbox.until_settled().await?;
-    pages.send_replace(page(
-        &Label("demo-the-books-balance"),
-        &text!("demo-admitted-written-to-sql-stock-0", pieces),
-        None,
-    ));
-    sleep(Duration::from_secs(5)).await;
-
-    let taken = script.fault().await?;
-    let (orders, stuck) = (counted(taken.stuck, "order", "orders"), number(taken.stuck));
-    // The list is on screen before the guide points to it.
-    script.sandbox.until(|_| true).await?;
-    pages.send_replace(page(
-        &Label("common-a-node-dies"),
-        &text!("demo-died-with-in-its-hands-promised", DYING_NODE, orders, stuck),
-        Some("4  A  y"),
-    ));
-    let mut snapshots = sandbox.node.remote().snapshots;
-    loop {
-        let pending = snapshots.borrow_and_update().stream.as_ref().map(|stream| stream.pending);
-        if pending == Some(0) {
-            break;
-        }
-        if snapshots.changed().await.is_err() {
-            return Ok(());
-        }
-    }
-    script.sandbox.until_settled().await?;
-    let audit = script.sandbox.audit().await?;
-    let all: u64 = audit.sales.iter().map(|sale| sale.persisted).sum();
-    let (title, text) = if audit.balanced {
-        let all = number(all);
-        (
-            Label("demo-repaired-and-proved"),
-            text!("demo-recovered-in-sql-every-one-of", orders, all, stuck),
-        )
+    let (title, text) = if played.balanced {
+        let (stuck, all) = (played.stuck, played.persisted);
+        (Label("demo-recovered"), text!("demo-recovered-text", stuck, all))
     } else {
-        let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
-        let unknown = || String::from(Label("common-unknown"));
+        let finding = played.sales.iter().find_map(|sale| sale.findings.first());
+        let unknown = || Label("common-unknown").to_owned();
         let finding = finding.map_or_else(unknown, ToString::to_string);
-        (Label("demo-the-books-are-off"), text!("demo-q-ends-the-demo", finding))
+        (Label("demo-audit-failed"), text!("demo-audit-failed-text", finding))
     };
-    pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });
-    // The console stays open until the user quits.
-    std::future::pending().await
+    Story { done: true, ..page(&title, &text, Some("q")) }
 }
 
-/// Consequences of the failure.
-struct Taken {
+/// Effect of the failure.
+struct Affected {
     stuck: u64,
     report: LoadReport,
 }
@@ -276,9 +134,87 @@ struct Script<'a> {
     args: &'a DemoArgs,
 }
 
-impl<'a> Script<'a> {
-    fn new(node: &'a Node, context: &'a Context, args: &'a DemoArgs) -> Self {
-        Self { sandbox: Sandbox { node, context, what: NAME }, args }
+impl Script<'_> {
+    async fn play(&self, guide: &Guide) -> Result<Played> {
+        let Self { sandbox, args } = self;
+        let (first, stock) = (self.countdown(guide).await?, self.first_stock());
+        // Paused while it is shown, so that the growing stream is visible.
+        sandbox.hold(guide.is_shown()).await?;
+        let load_test = self.load_test(first);
+        let requests = load_test.users + load_test.twice();
+        let rate = requests as f64 / LOAD_DURATION.as_secs_f64();
+        let one_in = (1.0 / load_test.repeat).round();
+        let text = text!("demo-load-test-text", one_in);
+        guide.show(page(&Label("demo-peak-load"), &text, None));
+        let rate = guide.is_shown().then_some(rate);
+        let load_test = sandbox.rush(LoadTest { rate, ..load_test });
+        if guide.is_shown() {
+            let sold_out = |it: &Snapshot| it.sale(first).is_some_and(|sale| sale.stock == Some(0));
+            sandbox.until(sold_out).await?;
+            let text = Label("demo-sold-out-text");
+            guide.show(page(&Label("demo-sold-out"), &text, None));
+            sandbox.hold(false).await?;
+        }
+        let report = answered(load_test, LOAD_TEST).await?;
+        sandbox.until_settled().await?;
+        let text = text!("demo-audit-passed-text", pieces = stock);
+        guide.show(page(&Label("demo-audit-passed"), &text, None));
+        guide.pause(Duration::from_secs(5)).await;
+
+        let affected = self.fault().await?;
+        let stuck = affected.stuck;
+        let replayed = if guide.is_shown() {
+            // The list is on screen before the guide points to it.
+            sandbox.until(|_| true).await?;
+            let text = text!("demo-node-dead-text", DYING_NODE, stuck);
+            guide.show(page(&Label("common-a-node-dies"), &text, Some("4  A  y")));
+            // The operator may take any time, and may quit.
+            let recovered = |it: &Snapshot| it.stream.as_ref().is_some_and(|it| it.pending == 0);
+            sandbox.within(Duration::MAX, recovered).await?;
+            stuck
+        } else {
+            let (_, replay) = sandbox.recover().await?;
+            replay.persisted + replay.acknowledged
+        };
+        sandbox.until_settled().await?;
+        let audit = sandbox.audit().await?;
+        let per_second = report.per_second;
+        let reports = [report, affected.report];
+        let sum = |pick: fn(&LoadReport) -> u64| reports.iter().map(pick).sum();
+        Ok(Played {
+            buyers: args.buyers,
+            seed: args.seed,
+            stock: audit.sales.iter().map(|sale| sale.initial).sum(),
+            attempts: sum(|it| it.attempts),
+            admitted: sum(|it| it.admitted),
+            duplicate: sum(|it| it.duplicate),
+            sold_out: sum(|it| it.sold_out),
+            rejected: sum(|it| it.rejected),
+            errors: sum(|it| it.errors),
+            persisted: audit.sales.iter().map(|sale| sale.persisted).sum(),
+            stuck,
+            replayed,
+            per_second,
+            balanced: audit.balanced,
+            sales: audit.sales,
+        })
+    }
+
+    /// Creates the first sale, and shows how long it takes until it opens.
+    async fn countdown(&self, guide: &Guide) -> Result<VoucherId> {
+        let (stock, buyers) = (self.first_stock(), self.args.buyers);
+        if !guide.is_shown() {
+            return self.sandbox.create(&HOT_POT, stock, None).await;
+        }
+        let opens = Millis::now().plus(i64::from(COUNTDOWN_S) * 1_000);
+        let voucher = self.sandbox.create(&HOT_POT, stock, Some(opens)).await?;
+        for left in (1..=COUNTDOWN_S).rev() {
+            let text = text!("demo-countdown-text", buyers, pieces = stock);
+            let page = page(&Label("demo-countdown"), &text, None);
+            guide.show(Story { countdown: Some(left), ..page });
+            guide.pause(Duration::from_secs(1)).await;
+        }
+        Ok(voucher)
     }
 
     /// Five buyers for two pieces.
@@ -286,27 +222,14 @@ impl<'a> Script<'a> {
         (self.args.buyers * 2 / 5).max(1)
     }
 
-    /// All buyers, some with duplicate requests.
-    fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> LoadTest {
-        LoadTest {
-            seed: self.args.seed,
-            rate,
-            settle: false,
-            ..LoadTest::new(voucher, self.args.buyers)
-        }
-    }
-
-    /// Starts the buyers. The task ends with the last reply; it does not wait until the orders are settled.
-    fn stampede(
-        &self,
-        voucher: VoucherId,
-        rate: Option<f64>,
-    ) -> JoinHandle<Result<LoadReport, EngineError>> {
-        self.sandbox.rush(self.plan(voucher, rate))
+    /// All buyers, some with duplicate requests. It does not wait until the orders are settled.
+    fn load_test(&self, voucher: VoucherId) -> LoadTest {
+        let seed = self.args.seed;
+        LoadTest { seed, settle: false, ..LoadTest::new(voucher, self.args.buyers) }
     }
 
     /// A second, small sale; a node receives a batch of its orders and dies.
-    async fn fault(&self) -> Result<Taken, Fault> {
+    async fn fault(&self) -> Result<Affected> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let users = (stock * 4).min(self.args.buyers);
         let report = self.sandbox.undelivered(stock, users, self.args.seed).await?;
@@ -316,7 +239,7 @@ impl<'a> Script<'a> {
             fault_injection::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms)
                 .await?;
         self.sandbox.hold(false).await?;
-        Ok(Taken { stuck: taken as u64, report })
+        Ok(Affected { stuck: taken as u64, report })
     }
 }
 
@@ -334,10 +257,5 @@ fn render(result: &Played) -> String {
     ] {
         text.push_str(&format!("{name:<10} {:>12}\n", number(value)));
     }
-    text.push_str(if result.balanced {
-        "Audit passed: all orders accounted for."
-    } else {
-        "Audit FAILED."
-    });
-    text
+    text + &conclusion(result.balanced)
 }

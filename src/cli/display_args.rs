@@ -10,7 +10,7 @@ use seckill_console::{ColorChoice, Options, Palette};
 
 use seckill_model::locale::Language;
 
-use super::Fault;
+use super::Result;
 use crate::config::Config;
 
 /// Flags as given.
@@ -53,7 +53,7 @@ impl DisplayArgs {
     ///
     /// # Errors
     /// The theme cannot be used.
-    pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
+    pub(super) fn options(&self, config: &Config) -> Result<Options> {
         self.localized(|| self.within(config, |name| std::env::var(name).ok()))
     }
 
@@ -63,7 +63,7 @@ impl DisplayArgs {
     }
 
     /// Runs `this`, which reads settings, in the language of the console; other commands use English.
-    pub(super) fn localized<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) fn localized<T>(&self, this: impl FnOnce() -> Result<T>) -> Result<T> {
         let before = seckill_model::locale::language();
         self.set_language();
         let done = this();
@@ -83,7 +83,7 @@ impl DisplayArgs {
         &self,
         config: &Config,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Options, Fault> {
+    ) -> Result<Options> {
         let color = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
@@ -111,7 +111,7 @@ impl DisplayArgs {
 mod tests {
     use super::*;
 
-    fn options(lang: Option<&str>, locale: &str) -> Result<Options, Fault> {
+    fn options(lang: Option<&str>, locale: &str) -> Result<Options> {
         let args = DisplayArgs {
             color: Color::Auto,
             lang: lang.and_then(Language::find),

@@ -6,32 +6,30 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::{Options, Story};
-use seckill_engine::EngineError;
-use seckill_engine::node::Node;
+use seckill_console::Story;
 use seckill_model::{
     ledger::SaleAudit,
     message::{Label, text},
 };
 use seckill_store::fault_injection::{Ill, faulty};
 use serde::{Serialize, Serializer};
-use tokio::sync::watch;
 
 use self::{
     catalogue::{DRILLS, Drill},
     play::Play,
 };
 use super::{
-    Fault,
-    context::Context,
+    CliError, Result,
+    audit::findings,
     display_args::DisplayArgs,
-    fault,
-    output::{Output, table},
-    sandbox::{self, Sandbox, page},
+    error,
+    output::Output,
+    sandbox::{self, Guide, Sandbox, page},
+    table::Table,
 };
 use crate::config::Config;
 
-const NAME: Label = Label("drill-drill");
+const NAME: Label = Label("drill-name");
 const LIST: &str = "list";
 
 #[derive(Debug, Args)]
@@ -102,101 +100,70 @@ impl Report {
     }
 }
 
-/// `servers`: which servers were given; a drill accepts none.
 pub(super) async fn run(
     config: &Config,
     out: Output,
     display: &DisplayArgs,
-    servers: (bool, bool, bool),
+    server_flag: Option<&str>,
     args: &DrillArgs,
-) -> Result<u8, Fault> {
+) -> Result<u8> {
     let Some(drill) = args.drill() else {
-        out.answer(&DRILLS, listed)?;
-        return Ok(0);
+        return list(out);
     };
-    sandbox::refuse_servers(NAME, servers)?;
-    sandbox::refuse_blind(config, out, display, args.headless)?;
+    sandbox::refuse_servers(NAME, server_flag)?;
+    sandbox::check_mode(config, out, display, args.headless)?;
     let options = if args.headless { None } else { Some(display.options(config)?) };
-    let mut switch = None;
-    let (context, node) = sandbox::open(config, |store| {
-        let (store, fault_switch) = faulty(&store, args.seed);
-        switch = Some(fault_switch);
-        store
-    })
-    .await?;
-    let result = match &switch {
-        Some(fault_switch) => {
-            let sandbox = Sandbox { node: &node, context: &context, what: NAME };
-            let play = Play { sandbox, drill, fault_switch, seed: args.seed, pages: None };
-            let result = match options {
-                None => play.play().await.map(Some),
-                Some(options) => with_console(play, options).await,
-            };
-            // Quitting while the database is unavailable must not wait for it.
-            fault_switch.set(Ill::Not);
-            result
-        }
-        None => Ok(None),
+    let seed = args.seed;
+    let (context, node, fault_switch) = sandbox::open(config, |store| faulty(&store, seed)).await?;
+    let sandbox = Sandbox { node: &node, context: &context, what: NAME };
+    let script = async |guide: &Guide| {
+        Play { sandbox, drill, fault_switch: &fault_switch, seed, guide }.play().await
     };
-    close(node, context).await;
-    let Some(report) = result? else {
-        return Err(Fault::no(Label("drill-the-drill-was-left-before-its")));
-    };
-    out.answer(&report, || render(&report))?;
-    Ok(if report.passed { 0 } else { fault::NO })
-}
-
-async fn close(node: Node, context: Context) {
+    let result = Box::pin(sandbox::play(&node, options, script, last_page)).await;
+    // Quitting while the database is unavailable must not wait for it.
+    fault_switch.set(Ill::Not);
     node.stop().await;
     context.close().await;
+    let Some(report) = result? else {
+        return Err(CliError::failed(Label("drill-aborted")));
+    };
+    out.answer(&report, || render(&report))?;
+    Ok(if report.passed { 0 } else { error::FAILED })
 }
 
-/// Runs the console, and the drill in parallel until the user quits; `None` if that was before its end.
-async fn with_console(play: Play<'_>, options: Options) -> Result<Option<Report>, Fault> {
-    // The first page may be written before the console starts.
-    seckill_model::locale::set_language(options.lang);
-    let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..options };
-    let shown = seckill_console::run(play.sandbox.node.remote(), options);
-    let played = Play { pages: Some(&pages), ..play };
-    let playing = played.play();
-    tokio::pin!(shown, playing);
-    let report = tokio::select! {
-        left = &mut shown => {
-            left?;
-            return Ok(None);
+/// The end of the guide.
+fn last_page(report: &Result<Report>) -> Story {
+    let failed = Label("drill-failed");
+    match report.as_ref().map(Report::failure) {
+        Ok(None) => {
+            let text = Label("drill-passed-text");
+            Story { done: true, ..page(&Label("drill-passed"), &text, Some("q")) }
         }
-        report = &mut playing => report,
-    };
-    let failed = Label("drill-not-passed");
-    let last = match &report {
-        Ok(report) => match report.failure() {
-            None => Story {
-                done: true,
-                ..page(
-                    &Label("drill-passed"),
-                    &Label("drill-every-order-was-followed-by-its"),
-                    Some("q"),
-                )
-            },
-            Some(wrong) => page(&failed, &text!("drill-not-so-q-ends-the-drill", wrong), Some("q")),
-        },
-        Err(fault) => {
-            let why = fault.sentence.localized::<EngineError>();
-            page(&failed, &text!("drill-the-drill-broke-off", why), Some("q"))
+        Ok(Some(wrong)) => page(&failed, &text!("drill-failed-text", wrong), Some("q")),
+        Err(error) => {
+            let text = text!("drill-script-failed", why = error.message());
+            page(&failed, &text, Some("q"))
         }
-    };
-    pages.send_replace(last);
-    shown.await?;
-    report.map(Some)
+    }
 }
 
-fn listed() -> String {
-    let rows: Vec<Vec<String>> = DRILLS
-        .iter()
-        .map(|Drill { name, about, .. }| vec![(*name).into(), (*about).into()])
-        .collect();
-    table(&["drill", "what happens"], &[], &rows)
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    #[serde(serialize_with = "english")]
+    about: Label,
+}
+
+fn list(out: Output) -> Result<u8> {
+    let drills: Vec<Listed> =
+        DRILLS.iter().map(|it| Listed { name: it.name, about: it.about }).collect();
+    out.answer(&drills, || {
+        Table::new(&drills)
+            .left("drill", |it| it.name)
+            .left("what happens", |it| it.about)
+            .to_string()
+    })?;
+    Ok(0)
 }
 
 fn render(report: &Report) -> String {
@@ -207,17 +174,11 @@ fn render(report: &Report) -> String {
         }
     }
     for Check { condition, holds } in &report.checks {
-        text.push_str(&format!(
-            "{}  {}\n",
-            if *holds { "true " } else { "FALSE" },
-            condition.english()
-        ));
+        let holds = if *holds { "true " } else { "FALSE" };
+        text.push_str(&format!("{holds}  {condition}\n"));
     }
-    for sale in &report.sales {
-        for finding in &sale.findings {
-            text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
-        }
-    }
-    text.push_str(if report.passed { "Passed." } else { "NOT passed." });
-    text
+    text.push_str(&findings(&report.sales));
+    let conclusion =
+        if report.passed { Label("drill-report-passed") } else { Label("drill-report-failed") };
+    text + &conclusion
 }

@@ -1,23 +1,22 @@
 //! `seckill jobs`: scheduled jobs, their history, and running one by hand.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply},
+    command::Command,
     jobs::{board, builtin},
     telemetry::snapshot::JobLine,
 };
-use seckill_model::{JobOutcome, JobRun, Message, RunEnd};
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use seckill_model::{JobRun, message::Label};
 
 use super::{
-    Fault,
+    Result,
     context::Context,
-    fault,
-    output::{Output, number, span, table},
-    work::EndOfLife,
+    error,
+    output::{Output, number, or_dash, span},
+    reply,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -34,158 +33,101 @@ pub(super) enum JobsCommand {
         limit: u32,
     },
     /// Run a job now, even if it is paused
-    Run {
-        /// Name of the job
-        name: String,
-        /// Reason, recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Run(JobArgs),
     /// Pause a job on all nodes
-    Pause {
-        /// Name of the job
-        name: String,
-        /// Reason, recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Pause(JobArgs),
     /// Resume a paused job
-    Resume {
-        /// Name of the job
-        name: String,
-        /// Reason, recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Resume(JobArgs),
 }
 
-#[derive(Serialize)]
-struct Ran {
-    job: String,
-    outcome: JobOutcome,
-    took_ms: u64,
-    rows: u64,
-    detail: Option<Message>,
+#[derive(Debug, Args)]
+pub(super) struct JobArgs {
+    /// Name of the job
+    name: String,
+    /// Reason, recorded in the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Switched {
-    job: String,
-    paused: bool,
-}
-
-pub(super) async fn run(config: &Config, out: Output, command: JobsCommand) -> Result<u8, Fault> {
-    let mut context = Context::open_answering(config).await?;
-    let result = go(&mut context, out, command).await;
-    context.close().await;
-    result
-}
-
-async fn go(context: &mut Context, out: Output, command: JobsCommand) -> Result<u8, Fault> {
-    let (command, reason) = match command {
-        JobsCommand::List => return list(context, out).await,
-        JobsCommand::History { name, limit } => return history(context, out, name, limit).await,
-        JobsCommand::Run { name, reason } => (Command::RunJob(name), reason),
-        JobsCommand::Pause { name, reason } => {
-            (Command::SwitchJob { job: name, paused: true }, reason)
+pub(super) async fn run(config: &Config, out: Output, command: JobsCommand) -> Result<u8> {
+    let context = Context::open_answering(config).await?;
+    let done = context.run(async |context| match command {
+        JobsCommand::List => list(context, out).await,
+        JobsCommand::History { name, limit } => history(context, out, name, limit).await,
+        JobsCommand::Run(JobArgs { name, reason }) => {
+            execute(context, out, Command::RunJob(name), reason).await
         }
-        JobsCommand::Resume { name, reason } => {
-            (Command::SwitchJob { job: name, paused: false }, reason)
+        JobsCommand::Pause(JobArgs { name, reason }) => {
+            let pause = Command::SwitchJob { job: name, paused: true };
+            execute(context, out, pause, reason).await
         }
-    };
+        JobsCommand::Resume(JobArgs { name, reason }) => {
+            let resume = Command::SwitchJob { job: name, paused: false };
+            execute(context, out, resume, reason).await
+        }
+    });
+    done.await
+}
+
+async fn execute(
+    context: &mut Context,
+    out: Output,
+    command: Command,
+    reason: Option<String>,
+) -> Result<u8> {
     let operator = context.operator(reason)?;
-    let mut end = EndOfLife::listen()?;
-    let stop = CancellationToken::new();
-    let acting = operator.execute(command, &stop);
-    tokio::pin!(acting);
-    let reply = tokio::select! {
-        reply = &mut acting => reply,
-        // Interrupted: the run is cancelled and recorded as such.
-        () = end.come() => {
-            stop.cancel();
-            acting.await
-        }
-    };
-    match reply? {
-        Reply::JobRun { job, end: RunEnd { outcome, took_ms, detail, rows } } => {
-            let ran = Ran { job, outcome, took_ms, rows, detail };
-            out.answer(&ran, || {
-                let said = ran.detail.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
-                format!("{} {} after {}{said}", ran.job, ran.outcome, span(ran.took_ms))
-            })?;
-            Ok(if outcome == JobOutcome::Done { 0 } else { fault::NO })
-        }
-        Reply::JobSwitched { job, paused } => {
-            let switched = Switched { job, paused };
-            out.answer(&switched, || {
-                let state = if paused { "is paused" } else { "goes on" };
-                format!("{} {state}.", switched.job)
-            })?;
-            Ok(0)
-        }
-        _ => Err(Fault::no("unexpected reply from the engine to a job command")),
-    }
+    let reply = reply::execute(&operator, command).await?;
+    reply::answer(out, &reply)?;
+    Ok(if reply.is_success() { 0 } else { error::FAILED })
 }
 
-async fn list(context: &Context, out: Output) -> Result<u8, Fault> {
+async fn list(context: &Context, out: Output) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     let now = context.redis.connection().now().await?;
     let lines = board(&context.store, &jobs, now, 1).await?;
     out.answer(&lines, || {
         let zone = TimeZone::system();
-        let row = |line: &JobLine| {
-            let last = line.runs.first();
-            let of = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            let next = line.next.map(|at| at.date_time(&zone));
-            vec![
-                line.name.clone(),
-                line.schedule.clone(),
-                if line.paused { "paused".to_owned() } else { of(next) },
-                of(last.map(|run| run.started.date_time(&zone))),
-                of(last.map(|run| run.outcome.to_string())),
-                of(last.and_then(|run| run.took_ms).map(span)),
-                of(last.and_then(|run| run.rows).map(number)),
-                of(last.map(|run| run.node.clone())),
-            ]
+        let next = |line: &JobLine| match line.next {
+            _ if line.paused => "paused".to_owned(),
+            next => or_dash(next.map(|at| at.date_time(&zone))),
         };
-        let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
-        let head = ["job", "schedule", "next", "last", "outcome", "took", "rows", "node"];
-        table(&head, &[5, 6], &rows)
+        Table::new(&lines)
+            .left("job", |line| line.name.clone())
+            .left("schedule", |line| line.schedule.clone())
+            .left("next", next)
+            .left("last", |line| or_dash(line.runs.first().map(|it| it.started.date_time(&zone))))
+            .left("outcome", |line| or_dash(line.runs.first().map(|it| it.outcome)))
+            .right("took", |line| or_dash(line.runs.first().and_then(|it| it.took_ms).map(span)))
+            .right("rows", |line| or_dash(line.runs.first().and_then(|it| it.rows).map(number)))
+            .left("node", |line| or_dash(line.runs.first().map(|it| it.node.clone())))
+            .to_string()
     })?;
     Ok(0)
 }
 
-async fn history(
-    context: &Context,
-    out: Output,
-    name: Option<String>,
-    limit: u32,
-) -> Result<u8, Fault> {
+async fn history(context: &Context, out: Output, name: Option<String>, limit: u32) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     if let Some(name) = name.as_ref().filter(|name| !jobs.iter().any(|job| job.name == **name)) {
         return Err(EngineError::NoJob(name.chars().take(60).collect()).into());
     }
     let runs = context.store.runs(name.as_deref(), limit).await?;
-    out.answer(&runs, || {
-        if runs.is_empty() {
-            return "No run yet.".to_owned();
-        }
-        let zone = TimeZone::system();
-        let row = |run: &JobRun| {
-            vec![
-                run.job.clone(),
-                run.due.date_time(&zone),
-                run.cause.to_string(),
-                run.node.clone(),
-                run.outcome.to_string(),
-                run.took_ms.map_or("-".to_owned(), span),
-                run.rows.map_or("-".to_owned(), number),
-                run.detail.as_deref().unwrap_or_default().to_owned(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-        let head = ["job", "due", "cause", "node", "outcome", "took", "rows", "detail"];
-        table(&head, &[5, 6], &rows)
+    out.answer(&runs, || match runs.as_slice() {
+        [] => Label("cli-jobs-no-run").to_owned(),
+        runs => table(runs, ToString::to_string).to_string(),
     })?;
     Ok(0)
+}
+
+/// Runs of jobs; `safe` makes texts safe for the table.
+pub(super) fn table(runs: &[JobRun], safe: impl Fn(&str) -> String) -> Table<'_, JobRun> {
+    let zone = TimeZone::system();
+    Table::new(runs)
+        .left("job", |run| safe(&run.job))
+        .left("due", |run| run.due.date_time(&zone))
+        .left("cause", |run| run.cause)
+        .left("node", |run| safe(&run.node))
+        .left("outcome", |run| run.outcome)
+        .right("took", |run| or_dash(run.took_ms.map(span)))
+        .right("rows", |run| or_dash(run.rows.map(number)))
+        .left("detail", |run| safe(run.detail.as_deref().unwrap_or_default()))
 }

@@ -3,7 +3,6 @@
 //! Names, flags, JSON keys and exit codes are a contract. Decisions belong to the engine.
 
 mod activity;
-mod alone;
 mod audit;
 mod bench;
 mod completions;
@@ -11,11 +10,12 @@ pub mod config;
 mod console;
 mod context;
 mod dead;
+mod degraded;
 mod demo;
 mod display_args;
 mod doctor;
 mod drill;
-mod fault;
+mod error;
 mod incident;
 mod jobs;
 mod keys;
@@ -25,11 +25,14 @@ mod man;
 mod orders;
 mod output;
 mod pending;
+mod reply;
 mod rush;
 mod sale;
 mod sandbox;
+mod signals;
 mod status;
 mod stream;
+mod table;
 mod voucher;
 mod work;
 
@@ -39,14 +42,14 @@ use clap::{Args, Parser, Subcommand};
 use futures::{FutureExt as _, future::LocalBoxFuture};
 use rustix::fs::Mode;
 
-pub use fault::Fault;
+pub use error::{CliError, Result};
 
 use crate::config::{Config, ConfigError};
 
 /// Runs flash sales, monitors them live, and repairs them when something fails.
 ///
-/// Without a command it opens the console. No configuration is needed: all state is in the data dir, without
-/// --redis an embedded Redis server is started, without --database an SQLite file is used.
+/// Without a command it opens the console. No configuration is needed: all state is in the data directory. Without
+/// --redis, an embedded Redis server is started; without --database, an SQLite file is used.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {
@@ -61,13 +64,13 @@ struct Global {
     /// Directory for all state [default: the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: an embedded one in the data dir]
+    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: an embedded server in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
     /// CA certificates (PEM) for an encrypted Redis [default: the system's]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
     redis_ca: Option<PathBuf>,
-    /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: sqlite in the data dir]
+    /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: SQLite in the data directory]
     #[arg(
         long,
         global = true,
@@ -181,14 +184,14 @@ impl Cli {
     /// Runs the requested command.
     ///
     /// # Errors
-    /// [`Fault`] with a message for stderr and the exit code. A negative result is exit code 1 with output on stdout,
+    /// [`CliError`] with a message for stderr and the exit code. A negative result is exit code 1 with output on stdout,
     /// and no error.
-    pub fn run(self) -> LocalBoxFuture<'static, Result<u8, Fault>> {
+    pub fn run(self) -> LocalBoxFuture<'static, Result<u8>> {
         // Boxed, so that the future is compiled in this crate only and not again in the binary.
         self.dispatch().boxed_local()
     }
 
-    async fn dispatch(self) -> Result<u8, Fault> {
+    async fn dispatch(self) -> Result<u8> {
         let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
             // Files of this program and its Redis server contain personal data and are for this user only.
@@ -205,14 +208,20 @@ impl Cli {
             json,
             display,
         } = self.global;
-        let servers = (data_dir.is_some(), redis.is_some(), database.is_some());
+        // Variables of the environment count like flags.
+        let given = [
+            ("--data-dir", data_dir.is_some()),
+            ("--redis/REDIS_URL", redis.is_some()),
+            ("--database", database.is_some()),
+        ];
+        let server_flag = given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
         if Command::has_console(self.command.as_ref()) {
             display.set_language();
         }
         let mut config = if describes {
             Config::default()
         } else {
-            display.localized(|| Config::load(config.as_deref()).map_err(Fault::from))?
+            display.localized(|| Config::load(config.as_deref()).map_err(CliError::from))?
         };
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
@@ -225,11 +234,10 @@ impl Cli {
         match self.command {
             None => console::run(&config, out, &display).await,
             Some(Command::Demo(args)) => {
-                sandbox::refuse_servers(demo::NAME, servers)?;
-                Box::pin(demo::run(&config, out, &display, &args)).await
+                Box::pin(demo::run(&config, out, &display, server_flag, &args)).await
             }
             Some(Command::Drill(args)) => {
-                Box::pin(drill::run(&config, out, &display, servers, &args)).await
+                Box::pin(drill::run(&config, out, &display, server_flag, &args)).await
             }
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
@@ -282,7 +290,7 @@ mod tests {
     fn sandbox_rejects_server_flags() {
         let refusal = |lang| {
             set_thread_language(lang);
-            sandbox::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
+            sandbox::refuse_servers(demo::NAME, Some("--data-dir")).unwrap_err().message()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
         assert_eq!(refusal("en"), english);

@@ -7,18 +7,21 @@ use seckill_engine::{
     command_handler::lock_names,
     locks::{LockError, LockName},
 };
-use seckill_model::Millis;
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 use seckill_redis::{
     lock_holders::{self, Holder, Holders},
     nodes::Nodes,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Consent, Fault,
+    CliError, Consent, Result,
     context::Context,
-    fault,
-    output::{Output, ask, number, span, table},
+    output::{Output, ask, number, or_dash, span},
+    reply,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -33,7 +36,8 @@ pub(super) enum LocksCommand {
     /// Force-release a lock; shows the holder and asks for confirmation
     Release {
         /// Name of the lock
-        name: String,
+        #[arg(value_parser = |name: &str| LockName::new(name))]
+        name: LockName,
         /// Only if this owner holds it, as in `locks list --json`
         #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
@@ -42,46 +46,31 @@ pub(super) enum LocksCommand {
     },
 }
 
-#[derive(serde::Serialize)]
-struct Released {
-    name: String,
-    owner: String,
-}
-
-pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8, Fault> {
-    let name = match &command {
-        LocksCommand::Release { name, .. } => {
-            Some(LockName::new(name.as_str()).map_err(|error| Fault::usage(error.to_string()))?)
+pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8> {
+    let context = Context::open_answering(config).await?;
+    let done = context.run(async |context| match command {
+        LocksCommand::List { limit } => list(context, out, limit).await,
+        LocksCommand::Release { name, owner, consent } => {
+            release(context, out, &name, owner, &consent).await
         }
-        LocksCommand::List { .. } => None,
-    };
-    let mut context = Context::open_answering(config).await?;
-    let result = match (command, name) {
-        (LocksCommand::Release { owner, consent, .. }, Some(name)) => {
-            release(&mut context, out, &name, owner, &consent).await
-        }
-        (LocksCommand::List { limit }, _) => list(&context, out, limit).await,
-        (LocksCommand::Release { .. }, None) => Ok(fault::NO),
-    };
-    context.close().await;
-    result
+    });
+    done.await.map(|()| 0)
 }
 
 /// Which nodes send heartbeats.
-async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>, Fault> {
+async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>> {
     let nodes = Nodes::read(&mut context.redis.connection(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;
     Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
-async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {
+async fn list(context: &Context, out: Output, limit: usize) -> Result<()> {
     let alive = alive(context).await?;
     let mut conn = context.redis.connection();
     let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
     held.foreign = lock_holders::foreign_locks(&mut conn, &context.keys, &names).await?;
-    out.answer(&held, || render(&held))?;
-    Ok(0)
+    out.answer(&held, || render(&held))
 }
 
 async fn release(
@@ -90,78 +79,52 @@ async fn release(
     name: &LockName,
     owner: Option<String>,
     consent: &Consent,
-) -> Result<u8, Fault> {
-    let operator = context.operator(consent.reason.clone())?;
-    if operator.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
+) -> Result<()> {
+    let operator = context.writer(consent)?;
     let alive = alive(context).await?;
     let mut conn = context.redis.connection();
     let holder = lock_holders::holder_of(&mut conn, &context.keys, name.as_str(), alive).await?;
     let not_held = || EngineError::from(LockError::NotHeld(name.clone()));
-    let holder = holder.ok_or_else(not_held)?;
-    if let Some(wanted) = owner.filter(|owner| *owner != holder.owner) {
-        return Err(Fault::no(format!(
-            "'{name}' is not held by {wanted} but by {}; nothing was changed",
-            holder.owner
-        )));
+    let Holder { name, owner: holder, node, task, orphan, known, .. } =
+        holder.ok_or_else(not_held)?;
+    if let Some(wanted) = owner.filter(|owner| *owner != holder) {
+        return Err(CliError::failed(text!("cli-lock-other-holder", name, wanted, holder)));
     }
-    let state = match (holder.orphan, holder.known) {
-        (true, _) => "sends no heartbeat",
-        (false, true) => "is alive",
-        (false, false) => "is unknown",
+    let question = match (orphan, known) {
+        (true, _) => text!("cli-lock-release-dead", name, node, task),
+        (false, true) => text!("cli-lock-release-alive", name, node, task),
+        (false, false) => text!("cli-lock-release-unknown", name, node, task),
     };
-    let question = format!(
-        "Force-release '{name}' of {} ({}), whose node {state}? Its work is cancelled and its late writes are rejected.",
-        holder.node, holder.task
-    );
-    ask(consent, &question)?;
-    let Holder { name, owner, .. } = holder;
-    let command = Command::ReleaseLock { name: name.clone(), owner: owner.clone() };
-    operator.execute(command, &CancellationToken::new()).await?;
-    out.answer(&Released { name: name.clone(), owner: owner.clone() }, || {
-        format!("'{name}' of {owner} was released.")
-    })?;
-    Ok(0)
+    ask(consent, &format!("{question} {}", Label("cli-lock-release-effect")))?;
+    let release = Command::ReleaseLock { name, owner: holder };
+    reply::answer(out, &reply::execute(&operator, release).await?)
 }
 
 fn render(held: &Holders) -> String {
     let mut foreign = String::new();
-    for found in &held.foreign {
-        foreign.push_str(&format!("! {found}\n"));
-    }
+    foreign.extend(held.foreign.iter().map(|found| format!("! {found}\n")));
     if held.locks.is_empty() {
-        return format!("{foreign}No locks are held.");
+        return format!("{foreign}{}", Label("cli-locks-none"));
     }
-    let rows: Vec<Vec<String>> = held
-        .locks
-        .iter()
-        .map(|lock| {
-            let state = match (lock.orphan, lock.known) {
-                (true, _) => " (orphan)",
-                (false, true) => "",
-                (false, false) => " (no node)",
-            };
-            vec![
-                lock.name.clone(),
-                format!("{}{state}", lock.node),
-                lock.task.clone(),
-                lock.depth.to_string(),
-                lock.left_ms.map_or("no end".to_owned(), span),
-                lock.since.map_or("-".to_owned(), |at| span(Millis::now().since(at))),
-                number(lock.waiting),
-                lock.token.map_or("-".to_owned(), |token| token.to_string()),
-            ]
-        })
-        .collect();
-    let head = ["lock", "node", "task", "depth", "lease left", "held", "waiting", "token"];
-    let mut text = table(&head, &[3, 4, 5, 6, 7], &rows);
-    if held.total > held.locks.len() as u64 {
-        text.push_str(&format!(
-            "{} of {} shown; use --limit for more.",
-            number(held.locks.len() as u64),
-            number(held.total)
-        ));
+    let state = |lock: &Holder| match (lock.orphan, lock.known) {
+        (true, _) => " (orphan)",
+        (false, true) => "",
+        (false, false) => " (no node)",
+    };
+    let since = |lock: &Holder| lock.since.map(|at| span(Millis::now().since(at)));
+    let mut text = Table::new(&held.locks)
+        .left("lock", |lock| lock.name.clone())
+        .left("node", |lock| format!("{}{}", lock.node, state(lock)))
+        .left("task", |lock| lock.task.clone())
+        .right("depth", |lock| lock.depth.to_string())
+        .right("lease left", |lock| lock.left_ms.map_or("no end".to_owned(), span))
+        .right("held", |lock| or_dash(since(lock)))
+        .right("waiting", |lock| number(lock.waiting))
+        .right("token", |lock| or_dash(lock.token))
+        .to_string();
+    let shown = held.locks.len() as u64;
+    if held.total > shown {
+        text.push_str(&text!("cli-locks-more", shown, total = held.total));
     }
-    format!("{foreign}{text}")
+    foreign + &text
 }

@@ -7,8 +7,9 @@ use std::{
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
+use seckill_model::message::text;
 
-use super::{Cli, Fault};
+use super::{Cli, CliError, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
@@ -17,12 +18,12 @@ pub(super) struct ManArgs {
     dir: PathBuf,
 }
 
-pub(super) fn run(args: &ManArgs) -> Result<u8, Fault> {
+pub(super) fn run(args: &ManArgs) -> Result<u8> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir)).map_err(|error| {
         let dir = args.dir.display();
-        Fault::no(format!("cannot write the man pages to {dir} ({error}); pass another --dir"))
+        CliError::failed(text!("cli-man-not-written", dir, error))
     })?;
     Ok(0)
 }

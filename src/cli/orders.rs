@@ -3,18 +3,23 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    command::{Command, Reply},
+    command::Command,
     orders::{self, Decoded, Location},
 };
-use seckill_model::{Millis, Order, OrderFilter, OrderId, OrderStatus, Payment, UserId, VoucherId};
+use seckill_model::{
+    Millis, Order, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+    message::{Label, text},
+};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
 
 use super::{
-    Fault,
+    Result,
     context::Context,
-    fault,
-    output::{Output, count, page, rows, table},
+    error,
+    output::{Output, count, page, rows},
+    reply,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -64,18 +69,6 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Serialize)]
-struct Page {
-    orders: Vec<Order>,
-    next: Option<OrderId>,
-}
-
-#[derive(Serialize)]
-struct Paid {
-    id: OrderId,
-    payment: Payment,
-}
-
-#[derive(Serialize)]
 struct Shown {
     id: OrderId,
     decoded: Decoded,
@@ -83,7 +76,7 @@ struct Shown {
     standing: Location,
 }
 
-pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8> {
     match command {
         OrdersCommand::List(args) => {
             let filter = OrderFilter {
@@ -96,57 +89,50 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             let filter = filter.admitted(args.from, args.to)?;
             // Needs SQL only, so it also works while Redis is unavailable.
             let context = Context::open(config).await?;
-            let read = context.store.orders(&filter, args.before, args.limit + 1).await;
-            context.close().await;
-            list(out, read?, args.limit)
+            let read = async |context: &mut Context| {
+                Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
+            };
+            list(out, context.run(read).await?, args.limit)
         }
         OrdersCommand::Show { id } => {
             let context = Context::open_answering(config).await?;
-            let mut conn = context.redis.connection();
-            let found = orders::find(&context.store, &mut conn, &context.keys, id).await;
-            context.close().await;
-            let shown = Shown { id, decoded: orders::decode(id), standing: found? };
+            let find = async |context: &mut Context| {
+                let mut conn = context.redis.connection();
+                Ok(orders::find(&context.store, &mut conn, &context.keys, id).await?)
+            };
+            let standing = context.run(find).await?;
+            let shown = Shown { id, decoded: orders::decode(id), standing };
             out.answer(&shown, || render(&shown))?;
-            Ok(if shown.standing == Location::Unknown { fault::NO } else { 0 })
+            Ok(if shown.standing == Location::Unknown { error::FAILED } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
-            let mut context = Context::open_answering(config).await?;
-            let result = pay(&mut context, out, id, reason).await;
-            context.close().await;
-            result
+            let context = Context::open_answering(config).await?;
+            context.run(async |context| pay(context, out, id, reason).await).await
         }
     }
 }
 
-fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8, Fault> {
+fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
     let next = page(&mut orders, limit, |order| order.id);
-    let page = Page { orders, next };
-    out.answer(&page, || {
-        if page.orders.is_empty() {
-            return "No orders match. Orders in flight are not in SQL yet: seckill orders show ID"
-                .to_owned();
+    out.answer(&json!({ "orders": orders, "next": next }), || {
+        if orders.is_empty() {
+            return Label("cli-orders-none").to_owned();
         }
         let zone = TimeZone::system();
-        let rows: Vec<Vec<String>> = page.orders.iter().map(|order| row(order, &zone)).collect();
-        let mut text =
-            table(&["order", "admitted", "buyer", "voucher", "status", "since"], &[2, 3], &rows);
-        if let Some(next) = page.next {
-            text.push_str(&format!("next page: --before {next}\n"));
+        let mut text = Table::new(&orders)
+            .left("order", |order| order.id.to_string())
+            .left("admitted", |order| orders::decode(order.id).issued.date_time(&zone))
+            .right("buyer", |order| order.user_id.to_string())
+            .right("voucher", |order| format!("#{}", order.voucher_id))
+            .left("status", |order| order.status.to_string())
+            .left("since", |order| since(order).date_time(&zone))
+            .to_string();
+        if let Some(next) = next {
+            text.push_str(&text!("cli-next-page", command = format!("--before {next}")));
         }
         text
     })?;
-    Ok(if page.orders.is_empty() { fault::NO } else { 0 })
-}
-
-fn row(order: &Order, zone: &TimeZone) -> Vec<String> {
-    vec![
-        order.id.to_string(),
-        orders::decode(order.id).issued.date_time(zone),
-        order.user_id.to_string(),
-        format!("#{}", order.voucher_id),
-        order.status.to_string(),
-        since(order).date_time(zone),
-    ]
+    Ok(if orders.is_empty() { error::FAILED } else { 0 })
 }
 
 /// When the order reached its status, if SQL records it.
@@ -164,70 +150,48 @@ async fn pay(
     out: Output,
     id: OrderId,
     reason: Option<String>,
-) -> Result<u8, Fault> {
+) -> Result<u8> {
     let operator = context.operator(reason)?;
-    let reply = operator.execute(Command::Pay(id), &CancellationToken::new()).await?;
-    let Reply::Paid { payment, .. } = reply else {
-        return Err(Fault::no("unexpected reply from the engine to a payment"));
-    };
-    out.answer(&Paid { id, payment }, || match payment {
-        Payment::Paid => format!("Order {id} is paid."),
-        Payment::PaidBefore => format!("Order {id} was paid before; nothing was changed."),
-        Payment::TooLate => format!("Order {id} was closed before; nothing was paid."),
-        Payment::NotFound => {
-            format!("Order {id} is not in SQL; 'seckill orders show {id}' shows where it is.")
-        }
-    })?;
-    Ok(if matches!(payment, Payment::Paid | Payment::PaidBefore) { 0 } else { fault::NO })
+    let reply = reply::execute(&operator, Command::Pay(id)).await?;
+    reply::answer(out, &reply)?;
+    Ok(if reply.is_success() { 0 } else { error::FAILED })
 }
 
 fn render(shown: &Shown) -> String {
     let zone = TimeZone::system();
-    let of = |user: &UserId, voucher: &VoucherId| format!("buyer {user}, sale #{voucher}");
-    let standing = match &shown.standing {
-        Location::Persisted { order } => {
-            let when = match order.status {
-                OrderStatus::Unpaid => String::new(),
-                _ => format!(" {}", since(order).date_time(&zone)),
-            };
-            let (user, voucher) = (&order.user_id, &order.voucher_id);
-            let bought = match order.place {
-                None => format!("buyer {user}, ordinary voucher #{voucher}"),
-                Some(1) => of(user, voucher),
-                Some(place) => format!("{}, place {place} of the buyer", of(user, voucher)),
-            };
-            format!(
-                "{}{when}, {bought}, written {}",
-                order.status,
-                order.create_time.date_time(&zone)
-            )
-        }
+    let of = |user: &UserId, voucher: &VoucherId| text!("cli-orders-of-sale", user, voucher);
+    let state = match &shown.standing {
+        Location::Persisted { order } => persisted(order, &zone),
         Location::Undelivered { entry, user_id, voucher_id } => {
-            format!("undelivered in the stream as {entry}, {}", of(user_id, voucher_id))
+            text!("cli-orders-undelivered", entry, of = of(user_id, voucher_id))
         }
         Location::Pending { entry, user_id, voucher_id } => {
-            format!(
-                "pending as {entry}, {}; 'seckill pending list' shows its holder",
-                of(user_id, voucher_id)
-            )
+            text!("cli-orders-pending", entry, of = of(user_id, voucher_id))
         }
         Location::Dead { reason, user_id, voucher_id } => {
-            format!("dead letter ({reason}), {}", of(user_id, voucher_id))
+            text!("cli-orders-dead", reason, of = of(user_id, voucher_id))
         }
         Location::Lost { user_id, voucher_id } => {
-            format!(
-                "LOST: assigned to {} in Redis and stored nowhere else",
-                of(user_id, voucher_id)
-            )
+            text!("cli-orders-lost", of = of(user_id, voucher_id))
         }
-        Location::Unknown => {
-            "unknown: not in SQL, the stream, the dead letters, or assigned to a buyer".to_owned()
-        }
+        Location::Unknown => Label("cli-orders-unknown").to_owned(),
     };
     let Decoded { issued, sequence, day } = shown.decoded;
-    format!(
-        "order {}\n  {standing}\n  issued {}, number {sequence} of {day} (UTC)",
-        shown.id,
-        issued.date_time(&zone)
-    )
+    let (issued, sequence) = (issued.date_time(&zone), sequence.to_string());
+    let issued = text!("cli-orders-issued", issued, sequence, day);
+    format!("order {}\n  {state}\n  {issued}", shown.id)
+}
+
+fn persisted(order: &Order, zone: &TimeZone) -> String {
+    let status = match order.status {
+        OrderStatus::Unpaid => order.status.to_string(),
+        status => format!("{status} {}", since(order).date_time(zone)),
+    };
+    let (user, voucher) = (order.user_id, order.voucher_id);
+    let of = match order.place {
+        None => text!("cli-orders-of-voucher", user, voucher),
+        Some(1) => text!("cli-orders-of-sale", user, voucher),
+        Some(place) => text!("cli-orders-of-place", user, voucher, place),
+    };
+    text!("cli-orders-persisted", status, of, written = order.create_time.date_time(zone))
 }

@@ -1,13 +1,22 @@
 //! Output and confirmations.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::{
+    fmt::Display,
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    ops::RangeInclusive,
+};
 
-/// Numbers with grouped digits, and counted nouns.
-pub(super) use seckill_console::{counted, signed, thousands as number};
-use seckill_model::{escape_json, is_display_control};
+/// Numbers with grouped digits.
+pub(super) use seckill_console::{signed, thousands as number};
+use seckill_model::{
+    escape_json,
+    filter::{Field, Filter},
+    is_display_control,
+    message::{Label, text},
+};
 use serde::Serialize;
 
-use super::{Consent, Fault};
+use super::{CliError, Consent, Result};
 
 /// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +33,7 @@ impl Output {
         self,
         value: &impl Serialize,
         text: impl FnOnce() -> String,
-    ) -> Result<(), Fault> {
+    ) -> Result<()> {
         let text = if self.json {
             let document = serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
@@ -51,11 +60,11 @@ impl Output {
 ///
 /// # Errors
 /// The text could not be written.
-pub(super) fn print(text: &str) -> Result<(), Fault> {
+pub(super) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Fault::no(format!("cannot write the output ({error})")))
+            Err(CliError::failed(text!("cli-output-not-written", error)))
         }
         _ => Ok(()),
     }
@@ -69,13 +78,34 @@ pub(super) fn sentences(messages: &[impl ToString]) -> String {
 /// Parses a number; the error describes the expected format.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| "expected a non-negative integer".to_owned())
+    digits.parse().map_err(|_| Label("cli-expected-count").to_owned())
+}
+
+/// Parses a number within a range.
+pub(super) fn count_in(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
+    move |text| match count(text) {
+        Ok(number) if !range.contains(&number) => {
+            Err(text!("cli-expected-range", from = range.start(), to = range.end()))
+        }
+        parsed => parsed,
+    }
 }
 
 /// The same with a sign; negative means fewer.
 pub(super) fn difference(text: &str) -> Result<i64, String> {
     let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| "expected an integer; a negative one removes stock".to_owned())
+    digits.parse().map_err(|_| Label("cli-expected-difference").to_owned())
+}
+
+/// Parses a filter on these fields, which matches something less than everything.
+pub(super) fn filter(text: &str, fields: &[Field]) -> Result<Filter, String> {
+    let filter = Filter::parse(text, fields).map_err(|error| error.to_string())?;
+    if filter.is_empty() {
+        return Err(Label("cli-empty-filter").to_owned());
+    }
+    Ok(filter)
 }
 
 /// Maximum number of rows per page.
@@ -90,38 +120,41 @@ pub(super) fn page<T, K>(rows: &mut Vec<T>, limit: u32, key: impl FnOnce(&T) -> 
     rows.last().filter(|_| more).map(key)
 }
 
+/// Whether questions can be asked.
+fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+fn read_answer(prompt: &str) -> String {
+    let _ = write!(io::stderr(), "{} ", plain(prompt));
+    let mut answer = String::new();
+    let _ = io::stdin().lock().read_line(&mut answer);
+    plain(answer.trim())
+}
+
 /// Asks for confirmation. Without a terminal, `--yes` is required.
-pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
+pub(super) fn ask(consent: &Consent, question: &str) -> Result<()> {
     if consent.yes {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Fault::usage(format!(
-            "{question} No terminal for the confirmation; pass --yes."
-        )));
+    if !is_interactive() {
+        return Err(CliError::usage(text!("cli-confirmation-needed", question)));
     }
-    let _ = write!(io::stderr(), "{} [y/N] ", plain(question));
-    let mut answer = String::new();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        Ok(())
-    } else {
-        Err(Fault::no("cancelled; nothing was changed"))
+    match read_answer(&format!("{question} [y/N]")).to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(CliError::failed(Label("cli-cancelled"))),
     }
 }
 
 /// The reason of a recovery command: as given, or entered now, possibly empty. Does not ask with `--yes` or without a
 /// terminal.
-pub(super) fn why(consent: &Consent) -> Option<String> {
-    let silent = consent.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal();
-    if consent.reason.is_some() || silent {
-        return consent.reason.clone().filter(|reason| !reason.trim().is_empty());
-    }
-    let _ = write!(io::stderr(), "Reason for the audit log (optional): ");
-    let mut answer = String::new();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    let answer = plain(answer.trim());
-    (!answer.is_empty()).then_some(answer)
+pub(super) fn ask_reason(consent: &Consent) -> Option<String> {
+    let reason = match &consent.reason {
+        Some(reason) => reason.clone(),
+        None if consent.yes || !is_interactive() => return None,
+        None => read_answer(&Label("cli-reason-prompt")),
+    };
+    Some(reason).filter(|reason| !reason.trim().is_empty())
 }
 
 /// Removes control characters and those that reorder a line.
@@ -139,30 +172,16 @@ pub(super) fn span(millis: u64) -> String {
     }
 }
 
-/// Aligns columns by display width: to the left, and those in `right` to the right.
-pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
-    use unicode_width::UnicodeWidthStr as _;
-    let widths: Vec<usize> = head
-        .iter()
-        .enumerate()
-        .map(|(i, name)| {
-            let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.width());
-            cells.chain([name.width()]).max().unwrap_or(0)
-        })
-        .collect();
-    let line = |cells: Vec<&str>| {
-        let mut text = String::new();
-        for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width.saturating_sub(cell.width()));
-            let (before, after) =
-                if right.contains(&i) { (pad.as_str(), "") } else { ("", pad.as_str()) };
-            text.push_str(&format!("{before}{cell}{after}  "));
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut text = line(head.to_vec());
-    for row in rows {
-        text.push_str(&line(row.iter().map(String::as_str).collect()));
+/// What is shown for an unknown value in a table.
+pub(super) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// The counts above 0, one indented line each.
+pub(super) fn counts(parts: &[(u64, impl Display)]) -> String {
+    let mut text = String::new();
+    for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("\n  {:>10}  {what}", number(*count)));
     }
     text
 }
@@ -170,13 +189,6 @@ pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wide_titles_keep_columns_aligned() {
-        let rows =
-            [vec!["火锅".to_owned(), "7".to_owned()], vec!["tea".to_owned(), "12".to_owned()]];
-        assert_eq!(table(&["title", "n"], &[1], &rows), "title   n\n火锅    7\ntea    12\n");
-    }
 
     #[test]
     fn pages_return_the_key_of_the_next_one() {

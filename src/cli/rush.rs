@@ -5,14 +5,17 @@ use seckill_engine::{
     EngineError,
     command::{Command, LoadReport, LoadTest, Reply},
 };
-use seckill_model::VoucherId;
+use seckill_model::{
+    VoucherId,
+    message::{Label, text},
+};
 
 use super::{
-    Fault,
+    CliError, Result,
     context::Context,
-    fault,
-    output::{Output, counted, number, span},
-    work::EndOfLife,
+    error,
+    output::{Output, number, span},
+    signals::Signals,
 };
 use crate::config::Config;
 
@@ -41,106 +44,83 @@ pub(super) struct RushArgs {
     seed: u64,
 }
 
-pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
     let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed } = args;
     let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
     plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let mut end = EndOfLife::listen()?;
-    let mut context = Context::open_answering(config).await?;
-    let result = go(&mut context, plan, &mut end).await;
-    // Results count only while the written files exist.
-    let there = context.place().check().await;
-    context.close().await;
-    there?;
-    let report = result?;
+    let mut signals = Signals::listen()?;
+    let context = Context::open_answering(config).await?;
+    let report = context.run(async |context| rush(context, plan, &mut signals).await).await?;
     out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
-    Ok(if well { 0 } else { fault::NO })
+    Ok(if well { 0 } else { error::FAILED })
 }
 
-async fn go(
-    context: &mut Context,
-    plan: LoadTest,
-    end: &mut EndOfLife,
-) -> Result<LoadReport, Fault> {
+async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {
     context.store.sale(plan.voucher).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();
-    let ending = stop.clone();
-    let ended = async {
-        end.come().await;
-        ending.cancel();
-    };
     let operator = node.operator().clone();
-    let rushing = operator.execute(Command::LoadTest(plan), &stop);
-    tokio::pin!(rushing);
     let place = context.place();
     let reply = tokio::select! {
-        reply = &mut rushing => reply,
-        // Interrupted: stop the buyers and report the results so far.
-        () = ended => rushing.await,
-        fault = place.lost() => {
-            // No report: it would include lost orders.
-            node.stop().await;
-            return Err(fault);
+        // After a signal, the report covers the requests sent so far.
+        reply = signals.cancelling(&stop, operator.execute(Command::LoadTest(plan), &stop)) => {
+            reply.map_err(CliError::from)
         }
+        // A report would include lost orders.
+        error = place.lost() => Err(error),
     };
     node.stop().await;
+    // Results count only while the written files exist.
+    place.check().await?;
     match reply? {
         Reply::LoadTestDone(report) => Ok(report),
-        _ => Err(Fault::no("unexpected reply from the engine to a load test")),
+        _ => Err(CliError::unexpected_reply()),
     }
 }
 
 fn render(report: &LoadReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
-    let mut text = format!(
-        "{}, {} per second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
-        counted(report.attempts, "request", "requests"),
-        number(report.per_second as u64),
-        number(report.admitted),
-        number(report.sold_out),
-        number(report.duplicate),
-        number(report.rejected),
-        number(report.errors),
-    );
-    text.push_str(&format!(
-        "  answered within p50 {}, p99 {}, max {}\n  persisted  {:>12} after {:.1} s more",
-        micros(latency.p50),
-        micros(latency.p99),
-        micros(latency.max),
-        number(report.persisted),
-        report.settled_seconds,
-    ));
-    if report.paid > 0 {
-        text.push_str(&format!("\n  paid       {:>12}", number(report.paid)));
+    let (requests, rate) = (report.attempts, report.per_second as u64);
+    let mut text = format!("{}\n", text!("cli-rush-requests", requests, rate));
+    let figure = |name: &str, count: u64| format!("  {name:<9}  {:>12}", number(count));
+    for (name, count) in [
+        ("admitted", report.admitted),
+        ("sold out", report.sold_out),
+        ("duplicate", report.duplicate),
+        ("rejected", report.rejected),
+        ("errors", report.errors),
+    ] {
+        text.push_str(&format!("{}\n", figure(name, count)));
     }
-    if report.dead > 0 {
-        text.push_str(&format!("\n  dead       {:>12}", number(report.dead)));
+    let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(micros);
+    let settled = text!("cli-rush-settled", seconds = format!("{:.1}", report.settled_seconds));
+    text.push_str(&format!("  {}\n", text!("cli-rush-latency", p50, p99, max)));
+    text.push_str(&format!("{} {settled}", figure("persisted", report.persisted)));
+    for (name, count) in [("paid", report.paid), ("dead", report.dead)] {
+        if count > 0 {
+            text.push_str(&format!("\n{}", figure(name, count)));
+        }
     }
     if let Some(reason) = &report.first_rejection {
-        text.push_str(&format!("\n  first rejection: {reason}"));
+        text.push_str(&format!("\n  {}", text!("cli-rush-first-rejection", reason)));
     }
     if report.cut_short {
-        text.push_str("\n  stopped before all requests were sent");
+        text.push_str(&format!("\n  {}", Label("cli-rush-cut-short")));
     }
     if let Some(error) = &report.first_error {
-        text.push_str(&format!("\n  first error: {error}"));
+        text.push_str(&format!("\n  {}", text!("cli-rush-first-error", error)));
     }
     if report.dead > 0 {
-        text.push_str(&format!(
-            "\n{} no order: {} a dead letter; 'seckill dead list' shows why",
-            counted(report.dead, "admitted buyer has", "admitted buyers have"),
-            if report.dead == 1 { "it is" } else { "each is" }
-        ));
+        text.push_str(&format!("\n{}", text!("cli-rush-dead", buyers = report.dead)));
     }
     if !report.settled {
-        text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' show where they are.");
+        text.push_str(&format!("\n{}", Label("cli-rush-unsettled")));
     }
     text
 }

@@ -6,15 +6,19 @@ use seckill_engine::{
     command::{Command, Reply},
     telemetry::snapshot::SaleLine,
 };
-use seckill_model::{Millis, NewSale, Phase, SaleState, VoucherId, When};
+use seckill_model::{
+    Millis, NewSale, Phase, SaleState, VoucherId, When,
+    message::{Label, text},
+};
 use seckill_redis::stream_stats::read_stats;
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
 
 use super::{
-    Consent, Fault,
+    CliError, Consent, Result,
     context::Context,
-    output::{Output, ask, counted, number, page, rows, signed, table},
+    output::{Output, ask, number, page, rows, signed},
+    reply, status,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -40,13 +44,13 @@ pub(super) enum SaleCommand {
         id: VoucherId,
     },
     /// Start a planned sale now
-    Start(SteerArgs),
+    Start(SaleArgs),
     /// Pause a sale
-    Pause(SteerArgs),
+    Pause(SaleArgs),
     /// Resume a paused sale
-    Resume(SteerArgs),
+    Resume(SaleArgs),
     /// End a sale permanently
-    End(SteerArgs),
+    End(SaleArgs),
     /// Add stock, or remove unsold stock
     Restock {
         /// Voucher ID
@@ -81,75 +85,57 @@ pub(super) struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SteerArgs {
+pub(super) struct SaleArgs {
     /// Voucher ID
     id: VoucherId,
     #[command(flatten)]
     consent: Consent,
 }
 
-#[derive(Serialize)]
-struct Created {
-    voucher_id: VoucherId,
+impl CreateArgs {
+    /// The sale, with its window from `now`.
+    fn sale(&self, now: Millis) -> Result<NewSale> {
+        let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
+        let (begin, end) = (at(&self.begin), at(&self.end));
+        Ok(NewSale::checked(&self.title, self.stock, begin, end, now)?.limited(self.limit)?)
+    }
 }
 
-#[derive(Serialize)]
-struct Page {
-    sales: Vec<SaleLine>,
-    next: Option<VoucherId>,
-}
-
-pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> Result<u8, Fault> {
-    // Invalid arguments are reported before anything is opened.
-    let act = match &command {
+pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> Result<u8> {
+    if let SaleCommand::Create(args) = &command {
+        // Invalid arguments are reported before anything is opened, except the window.
+        NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
+            .limited(args.limit)?;
+    }
+    let context = Context::open_answering(config).await?;
+    let done = context.run(async |context| match command {
+        SaleCommand::List { archived: true, before, limit } => {
+            archived(context, out, before, limit).await
+        }
+        SaleCommand::List { .. } => list(context, out).await,
+        SaleCommand::Show { id } => show(context, out, id).await,
         SaleCommand::Create(args) => {
-            // The window is checked once Redis' clock is known.
-            let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now())?;
-            Some((Command::CreateSale(sale.limited(args.limit)?), &args.consent))
+            // The window is resolved by the clock of Redis, by which it opens and closes.
+            let now = context.redis.connection().now().await?;
+            change(context, out, Command::CreateSale(args.sale(now)?), &args.consent).await
         }
-        SaleCommand::Start(args) => Some((Command::StartSale(args.id), &args.consent)),
-        SaleCommand::Pause(args) => Some((Command::PauseSale(args.id), &args.consent)),
-        SaleCommand::Resume(args) => Some((Command::ResumeSale(args.id), &args.consent)),
-        SaleCommand::End(args) => Some((Command::EndSale(args.id), &args.consent)),
+        SaleCommand::Start(SaleArgs { id, consent }) => {
+            change(context, out, Command::StartSale(id), &consent).await
+        }
+        SaleCommand::Pause(SaleArgs { id, consent }) => {
+            change(context, out, Command::PauseSale(id), &consent).await
+        }
+        SaleCommand::Resume(SaleArgs { id, consent }) => {
+            change(context, out, Command::ResumeSale(id), &consent).await
+        }
+        SaleCommand::End(SaleArgs { id, consent }) => {
+            change(context, out, Command::EndSale(id), &consent).await
+        }
         SaleCommand::Restock { id, by, consent } => {
-            Some((Command::Restock { voucher: *id, by: *by }, consent))
+            change(context, out, Command::Restock { voucher: id, by }, &consent).await
         }
-        SaleCommand::List { .. } | SaleCommand::Show { .. } => None,
-    };
-    let mut context = Context::open_answering(config).await?;
-    let act = match (act, &command) {
-        (Some((Command::CreateSale(sale), consent)), SaleCommand::Create(args)) => {
-            window(&context, &sale, args)
-                .await
-                .map(|sale| Some((Command::CreateSale(sale), consent)))
-        }
-        (act, _) => Ok(act),
-    };
-    let act = match act {
-        Ok(act) => act,
-        Err(fault) => {
-            context.close().await;
-            return Err(fault);
-        }
-    };
-    let result = match (act, &command) {
-        (Some((command, consent)), _) => change(&mut context, out, command, consent).await,
-        (None, SaleCommand::Show { id }) => show(&context, out, *id).await,
-        (None, SaleCommand::List { archived: true, before, limit }) => {
-            archived(&context, out, *before, *limit).await
-        }
-        (None, _) => list(&mut context, out).await,
-    };
-    context.close().await;
-    result.map(|()| 0)
-}
-
-/// The sale with its window resolved by Redis' clock, by which it opens and closes.
-async fn window(context: &Context, sale: &NewSale, args: &CreateArgs) -> Result<NewSale, Fault> {
-    let now = context.redis.connection().now().await?;
-    let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
-    let sale = NewSale::checked(&sale.title, sale.stock, at(&args.begin), at(&args.end), now)?;
-    Ok(sale.limited(args.limit)?)
+    });
+    done.await.map(|()| 0)
 }
 
 async fn change(
@@ -157,64 +143,34 @@ async fn change(
     out: Output,
     command: Command,
     consent: &Consent,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let operator = context.operator(consent.reason.clone())?;
     if let Command::EndSale(voucher) = command
         && !operator.read_only
     {
         let sale = context.store.sale(voucher).await?;
-        let left = number(sale.stock);
-        let initial = counted(sale.initial, "piece", "pieces");
-        ask(
-            consent,
-            &format!(
-                "End sale #{voucher} '{}'? Unsold: {left} of {initial}; it cannot be reopened.",
-                sale.title
-            ),
-        )?;
+        let (title, left, initial) = (sale.title, sale.stock, sale.initial);
+        ask(consent, &text!("cli-sale-end", voucher, title, left, initial))?;
     }
-    let reply = operator.execute(command, &CancellationToken::new()).await?;
+    let reply = reply::execute(&operator, command).await?;
     match reply {
-        Reply::SaleCreated(voucher_id) => {
-            let sale = context.store.sale(voucher_id).await?;
-            out.answer(&Created { voucher_id }, || {
-                let pieces = counted(sale.initial, "piece", "pieces");
-                let each = match sale.limit {
-                    1 => String::new(),
-                    limit => format!(", up to {limit} per user"),
-                };
-                format!("#{voucher_id} '{}' holds {pieces}{each}. Run a load test: seckill rush --voucher {voucher_id} --users 1000", sale.title)
-            })?;
-        }
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;
-            out.answer(&sale, || {
-                format!(
-                    "#{voucher} '{}' is {}; {} in total.",
-                    sale.title,
-                    sale.state,
-                    counted(sale.initial, "piece", "pieces")
-                )
-            })?;
+            out.answer(&sale, || reply::text(&reply))
         }
-        _ => {}
+        reply => reply::answer(out, &reply),
     }
-    Ok(())
 }
 
-async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
-    let (_, seen) = super::status::still(context).await;
+async fn list(context: &mut Context, out: Output) -> Result<()> {
+    let (_, snapshot) = status::settled(context).await;
     // A failed read is not an empty list.
-    if let Some(error) = seen.sql.error.or(seen.redis.error) {
-        return Err(Fault::unreachable(error.to_string()));
+    if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
+        return Err(CliError::unreachable(error));
     }
-    let lines = seen.sales;
-    out.answer(&lines, || {
-        if lines.is_empty() {
-            return "No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100".to_owned();
-        }
-        let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
-        table(&["#", "title", "phase", "stock", "initial", "admitted", "persisted"], &[0, 3, 4, 5, 6], &rows)
+    out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
+        [] => Label("cli-sale-none").to_owned(),
+        sales => table(sales, Clone::clone).to_string(),
     })
 }
 
@@ -223,41 +179,36 @@ async fn archived(
     out: Output,
     before: Option<VoucherId>,
     limit: u32,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let mut sales = context.store.archived(before, limit + 1).await?;
     let next = page(&mut sales, limit, |sale| sale.voucher_id);
     let now = Millis::now();
-    let sales = sales.iter().map(|sale| SaleLine::of(sale, now, None)).collect();
-    let page = Page { sales, next };
-    out.answer(&page, || {
-        if page.sales.is_empty() {
-            let older = if before.is_some() { "older " } else { "" };
-            return format!("No {older}archived sales.");
+    let sales: Vec<_> = sales.iter().map(|sale| SaleLine::of(sale, now, None)).collect();
+    out.answer(&json!({ "sales": sales, "next": next }), || {
+        if sales.is_empty() {
+            return match before {
+                Some(_) => Label("cli-sale-none-archived-before"),
+                None => Label("cli-sale-none-archived"),
+            }
+            .to_owned();
         }
         let zone = TimeZone::system();
-        let rows: Vec<Vec<String>> = page
-            .sales
-            .iter()
-            .map(|sale| {
-                vec![
-                    sale.voucher_id.to_string(),
-                    sale.title.clone(),
-                    number(sale.initial),
-                    number(sale.persisted),
-                    sale.changed.date_time(&zone),
-                ]
-            })
-            .collect();
-        let head = ["#", "title", "initial", "persisted", "changed"];
-        let mut text = table(&head, &[0, 2, 3], &rows);
-        if let Some(next) = page.next {
-            text.push_str(&format!("next page: seckill sale list --archived --before {next}\n"));
+        let mut text = Table::new(&sales)
+            .left("sale", |sale| format!("#{}", sale.voucher_id))
+            .left("title", |sale| sale.title.clone())
+            .right("initial", |sale| number(sale.initial))
+            .right("persisted", |sale| number(sale.persisted))
+            .left("changed", |sale| sale.changed.date_time(&zone))
+            .to_string();
+        if let Some(next) = next {
+            let command = format!("seckill sale list --archived --before {next}");
+            text.push_str(&text!("cli-next-page", command));
         }
         text
     })
 }
 
-async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault> {
+async fn show(context: &Context, out: Output, id: VoucherId) -> Result<()> {
     let sale = context.store.sale(id).await?;
     let mut conn = context.redis.connection();
     let stats = read_stats(&mut conn, &context.keys, &[id]).await?;
@@ -266,47 +217,52 @@ async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault
     out.answer(&line, || card(&line))
 }
 
-fn row(line: &SaleLine) -> Vec<String> {
-    vec![
-        line.voucher_id.to_string(),
-        line.title.clone(),
-        phase(line.phase).to_owned(),
-        line.stock.map_or("not loaded".to_owned(), signed),
-        number(line.initial),
-        line.admitted.map_or("unknown".to_owned(), number),
-        number(line.persisted),
-    ]
+/// The figures of each sale; `title` makes titles safe for the table.
+pub(super) fn table(sales: &[SaleLine], title: impl Fn(&String) -> String) -> Table<'_, SaleLine> {
+    let unknown = || Label("common-unknown").to_owned();
+    let stock = |sale: &SaleLine| match (sale.stock, sale.admitted) {
+        (Some(stock), _) => signed(stock),
+        (None, Some(_)) => Label("cli-sale-not-loaded").to_owned(),
+        (None, None) => unknown(),
+    };
+    Table::new(sales)
+        .left("sale", |sale| format!("#{}", sale.voucher_id))
+        .left("title", |sale| title(&sale.title))
+        .left("phase", |sale| phase(sale.phase))
+        .right("stock", stock)
+        .right("SQL stock", |sale| number(sale.db_stock))
+        .right("initial", |sale| number(sale.initial))
+        .right("admitted", |sale| sale.admitted.map_or_else(unknown, number))
+        .right("persisted", |sale| number(sale.persisted))
 }
 
 fn card(line: &SaleLine) -> String {
     let zone = TimeZone::system();
-    let time =
-        |at: Option<Millis>, none: &str| at.map_or(none.to_owned(), |at| at.date_time(&zone));
-    let (initial, db_stock) = (number(line.initial), number(line.db_stock));
+    let time = |at: Option<Millis>, none: &'static str| {
+        at.map_or_else(|| none.to_owned(), |at| at.date_time(&zone))
+    };
+    let (initial, db_stock) = (line.initial, line.db_stock);
     let stock = match line.stock {
-        Some(stock) => format!("{} of {initial} (SQL {db_stock})", number(stock.max(0) as u64)),
-        None if line.phase == Phase::Archived => format!("{db_stock} of {initial} unsold"),
-        None => format!("not loaded in Redis, {db_stock} of {initial} by SQL"),
+        Some(stock) => text!("cli-sale-stock", stock = stock.max(0), initial, db_stock),
+        None if line.phase == Phase::Archived => text!("cli-sale-unsold", db_stock, initial),
+        None => text!("cli-sale-stock-not-loaded", db_stock, initial),
     };
-    let limit = match line.limit {
-        1 => "1 order per user".to_owned(),
-        limit => format!("{limit} orders per user"),
-    };
-    format!(
-        "#{} {}\n  phase      {}\n  state      {}, changed {}\n  window     {} to {}\n  limit      {limit}\n  stock      {stock}\n  admitted   {}\n  persisted  {}",
-        line.voucher_id,
-        line.title,
-        phase(line.phase),
-        line.state,
-        line.changed.date_time(&zone),
-        time(line.begin, "at once"),
-        time(line.end, "never"),
-        line.admitted.map_or("gone from Redis".to_owned(), number),
-        number(line.persisted),
-    )
+    let removed = || Label("cli-sale-not-in-redis").to_owned();
+    let fields = [
+        ("phase", phase(line.phase).to_owned()),
+        ("state", format!("{}, changed {}", line.state, line.changed.date_time(&zone))),
+        ("window", format!("{} to {}", time(line.begin, "at once"), time(line.end, "never"))),
+        ("limit", text!("cli-sale-limit", limit = line.limit)),
+        ("stock", stock),
+        ("admitted", line.admitted.map_or_else(removed, number)),
+        ("persisted", number(line.persisted)),
+    ];
+    let mut text = format!("#{} {}", line.voucher_id, line.title);
+    text.extend(fields.iter().map(|(name, value)| format!("\n  {name:<9}  {value}")));
+    text
 }
 
-pub(super) fn phase(phase: Phase) -> &'static str {
+fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Planned => "planned",
         Phase::Running => "running",

@@ -2,61 +2,58 @@
 //!
 //! Independent of the script: it reports events here and waits here for snapshots.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use seckill_console::Story;
+use seckill_console::{Options, Story};
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadReport, LoadTest, Reply},
+    command::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
     ledger,
     node::Node,
     telemetry::Snapshot,
 };
 use seckill_model::{
     Millis, NewSale, VoucherId,
+    filter::Filter,
     message::{Label, text},
 };
 use seckill_redis::data_dir::DataDir;
 use seckill_store::SharedStore;
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::{Fault, context::Context, display_args::DisplayArgs, output::Output};
+use super::{CliError, Result, context::Context, display_args::DisplayArgs, output::Output};
 use crate::config::Config;
 
 /// The node that is killed.
 pub(super) const DYING_NODE: &str = "node-b";
 /// Title of the sale.
-pub(super) const HOT_POT: Label = Label("demo-hot-pot-50-off");
-const MILK_TEA: Label = Label("demo-milk-tea-9-9");
+pub(super) const HOT_POT: Label = Label("demo-sale-title");
+const MILK_TEA: Label = Label("demo-second-sale-title");
 /// Prevents automatic claims, so that the operator recovers what a dead node left.
 const CLAIM_IDLE_MS: u64 = 86_400_000;
 /// Timeout of automatic steps.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Rejects flags for servers, because a sandbox keeps nothing. `what` is what runs in it.
-pub(super) fn refuse_servers(what: Label, servers: (bool, bool, bool)) -> Result<(), Fault> {
-    // Variables of the environment count like flags: a configured server is used, or is an error.
-    let flag = match servers {
-        (true, _, _) => "--data-dir".to_owned(),
-        (_, true, _) => text!("demo-redis-or-redis-url"),
-        (_, _, true) => "--database".to_owned(),
-        _ => return Ok(()),
-    };
-    Err(Fault::usage(text!("demo-the-runs-on-servers-of-its", what, flag)))
+/// Rejects a flag for servers, because a sandbox keeps nothing. `what` is what runs in it.
+pub(super) fn refuse_servers(what: Label, flag: Option<&str>) -> Result<()> {
+    match flag {
+        Some(flag) => Err(CliError::usage(text!("demo-no-servers", what, flag))),
+        None => Ok(()),
+    }
 }
 
 /// Rejects read-only mode, and interactive mode without a terminal.
-pub(super) fn refuse_blind(
+pub(super) fn check_mode(
     config: &Config,
     out: Output,
     display: &DisplayArgs,
     headless: bool,
-) -> Result<(), Fault> {
+) -> Result<()> {
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
     if !headless && out.json {
-        return Err(Fault::usage(Label("demo-json-goes-with-headless-here")));
+        return Err(CliError::usage(Label("demo-json-needs-headless")));
     }
     if !headless {
         display.localized(|| Ok(seckill_console::check_terminal()?))?;
@@ -64,27 +61,28 @@ pub(super) fn refuse_blind(
     Ok(())
 }
 
-/// Opens a temporary data dir and starts a node in it; `before` may wrap the store.
-pub(super) async fn open(
+/// Opens a temporary data dir and starts a node in it; `wrap` may wrap the store, and its other result is returned.
+pub(super) async fn open<T>(
     config: &Config,
-    before: impl FnOnce(SharedStore) -> SharedStore,
-) -> Result<(Context, Node), Fault> {
+    wrap: impl FnOnce(SharedStore) -> (SharedStore, T),
+) -> Result<(Context, Node, T)> {
     let dir = DataDir::throw_away()?;
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
     let mut context = Context::open_in(&config, dir, false).await?;
-    context.store = before(Arc::clone(&context.store));
+    let (store, wrapped) = wrap(context.store);
+    context.store = store;
     match context.start_node().await {
-        Ok(node) => Ok((context, node)),
-        Err(fault) => {
+        Ok(node) => Ok((context, node, wrapped)),
+        Err(error) => {
             context.close().await;
-            Err(fault)
+            Err(error)
         }
     }
 }
 
-/// Sends one page of the guide.
+/// A page of the guide.
 pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
     Story {
         title: title.to_owned(),
@@ -94,12 +92,62 @@ pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
     }
 }
 
+/// The guide in the console; without a console nothing is shown and nothing waits for a reader.
+pub(super) struct Guide(Option<watch::Sender<Story>>);
+
+impl Guide {
+    pub(super) fn is_shown(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn show(&self, page: Story) {
+        if let Some(pages) = &self.0 {
+            pages.send_replace(page);
+        }
+    }
+
+    /// Time to read a page.
+    pub(super) async fn pause(&self, time: Duration) {
+        if self.is_shown() {
+            sleep(time).await;
+        }
+    }
+}
+
+/// Plays a script, with a console if there are options for one. Afterwards the console shows the page for the result
+/// until the user quits; `None` if they quit before.
+pub(super) async fn play<T>(
+    node: &Node,
+    options: Option<Options>,
+    script: impl AsyncFnOnce(&Guide) -> Result<T>,
+    last_page: impl FnOnce(&Result<T>) -> Story,
+) -> Result<Option<T>> {
+    let Some(options) = options else { return script(&Guide(None)).await.map(Some) };
+    // The first page may be written before the console starts.
+    seckill_model::locale::set_language(options.lang);
+    let (pages, story) = watch::channel(Story::default());
+    let guide = Guide(Some(pages));
+    let console = seckill_console::run(node.remote(), Options { story: Some(story), ..options });
+    let playing = script(&guide);
+    tokio::pin!(console, playing);
+    let result = tokio::select! {
+        left = &mut console => {
+            left?;
+            return Ok(None);
+        }
+        result = &mut playing => result,
+    };
+    guide.show(last_page(&result));
+    console.await?;
+    result.map(Some)
+}
+
 /// Waits for the last reply of a load test.
 pub(super) async fn answered(
     rush: JoinHandle<Result<LoadReport, EngineError>>,
     what: Label,
-) -> Result<LoadReport, Fault> {
-    Ok(rush.await.map_err(|_| Fault::no(text!("demo-broke-off", what)))??)
+) -> Result<LoadReport> {
+    Ok(rush.await.map_err(|_| CliError::failed(text!("demo-failed", what)))??)
 }
 
 /// Steps of a script, the same with and without a terminal.
@@ -112,7 +160,7 @@ pub(super) struct Sandbox<'a> {
 }
 
 impl Sandbox<'_> {
-    pub(super) async fn execute(&self, command: Command) -> Result<Reply, Fault> {
+    pub(super) async fn execute(&self, command: Command) -> Result<Reply> {
         Ok(self.node.operator().execute(command, self.node.stopping()).await?)
     }
 
@@ -121,11 +169,11 @@ impl Sandbox<'_> {
         title: &str,
         stock: u64,
         begin: Option<Millis>,
-    ) -> Result<VoucherId, Fault> {
+    ) -> Result<VoucherId> {
         let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
         match self.execute(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
-            _ => Err(Fault::no(Label("demo-the-engine-answered-something-else"))),
+            _ => Err(CliError::unexpected_reply()),
         }
     }
 
@@ -146,37 +194,48 @@ impl Sandbox<'_> {
         stock: u64,
         users: u64,
         seed: u64,
-    ) -> Result<LoadReport, Fault> {
+    ) -> Result<LoadReport> {
         let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
         let plan = LoadTest { seed, settle: false, ..LoadTest::new(voucher, users) };
-        answered(self.rush(plan), Label("demo-the-second-rush")).await
+        answered(self.rush(plan), Label("demo-second-load-test")).await
     }
 
-    pub(super) async fn hold(&self, hold: bool) -> Result<(), Fault> {
+    /// Plans and applies the recovery of all pending entries; returns how many the plan changes, and the report.
+    pub(super) async fn recover(&self) -> Result<(u64, ReplayReport)> {
+        let (operator, stop) = (self.node.operator(), self.node.stopping());
+        let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
+        let planned = plan.totals.to_do();
+        match self.execute(Command::Apply(plan, Pace::default())).await? {
+            Reply::Replayed(report) => Ok((planned, report)),
+            _ => Err(CliError::unexpected_reply()),
+        }
+    }
+
+    pub(super) async fn hold(&self, hold: bool) -> Result<()> {
         if self.node.hold_consumer(hold).await {
             return Ok(());
         }
-        Err(Fault::no(Label("demo-the-consumer-does-not-obey-seckill")))
+        Err(CliError::failed(Label("demo-consumer-unresponsive")))
     }
 
-    pub(super) async fn audit(&self) -> Result<ledger::Audit, Fault> {
+    pub(super) async fn audit(&self) -> Result<ledger::Audit> {
         let Context { redis, store, keys, .. } = self.context;
         Ok(ledger::audit(store, &mut redis.connection(), keys, None).await?)
     }
 
     /// Waits until no order is on its way.
-    pub(super) async fn until_settled(&self) -> Result<(), Fault> {
+    pub(super) async fn until_settled(&self) -> Result<()> {
         self.until(is_settled).await
     }
 
     /// Waits for a matching snapshot, for as long as a sale may take.
-    pub(super) async fn until(&self, matches: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
-        if self.within(PATIENCE, matches).await? {
+    pub(super) async fn until(&self, matches: impl FnMut(&Snapshot) -> bool) -> Result<()> {
+        if self.within(TIMEOUT, matches).await? {
             return Ok(());
         }
         let what = self.what;
-        Err(Fault::no(text!("demo-the-waited-a-minute-for-its", what)))
+        Err(CliError::failed(text!("demo-timeout", what)))
     }
 
     /// Waits for a matching snapshot that was started after this call; `false` on timeout.
@@ -184,7 +243,7 @@ impl Sandbox<'_> {
         &self,
         bound: Duration,
         mut matches: impl FnMut(&Snapshot) -> bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool> {
         // The next snapshot may have been started before the preceding step.
         let fresh = self.node.remote().snapshots.borrow().seq + 2;
         self.seen(bound, |snapshot| snapshot.seq >= fresh && matches(snapshot)).await
@@ -195,7 +254,7 @@ impl Sandbox<'_> {
         &self,
         bound: Duration,
         mut matches: impl FnMut(&Snapshot) -> bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool> {
         let mut snapshots = self.node.remote().snapshots;
         let shown = snapshots.wait_for(|snapshot| matches(snapshot));
         match tokio::time::timeout(bound, shown).await {

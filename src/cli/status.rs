@@ -12,53 +12,56 @@ use seckill_engine::{
         alarms::alarms,
         collector::Collector,
         data_loss::{self, RecentLosses, add_published},
-        snapshot::{Alarm, AlarmKind, Health, SaleLine},
+        snapshot::{Alarm, AlarmKind, Health, StreamLine},
     },
 };
-use seckill_model::{EntryId, Phase, ledger::Balance, message::text};
+use seckill_model::{
+    EntryId, Phase,
+    ledger::Balance,
+    message::{Label, text},
+};
 use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
 use super::{
-    Fault,
-    alone::Alone,
-    audit::{IN_THE_WAY, PartitionLine, REPAIR, is_in_the_way, partitions},
+    CliError, Result,
+    audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
     context::Context,
-    fault,
-    output::{Output, counted, number, sentences, signed, span, table},
-    sale::phase,
+    degraded::Degraded,
+    error,
+    output::{Output, number, sentences, span},
+    sale,
 };
 use crate::config::Config;
 
-/// Sales in the words of a status, and all that run; `--json` has all of them.
+/// Sales that are shown besides those that run; `--json` has all of them.
 const LISTED: usize = 50;
 
-/// Runs of each job that are looked through for the last that ended.
+/// Runs of each job that are searched for the last that ended.
 const JOB_RUNS: u32 = 20;
-/// Lines of the activity log that are searched for what Redis had lost.
+/// Lines of the activity log that are searched for data loss.
 const EVENTS: u32 = 50;
 
-pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
-    let answer = |status: &Status| out.answer(status, || words(status));
+pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
+    // Printed before closing, which waits for a database that another program keeps locked.
+    let answer = |status: &Status| out.answer(status, || render(status));
     let status = match Context::open(config).await {
-        Ok(mut context) => {
-            let status = look(&mut context).await;
-            // Before closing, which waits for a database that another program keeps locked.
-            let answered = answer(&status);
-            context.close().await;
-            answered?;
-            status
+        Ok(context) => {
+            let status = async |context: &mut Context| {
+                let status = status(context).await;
+                answer(&status).map(|()| status)
+            };
+            context.run(status).await?
         }
-        Err(fault) if fault.code == fault::UNREACHABLE => {
-            let alone = Alone::open(config, fault).await?;
-            let snapshot = alone.look().await;
+        Err(error) if error.code == error::UNREACHABLE => {
+            let degraded = Degraded::open(config, error).await?;
+            let snapshot = degraded.snapshot().await;
             let status = Status { snapshot, partitions: Vec::new(), audit_error: None };
             let answered = answer(&status);
-            alone.close().await;
-            answered?;
-            status
+            degraded.close().await;
+            answered.map(|()| status)?
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     let Status { snapshot, partitions, audit_error } = &status;
     let wrong = matches!(snapshot.audit, Balance::Off { .. })
@@ -66,28 +69,28 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         || !partitions.is_empty()
         || audit_error.is_some();
     Ok(match snapshot.redis.takes_writes() && snapshot.sql.takes_writes() {
-        false => fault::UNREACHABLE,
-        true if wrong => fault::NO,
+        false => error::UNREACHABLE,
+        true if wrong => error::FAILED,
         true => 0,
     })
 }
 
-/// One picture, and what only an audit finds.
+/// A snapshot, and what only an audit finds.
 #[derive(Serialize)]
 pub(super) struct Status {
     #[serde(flatten)]
     pub(super) snapshot: Snapshot,
     /// Partitions with findings.
-    partitions: Vec<PartitionLine>,
-    /// Why the books are unknown although both servers answer.
+    partitions: Vec<PartitionFindings>,
+    /// Why the result of the audit is unknown although both servers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit_error: Option<String>,
 }
 
-/// All that a picture holds, and whether the database takes writes.
-pub(super) async fn look(context: &mut Context) -> Status {
+/// A complete snapshot with an audit by order ID, and whether the database accepts writes.
+pub(super) async fn status(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
-    let (mut collector, mut snapshot) = still(context).await;
+    let (mut collector, mut snapshot) = settled(context).await;
     collector.add_write_probe(&mut snapshot).await;
     if let Some(rows) = collector.pending(EntryId::MIN).await {
         snapshot.pending = collector.pending_page(EntryId::MIN, &rows, &snapshot);
@@ -95,7 +98,7 @@ pub(super) async fn look(context: &mut Context) -> Status {
     if snapshot.redis.up {
         match partitions(context).await {
             Ok(lines) => broken = lines,
-            Err(fault) => audit_error = Some(fault.told()),
+            Err(error) => audit_error = Some(error.message()),
         }
     }
     // Before the events: what is written meanwhile is in both.
@@ -116,10 +119,10 @@ pub(super) async fn look(context: &mut Context) -> Status {
             match ledger::audit(&context.store, &mut conn, &context.keys, None).await {
                 Ok(audit) if audit.balanced => {}
                 Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
-                Err(error) if is_in_the_way(&error, &broken) => {
-                    audit_error = Some(IN_THE_WAY.to_owned());
+                Err(error) if prevents_audit(&error, &broken) => {
+                    audit_error = Some(NOT_AUDITED.to_owned());
                 }
-                Err(error) => audit_error = Some(Fault::from(error).told()),
+                Err(error) => audit_error = Some(CliError::from(error).message()),
             }
         }
         // The audit itself fails where a partition has findings.
@@ -134,9 +137,9 @@ pub(super) async fn look(context: &mut Context) -> Status {
     Status { snapshot, partitions: broken, audit_error }
 }
 
-/// Takes pictures until one shows books that stand still, at most three: a difference counts only
-/// when two pictures in a row show it.
-pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
+/// Takes snapshots until no order is in flight, at most three: a difference counts only if two consecutive snapshots
+/// show it.
+pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
         context.redis.connection(),
         Arc::clone(&context.store),
@@ -157,113 +160,97 @@ pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
     (collector, snapshot)
 }
 
-fn words(status: &Status) -> String {
+fn render(status: &Status) -> String {
     let Status { snapshot, partitions, audit_error } = status;
-    let mut text = String::new();
-    for health in [&snapshot.redis, &snapshot.sql] {
-        text.push_str(&server(health));
-    }
-    let books = match &snapshot.audit {
-        Balance::Unknown => match audit_error {
-            Some(error) => format!("unknown: {error}"),
-            None => "unknown".to_owned(),
-        },
-        Balance::Balanced { .. } => "passed".to_owned(),
-        Balance::InFlight { orders } => {
-            format!("{} in flight", counted(*orders, "order", "orders"))
-        }
-        Balance::Off { findings } => format!("FAILED: {}", sentences(findings)),
+    let mut text: String = [&snapshot.redis, &snapshot.sql].into_iter().map(server).collect();
+    let audit = match (&snapshot.audit, audit_error) {
+        (Balance::Unknown, Some(error)) => text!("cli-status-audit-unknown", error),
+        (audit, _) => balance(audit),
     };
-    text.push_str(&format!("audit      {books}\n"));
-    if let Some(stream) = &snapshot.stream {
-        let lag = stream.lag.map_or("unknown".to_owned(), number);
-        let oldest =
-            stream.oldest_pending_ms.map_or(String::new(), |ms| format!(", oldest {}", span(ms)));
-        text.push_str(&format!(
-            "stream     lag {lag}, pending {}{oldest}, dead letters {}\n",
-            number(stream.pending),
-            number(stream.dead)
-        ));
-        if let Some(oldest) = stream.oldest_ms {
-            let kept = counted(stream.length, "entry", "entries");
-            let oldest = span(oldest);
-            text.push_str(&format!("  keeps {kept} to replay, the oldest {oldest} old\n"));
-        }
-        for consumer in stream.consumers.iter().filter(|c| c.pending > 0 || c.alive) {
-            let life = if consumer.alive { "alive" } else { "dead" };
-            text.push_str(&format!(
-                "  {} {life}, {} pending\n",
-                consumer.name,
-                number(consumer.pending)
-            ));
-        }
+    text.push_str(&format!("audit      {audit}\n"));
+    if let Some(line) = &snapshot.stream {
+        text.push_str(&stream(line));
     }
-    if !snapshot.sql.up && snapshot.sales.is_empty() {
-        text.push_str("the database is unreachable: sales, orders, jobs and the log are unknown\n");
-    } else if snapshot.sales.is_empty() {
-        text.push_str("no sale yet\n");
+    let sales = snapshot.sales.as_slice();
+    if !snapshot.sql.up && sales.is_empty() {
+        text.push_str(&format!("{}\n", Label("cli-status-no-database")));
+    } else if sales.is_empty() {
+        text.push_str(&format!("{}\n", Label("cli-status-no-sales")));
     } else {
-        let running = snapshot.sales.iter().filter(|sale| sale.phase == Phase::Running).count();
-        let rows: Vec<Vec<String>> = snapshot
-            .sales
-            .iter()
-            .take(running.max(LISTED))
-            .map(|sale| {
-                vec![
-                    format!("#{}", sale.voucher_id),
-                    sale.title.clone(),
-                    phase(sale.phase).to_owned(),
-                    stock(sale),
-                    number(sale.initial),
-                    sale.admitted.map_or("unknown".to_owned(), number),
-                    number(sale.persisted),
-                ]
-            })
-            .collect();
-        text.push('\n');
-        text.push_str(&table(
-            &["sale", "title", "phase", "stock", "initial", "admitted", "persisted"],
-            &[3, 4, 5, 6],
-            &rows,
-        ));
-        let more = snapshot.sales.len() - rows.len();
-        if more > 0 {
-            text.push_str(&format!("{more} more: 'seckill sale list' shows all\n"));
+        let running = sales.iter().filter(|sale| sale.phase == Phase::Running).count();
+        let (shown, rest) = sales.split_at(sales.len().min(running.max(LISTED)));
+        text.push_str(&format!("\n{}", sale::table(shown, Clone::clone)));
+        if !rest.is_empty() {
+            text.push_str(&format!("{}\n", text!("cli-status-more-sales", more = rest.len())));
         }
     }
-    // With the finding of its partition stands what repairs it.
-    let told = |alarm: &&Alarm| match &alarm.kind {
+    // The finding of a partition states the remedy as well.
+    let is_finding = |alarm: &&Alarm| match &alarm.kind {
         AlarmKind::ForeignKey(found) => partitions.iter().any(|it| it.names(&found.key)),
         _ => false,
     };
-    for alarm in snapshot.alarms.iter().filter(|alarm| !told(alarm)) {
-        text.push_str(&format!("! {}\n", alarm_words(&alarm.kind)));
+    for alarm in snapshot.alarms.iter().filter(|alarm| !is_finding(alarm)) {
+        text.push_str(&format!("! {}\n", alarm_text(&alarm.kind)));
     }
-    text.extend(partitions.iter().map(PartitionLine::words));
+    text.extend(partitions.iter().map(PartitionFindings::render));
     if !partitions.is_empty() {
-        text.push_str(REPAIR);
+        text.push_str(&format!("  {}\n", Label("cli-audit-repair")));
     }
     text
 }
 
-fn stock(sale: &SaleLine) -> String {
-    match (sale.stock, sale.admitted) {
-        (Some(stock), _) => signed(stock),
-        (None, Some(_)) => "not loaded".to_owned(),
-        (None, None) => "unknown".to_owned(),
+/// The state of the audit.
+pub(super) fn balance(balance: &Balance) -> String {
+    match balance {
+        Balance::Unknown => Label("common-unknown").to_owned(),
+        Balance::Balanced { .. } => Label("cli-status-audit-passed").to_owned(),
+        Balance::InFlight { orders } => text!("cli-status-in-flight", orders),
+        Balance::Off { findings } => {
+            text!("cli-status-audit-failed", findings = sentences(findings))
+        }
     }
 }
 
-fn server(health: &Health) -> String {
-    let state = match (&health.error, &health.unwritable) {
-        (Some(error), _) => format!("AWAY: {error}"),
-        (None, Some(why)) => format!("TAKES NO WRITES: {why}"),
-        (None, None) => format!("answers in {:.1} ms", health.latency_us as f64 / 1_000.0),
+fn stream(stream: &StreamLine) -> String {
+    let lag = stream.lag.map_or_else(|| Label("common-unknown").to_owned(), number);
+    let StreamLine { pending, dead, length, .. } = stream;
+    let mut text = match stream.oldest_pending_ms.map(span) {
+        Some(oldest) => text!("cli-status-stream-pending", lag, pending, oldest, dead),
+        None => text!("cli-status-stream", lag, pending, dead),
     };
-    format!("{:<10} {state}\n", health.name)
+    text = format!("stream     {text}\n");
+    if let Some(oldest) = stream.oldest_ms.map(span) {
+        text.push_str(&format!("  {}\n", text!("cli-status-stream-kept", length, oldest)));
+    }
+    for consumer in stream.consumers.iter().filter(|c| c.pending > 0 || c.alive) {
+        let (life, pending) = (life(consumer.alive), consumer.pending);
+        let line = text!("cli-status-consumer", name = consumer.name, life, pending);
+        text.push_str(&format!("  {line}\n"));
+    }
+    text
 }
 
-pub(super) fn alarm_words(kind: &AlarmKind) -> String {
+/// Whether a node sends heartbeats.
+pub(super) fn life(alive: bool) -> Label {
+    if alive { Label("cli-alive") } else { Label("cli-dead") }
+}
+
+fn server(health: &Health) -> String {
+    format!("{:<10} {}\n", health.name, server_state(health))
+}
+
+/// Whether a server answers and takes writes.
+pub(super) fn server_state(health: &Health) -> String {
+    match (&health.error, &health.unwritable) {
+        (Some(error), _) => text!("cli-status-away", error),
+        (None, Some(why)) => text!("cli-status-no-writes", why),
+        (None, None) => {
+            text!("cli-status-answers", ms = format!("{:.1}", health.latency_us as f64 / 1_000.0))
+        }
+    }
+}
+
+pub(super) fn alarm_text(kind: &AlarmKind) -> String {
     match kind {
         AlarmKind::RedisAway { error }
         | AlarmKind::RedisReadOnly { error }
@@ -344,15 +331,15 @@ mod tests {
             pending,
             idle_ms: 9,
         };
-        for (kind, told) in [
+        for (kind, part) in [
             (held(1), "holds 1 entry;"),
             (held(1_200), "holds 1,200 entries;"),
             (AlarmKind::DeadLetters { count: 1 }, "1 dead letter to review"),
             (AlarmKind::LagHigh { lag: 1, drains_ms: None }, "1 entry waits for"),
             (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),
         ] {
-            let words = alarm_words(&kind);
-            assert!(words.contains(told), "{words}");
+            let text = alarm_text(&kind);
+            assert!(text.contains(part), "{text}");
         }
     }
 }

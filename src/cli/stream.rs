@@ -3,23 +3,26 @@
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    EngineError,
     command::{Command, Reply},
     group::{
-        ClaimScope, Rewind, RewindReport, To, claim, remove, rewind,
+        ClaimScope, Rewind, To, claim, remove, rewind,
         show::{self, GroupState, StreamState},
     },
 };
-use seckill_model::EntryId;
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use seckill_model::{
+    EntryId,
+    message::{Label, text},
+};
+use serde_json::json;
 
 use super::{
-    Consent, Fault,
+    CliError, Consent, Result,
     context::Context,
-    fault,
-    output::{Output, ask, counted, number, span, table},
-    work::EndOfLife,
+    error,
+    output::{Output, ask, counts, number, span},
+    reply,
+    status::life,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -82,252 +85,148 @@ pub(super) struct ClaimArgs {
     consent: Consent,
 }
 
-#[derive(Serialize)]
-struct Shown {
-    partitions: Vec<StreamState>,
-}
-
-#[derive(Serialize)]
-struct Rewound {
-    plan: Vec<Rewind>,
-    /// `None` in a dry run.
-    done: Option<RewindReport>,
-}
-
-pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8, Fault> {
-    let mut context = Context::open_answering(config).await?;
-    let result = match command {
-        StreamCommand::Show { partition } => show(&context, out, partition).await,
-        StreamCommand::Rewind(args) => rewind(&mut context, out, &args).await,
-        StreamCommand::Claim(args) => claim(&mut context, out, args).await,
+pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8> {
+    let context = Context::open_answering(config).await?;
+    let done = context.run(async |context| match command {
+        StreamCommand::Show { partition } => show(context, out, partition).await,
+        StreamCommand::Rewind(args) => rewind(context, out, &args).await,
+        StreamCommand::Claim(args) => claim(context, out, args).await,
         StreamCommand::RemoveConsumer { name, partition, consent } => {
-            remove(&mut context, out, name, partition, &consent).await
+            remove(context, out, name, partition, &consent).await
         }
-    };
-    context.close().await;
-    result
+    });
+    done.await
 }
 
-async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8, Fault> {
+async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8> {
     let dead_ms = context.config.engine.node_dead_ms;
     let mut conn = context.redis.connection();
     let partitions = show::show(&mut conn, &context.keys, partition, dead_ms).await?;
-    let shown = Shown { partitions };
-    out.answer(&shown, || shown.partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n"))?;
+    out.answer(&json!({ "partitions": partitions }), || {
+        partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n")
+    })?;
     Ok(0)
 }
 
 fn stream(state: &StreamState) -> String {
-    let mut text = format!(
-        "partition {}  {} kept of {} added, {}",
-        state.partition,
-        counted(state.length, "entry", "entries"),
-        number(state.added),
-        counted(state.dead, "dead letter", "dead letters")
-    );
+    let StreamState { partition, length, added, dead, .. } = state;
+    let mut text = text!("cli-stream", partition, length, added, dead);
     if let (Some(first), Some(last)) = (state.first, state.last) {
-        let old = state.oldest_ms.map_or(String::new(), |ms| format!(", {} old", span(ms)));
-        text.push_str(&format!("\n  from {first}{old}, to {last}"));
+        let range = match state.oldest_ms.map(span) {
+            Some(age) => text!("cli-stream-range-age", first, last, age),
+            None => text!("cli-stream-range", first, last),
+        };
+        text.push_str(&format!("\n  {range}"));
     }
     match &state.group {
-        None if state.length > 0 => text.push_str(
-            "\n  NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start",
-        ),
-        None => text.push_str("\n  no group yet"),
-        Some(group) => text.push_str(&group_words(group)),
+        None if state.length > 0 => {
+            text.push_str(&format!("\n  {}", Label("cli-stream-group-lost")));
+        }
+        None => text.push_str(&format!("\n  {}", Label("cli-stream-no-group"))),
+        Some(state) => text.push_str(&format!("\n{}", group(state))),
     }
     text
 }
 
-fn group_words(group: &GroupState) -> String {
-    let unknown = || "unknown".to_owned();
-    let mut text = format!(
-        "\n  group {}: delivered up to {}, read {}, lag {}, pending {}",
-        group.name,
-        group.last_delivered.map_or_else(unknown, |id| id.to_string()),
-        group.entries_read.map_or_else(unknown, number),
-        group.lag.map_or_else(unknown, number),
-        number(group.pending)
-    );
-    if let (Some(oldest), Some(age)) = (group.oldest_pending, group.oldest_pending_ms) {
-        text.push_str(&format!(", the oldest {oldest} added {} ago", span(age)));
+fn group(group: &GroupState) -> String {
+    let unknown = || Label("common-unknown").to_owned();
+    let delivered = group.last_delivered.map_or_else(unknown, |id| id.to_string());
+    let read = group.entries_read.map_or_else(unknown, number);
+    let lag = group.lag.map_or_else(unknown, number);
+    let (name, pending) = (&group.name, group.pending);
+    let mut text = text!("cli-stream-group", name, delivered, read, lag, pending);
+    if let (Some(entry), Some(age)) = (group.oldest_pending, group.oldest_pending_ms) {
+        text.push_str(&text!("cli-stream-group-oldest", entry, age = span(age)));
     }
-    if group.consumers.is_empty() {
-        return text;
+    if !group.consumers.is_empty() {
+        text.push_str(&format!(
+            "\n{}",
+            Table::new(&group.consumers)
+                .left("consumer", |it| it.name.clone())
+                .left("node", |it| life(it.alive))
+                .right("pending", |it| number(it.pending))
+                .right("idle", |it| span(it.idle_ms))
+        ));
     }
-    let rows: Vec<Vec<String>> = group
-        .consumers
-        .iter()
-        .map(|it| {
-            let life = if it.alive { "alive" } else { "dead" };
-            vec![it.name.clone(), life.to_owned(), number(it.pending), span(it.idle_ms)]
-        })
-        .collect();
-    text.push('\n');
-    text.push_str(&table(&["  consumer", "node", "pending", "idle"], &[2, 3], &indented(rows)));
-    text.trim_end().to_owned()
+    text.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn indented(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
-        name.insert_str(0, "  ");
-    }
-    rows
-}
-
-async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8, Fault> {
+async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8> {
     let mut conn = context.redis.connection();
     let (store, keys) = (context.store.clone(), context.keys.clone());
     let plan = rewind::preview(&store, &mut conn, &keys, &args.to, args.partition).await?;
     let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
-        out.answer(&Rewound { plan, done: None }, || {
-            format!("{text}\nNothing was changed: this is a dry run.")
+        out.answer(&json!({ "plan": plan, "done": null }), || {
+            format!("{text}\n{}", Label("cli-stream-dry-run"))
         })?;
         return Ok(0);
     }
-    let operator = context.operator(args.consent.reason.clone())?;
-    if operator.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
+    let operator = context.writer(&args.consent)?;
     out.say(&text);
     ask(&args.consent, &question(&plan))?;
     let command = Command::Rewind(plan.clone());
-    let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {
-        return Err(Fault::no("unexpected reply from the engine to a rewind"));
-    };
-    let again = counted(done.again, "entry is", "entries are");
-    out.answer(&Rewound { plan, done: Some(done) }, || {
-        format!(
-            "{again} redelivered; check progress with 'seckill stream show' and the result with 'seckill audit'."
-        )
-    })?;
+    let reply = reply::execute(&operator, command).await?;
+    let Reply::Rewound(done) = &reply else { return Err(CliError::unexpected_reply()) };
+    out.answer(&json!({ "plan": plan, "done": done }), || reply::text(&reply))?;
     Ok(0)
 }
 
 fn question(plan: &[Rewind]) -> String {
     let sum = |pick: fn(&Rewind) -> u64| plan.iter().map(pick).sum::<u64>();
-    let mut text = format!(
-        "Redeliver {}? {} acknowledged, {} written.",
-        counted(sum(|it| it.again), "entry", "entries"),
-        counted(sum(|it| it.written), "is in SQL and gets", "are in SQL and get"),
-        counted(sum(|it| it.missing), "is", "are")
-    );
-    if plan.iter().any(|it| it.unheld > 0) {
-        text.push_str(&format!(
-            " {} of the written ones are no longer assigned to a buyer; the audit will report them.",
-            number(sum(|it| it.unheld))
-        ));
+    let (again, written, missing) =
+        (sum(|it| it.again), sum(|it| it.written), sum(|it| it.missing));
+    let mut text = text!("cli-stream-rewind", again, written, missing);
+    let (unheld, skipped) = (sum(|it| it.unheld), sum(|it| it.skipped_missing));
+    if unheld > 0 {
+        text.push_str(&text!("cli-stream-rewind-unheld", unheld));
     }
-    if plan.iter().any(|it| it.skipped_missing > 0) {
-        text.push_str(&format!(
-            " {} SKIPPED.",
-            counted(
-                sum(|it| it.skipped_missing),
-                "older entry is neither pending nor in SQL: it is",
-                "older entries are neither pending nor in SQL: they are"
-            )
-        ));
+    if skipped > 0 {
+        text.push_str(&text!("cli-stream-rewind-skipped", skipped));
     }
     text
 }
 
 fn preview(it: &Rewind) -> String {
     let zone = TimeZone::system();
-    let time = |at: seckill_model::Millis| at.date_time(&zone);
-    let mut text = format!("partition {}: ", it.partition);
-    match it.last_delivered {
-        Some(delivered) => text.push_str(&format!("the group was delivered up to {delivered}")),
-        None => text.push_str("there is no group; it is made"),
-    }
-    text.push_str(&format!(
-        "\n  {:>10}  {} again, {} to {} ({} to {})",
-        number(it.again),
-        if it.again == 1 { "entry" } else { "entries" },
-        it.from,
-        it.to,
-        time(it.from_time),
-        time(it.to_time)
-    ));
-    let parts = [
-        (it.written, "of them in SQL: acknowledged"),
-        (it.missing, "of them not in SQL: written if a piece is left, else dead letters"),
-        (
-            it.unheld,
-            "of those not in SQL: no buyer holds the order any more; it is written all the same",
-        ),
-        (it.malformed, "of them malformed: put among the dead letters"),
-        (it.pending, "of them pending now: settled by their consumer or by this command"),
-        (it.undelivered, "entries after them, never delivered so far"),
-        (it.trimmed, "older entries were trimmed or deleted: gone"),
-        (it.skipped, "older entries are kept but not delivered"),
-        (it.skipped_missing, "of those are not in SQL: SKIPPED, '--to start' would deliver them"),
-    ];
-    for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
-        text.push_str(&format!("\n  {:>10}  {what}", number(count)));
-    }
-    text
+    let partition = it.partition;
+    let group = match it.last_delivered {
+        Some(delivered) => text!("cli-stream-preview", partition, delivered),
+        None => text!("cli-stream-preview-no-group", partition),
+    };
+    let (from_time, to_time) = (it.from_time.date_time(&zone), it.to_time.date_time(&zone));
+    let (from, to) = (it.from, it.to);
+    let again = text!("cli-stream-again", entries = it.again, from, to, from_time, to_time);
+    let parts = counts(&[
+        (it.written, Label("cli-stream-written")),
+        (it.missing, Label("cli-stream-missing")),
+        (it.unheld, Label("cli-stream-unheld")),
+        (it.malformed, Label("cli-stream-malformed")),
+        (it.pending, Label("cli-stream-pending")),
+        (it.undelivered, Label("cli-stream-undelivered")),
+        (it.trimmed, Label("cli-stream-trimmed")),
+        (it.skipped, Label("cli-stream-skipped")),
+        (it.skipped_missing, Label("cli-stream-skipped-missing")),
+    ]);
+    format!("{group}\n  {:>10}  {again}{parts}", number(it.again))
 }
 
-async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8, Fault> {
+async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8> {
     let ClaimArgs { to, entries, from, force, consent } = args;
-    let operator = context.operator(consent.reason.clone())?;
-    if operator.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
+    let operator = context.writer(&consent)?;
     let scope = from.map_or(ClaimScope::Entries(entries), ClaimScope::Holder);
     let dead_ms = context.config.engine.node_dead_ms;
     let mut conn = context.redis.connection();
     let plan = claim::preview(&mut conn, &context.keys, &scope, &to, dead_ms, force).await?;
     for part in &plan.parts {
-        out.say(&format!(
-            "partition {}: {}, from {} to {}",
-            part.partition,
-            counted(part.count, "entry", "entries"),
-            part.from,
-            part.to
-        ));
+        let (partition, entries, from, to) = (part.partition, part.count, &part.from, &part.to);
+        out.say(&text!("cli-claim-part", partition, entries, from, to));
     }
-    let given = counted(plan.count(), "pending entry", "pending entries");
-    ask(&consent, &format!("Transfer {given} to '{to}'?"))?;
-    // Only after the question, where Ctrl-C ends the program.
-    let mut end = EndOfLife::listen()?;
-    let stop = CancellationToken::new();
-    let giving = operator.execute(Command::Claim(plan), &stop);
-    tokio::pin!(giving);
-    let reply = tokio::select! {
-        reply = &mut giving => reply,
-        () = end.come() => {
-            stop.cancel();
-            giving.await
-        }
-    };
-    let Reply::Claimed(report) = reply? else {
-        return Err(Fault::no("unexpected reply from the engine to a claim"));
-    };
-    out.answer(&report, || {
-        let claimed = counted(report.claimed, "entry was", "entries were");
-        let mut text = format!("{claimed} transferred to '{to}'.");
-        if report.gone > 0 {
-            let gone = counted(report.gone, "was", "were");
-            text.push_str(&format!(" {gone} no longer pending."));
-        }
-        if report.hollow > 0 {
-            text.push_str(&format!(
-                " {}: 'seckill pending apply' rebuilds the orders.",
-                counted(
-                    report.hollow,
-                    "has no body and stays where it is",
-                    "have no body and stay where they are"
-                )
-            ));
-        }
-        if report.cut_short {
-            text.push_str(" Interrupted; run it again for the rest.");
-        }
-        text
-    })?;
-    Ok(if report.claimed == 0 || report.cut_short { fault::NO } else { 0 })
+    ask(&consent, &text!("cli-claim", entries = plan.count(), to))?;
+    let reply = reply::execute(&operator, Command::Claim(plan)).await?;
+    reply::answer(out, &reply)?;
+    let Reply::Claimed(report) = reply else { return Err(CliError::unexpected_reply()) };
+    Ok(if report.claimed == 0 || report.cut_short { error::FAILED } else { 0 })
 }
 
 async fn remove(
@@ -336,25 +235,13 @@ async fn remove(
     name: String,
     partition: Option<u16>,
     consent: &Consent,
-) -> Result<u8, Fault> {
-    let operator = context.operator(consent.reason.clone())?;
-    if operator.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
+) -> Result<u8> {
+    let operator = context.writer(consent)?;
     let dead_ms = context.config.engine.node_dead_ms;
     let mut conn = context.redis.connection();
-    // Rejected requests are not confirmed first.
+    // An invalid request is rejected before the question.
     let found = remove::preview(&mut conn, &context.keys, &name, partition, dead_ms).await?;
-    let groups = found.partitions.len() as u64;
-    let groups = counted(groups, "group", "groups");
-    let question = format!("Remove '{name}', which holds nothing, from {groups}?");
-    ask(consent, &question)?;
-    let command = Command::RemoveConsumer(found);
-    match operator.execute(command, &CancellationToken::new()).await? {
-        Reply::ConsumerRemoved(report) => {
-            out.answer(&report, || format!("'{name}' was removed."))?;
-            Ok(0)
-        }
-        _ => Err(Fault::no("unexpected reply from the engine to a removal")),
-    }
+    ask(consent, &text!("cli-remove-consumer", name, groups = found.partitions.len()))?;
+    reply::answer(out, &reply::execute(&operator, Command::RemoveConsumer(found)).await?)?;
+    Ok(0)
 }

@@ -1,15 +1,19 @@
 //! `seckill voucher`: vouchers of both kinds, and purchases of the ordinary ones.
 
 use clap::{Args, Subcommand};
-use seckill_engine::command::{Command, Reply};
-use seckill_model::{OrderId, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus};
+use seckill_engine::command::Command;
+use seckill_model::{
+    UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
+    message::{Label, text},
+};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Fault,
+    Result,
     context::Context,
-    output::{Output, count, number, page, plain, rows, table},
+    output::{Output, count, number, or_dash, page, plain, rows},
+    reply,
+    table::Table,
 };
 use crate::config::Config;
 
@@ -68,16 +72,6 @@ pub(super) struct CreateArgs {
 }
 
 #[derive(Serialize)]
-struct Created {
-    voucher_id: VoucherId,
-}
-
-#[derive(Serialize)]
-struct Bought {
-    order_id: OrderId,
-}
-
-#[derive(Serialize)]
 struct Line {
     voucher_id: VoucherId,
     kind: &'static str,
@@ -98,44 +92,35 @@ struct Page {
     next: Option<VoucherId>,
 }
 
-pub(super) async fn run(
-    config: &Config,
-    out: Output,
-    command: VoucherCommand,
-) -> Result<u8, Fault> {
-    // Invalid arguments are reported before anything is opened.
-    let (command, reason) = match command {
-        VoucherCommand::Create(args) => {
-            let CreateArgs {
-                title, shop, sub_title, rules, pay_value, actual_value, status, ..
-            } = args;
-            let details = VoucherDetails {
-                title,
-                shop_id: shop,
-                sub_title,
-                rules,
-                pay_value,
-                actual_value,
-                status,
-            };
-            (Command::CreateVoucher(details.checked()?), args.reason)
-        }
-        VoucherCommand::Buy { id, user, reason } => (Command::BuyVoucher(id, UserId(user)), reason),
+pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -> Result<u8> {
+    // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
+    let done = match command {
         VoucherCommand::List { after, limit } => {
             let context = Context::open(config).await?;
-            let result = list(&context, out, after, limit).await;
-            context.close().await;
-            return result.map(|()| 0);
+            context.run(async |context| list(context, out, after, limit).await).await
+        }
+        VoucherCommand::Create(args) => {
+            // Invalid arguments are reported before anything is opened.
+            let details = VoucherDetails {
+                title: args.title,
+                shop_id: args.shop,
+                sub_title: args.sub_title,
+                rules: args.rules,
+                pay_value: args.pay_value,
+                actual_value: args.actual_value,
+                status: args.status,
+            };
+            let command = Command::CreateVoucher(details.checked()?);
+            let context = Context::open(config).await?;
+            context.run(async |context| change(context, out, command, args.reason).await).await
+        }
+        VoucherCommand::Buy { id, user, reason } => {
+            let command = Command::BuyVoucher(id, UserId(user));
+            let context = Context::open_answering(config).await?;
+            context.run(async |context| change(context, out, command, reason).await).await
         }
     };
-    // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
-    let mut context = match command {
-        Command::BuyVoucher(..) => Context::open_answering(config).await?,
-        _ => Context::open(config).await?,
-    };
-    let result = change(&mut context, out, command, reason).await;
-    context.close().await;
-    result.map(|()| 0)
+    done.map(|()| 0)
 }
 
 async fn change(
@@ -143,72 +128,42 @@ async fn change(
     out: Output,
     command: Command,
     reason: Option<String>,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let operator = context.operator(reason)?;
-    match operator.execute(command, &CancellationToken::new()).await? {
-        Reply::VoucherCreated(voucher_id) => out.answer(&Created { voucher_id }, || {
-            format!("Voucher #{voucher_id} exists; it has neither stock nor window.")
-        }),
-        Reply::VoucherBought(order_id) => out.answer(&Bought { order_id }, || {
-            format!("Order {order_id} is written, unpaid. Pay it: seckill orders pay {order_id}")
-        }),
-        _ => Err(Fault::no("unexpected reply from the engine to a voucher command")),
-    }
+    reply::answer(out, &reply::execute(&operator, command).await?)
 }
 
-async fn list(
-    context: &Context,
-    out: Output,
-    after: Option<VoucherId>,
-    limit: u32,
-) -> Result<(), Fault> {
+async fn list(context: &Context, out: Output, after: Option<VoucherId>, limit: u32) -> Result<()> {
     let mut vouchers = context.store.vouchers(after, limit + 1).await?;
     let next = page(&mut vouchers, limit, |voucher| voucher.id);
     let page = Page { vouchers: vouchers.into_iter().map(Line::from).collect(), next };
-    out.answer(&page, || {
-        if page.vouchers.is_empty() {
-            return if after.is_some() {
-                "No more vouchers."
-            } else {
-                "No vouchers yet. Create one: seckill voucher create --title 'a present'"
-            }
-            .to_owned();
-        }
-        let rows: Vec<Vec<String>> = page.vouchers.iter().map(row).collect();
-        let head = ["#", "title", "kind", "status", "shop", "pays", "worth"];
-        let listed = table(&head, &[0, 4, 5, 6], &rows);
-        let mut text = String::new();
-        // The first line is the header.
-        let vouchers = std::iter::once(None).chain(page.vouchers.iter().map(Some));
-        for (line, voucher) in listed.lines().zip(vouchers) {
-            text.push_str(&format!("{line}\n"));
-            let Some(VoucherDetails { sub_title, rules, .. }) = voucher.map(|it| &it.details)
-            else {
-                continue;
-            };
-            let rules = rules.iter().flat_map(|rules| rules.lines());
-            for more in sub_title.as_deref().into_iter().chain(rules) {
-                text.push_str(&format!("    {}\n", plain(more)));
-            }
-        }
-        if let Some(next) = page.next {
-            text.push_str(&format!("more: seckill voucher list --after {next}\n"));
-        }
-        text
-    })
+    out.answer(&page, || render(&page, after.is_some()))
 }
 
-fn row(voucher: &Line) -> Vec<String> {
-    let details = &voucher.details;
-    vec![
-        voucher.voucher_id.to_string(),
-        details.title.clone(),
-        voucher.kind.to_owned(),
-        details.status.to_string(),
-        details.shop_id.map_or_else(|| "-".to_owned(), |shop| shop.to_string()),
-        money(details.pay_value),
-        money(details.actual_value),
-    ]
+fn render(page: &Page, is_continued: bool) -> String {
+    if page.vouchers.is_empty() {
+        let none =
+            if is_continued { Label("cli-voucher-no-more") } else { Label("cli-voucher-none") };
+        return none.to_owned();
+    }
+    let table = Table::new(&page.vouchers)
+        .right("#", |line| line.voucher_id.to_string())
+        .left("title", |line| line.details.title.clone())
+        .left("kind", |line| line.kind)
+        .left("status", |line| line.details.status)
+        .right("shop", |line| or_dash(line.details.shop_id))
+        .right("pays", |line| money(line.details.pay_value))
+        .right("worth", |line| money(line.details.actual_value));
+    let mut text = table.with_details(|line| {
+        let VoucherDetails { sub_title, rules, .. } = &line.details;
+        let rules = rules.iter().flat_map(|rules| rules.lines());
+        sub_title.as_deref().into_iter().chain(rules).map(plain).collect()
+    });
+    if let Some(next) = page.next {
+        let command = format!("seckill voucher list --after {next}");
+        text.push_str(&text!("cli-next-page", command));
+    }
+    text
 }
 
 /// Cents as a decimal number.

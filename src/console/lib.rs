@@ -61,7 +61,7 @@ pub use self::{
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
     audit_log::result as told_result,
-    figures::{counted, signed, thousands},
+    figures::{signed, thousands},
     settings,
     time::act_word,
 };

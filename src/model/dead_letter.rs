@@ -248,6 +248,11 @@ impl LetterCounts {
         }
     }
 
+    /// Number whose buyer waits for an order.
+    pub fn waiting(&self) -> u64 {
+        self.awaited + self.came_back + self.not_loaded
+    }
+
     /// Total.
     pub fn total(self) -> u64 {
         LetterVerdict::ALL.iter().map(|verdict| self.of(*verdict)).sum()

@@ -120,13 +120,13 @@ fn the_log_is_paged_and_filtered_by_kind() {
     let refused = home.run(&["sale", "pause", &id, "--reason", &long]).expect_code(2);
     assert!(refused.stderr.contains("shorter") && refused.stderr.len() < 400, "{refused}");
 
-    let whole = home.run(&["activity", "--acts", "--json"]).expect_code(0);
+    let whole = home.run(&["activity", "--commands", "--json"]).expect_code(0);
     let acts: Vec<Value> = lines(&whole).iter().map(|line| line["act"].clone()).collect();
     assert_eq!(acts, ["sale create", "sale pause", "sale resume"], "{whole}");
     assert!(lines(&whole)[1]["before"]["stock"].is_i64(), "{whole}");
     home.run(&["activity", "--events"]).expect_code(1);
     home.run(&["activity", "--until", "-1h"]).expect_code(1);
-    home.run(&["activity", "--acts", "--events"]).expect_code(2);
+    home.run(&["activity", "--commands", "--events"]).expect_code(2);
 
     let newest = home.run(&["activity", "--limit", "2", "--json"]).expect_code(0);
     let next = newest.json()["next"].as_str().unwrap().to_owned();
@@ -182,7 +182,7 @@ fn a_reason_is_requested_on_a_terminal() {
     terminal.send("y");
     terminal.send(key::ENTER);
     assert!(terminal.exit_status(LONG).success(), "{}", terminal.screen());
-    let log = lines(&home.run(&["--redis", &url, "activity", "--acts", "--json"]));
+    let log = lines(&home.run(&["--redis", &url, "activity", "--commands", "--json"]));
     let last = log.last().unwrap();
     assert_eq!(
         (&last["act"], &last["reason"]),
@@ -222,7 +222,7 @@ async fn a_bundle_contains_no_password_and_reports_unreachable_servers() {
     let half = bundle(3, run(&["incident"]));
     assert!(part(&half, "## Timeline").contains("sale pause"), "{half}");
     assert!(part(&half, "## Proof").contains("Unknown"), "{half}");
-    assert!(half.contains("redis: **AWAY**"), "{half}");
+    assert!(half.contains("redis: UNREACHABLE"), "{half}");
     server.restart();
 
     database.kill();
@@ -275,7 +275,7 @@ fn without_sql_every_partition_is_read_from_redis() {
     assert_eq!(result["stream"]["pending"], 2, "{result}");
     assert_eq!((&result["redis"]["up"], &result["sql"]["up"]), (&true.into(), &false.into()));
     let result = run(&["status"]).stdout;
-    assert!(result.contains("pending 2") && result.contains("AWAY"), "{result}");
+    assert!(result.contains("pending 2") && result.contains("UNREACHABLE"), "{result}");
     assert!(
         result.contains("the database is unreachable: sales, orders, jobs and the log are unknown"),
         "{result}"

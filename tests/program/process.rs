@@ -76,7 +76,7 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
     let result = home.run(&["status"]).expect_code(3).stdout;
     assert!(result.contains("! the database is locked by another program"), "{result}");
-    assert!(result.contains("TAKES NO WRITES"), "{result}");
+    assert!(result.contains("REJECTS WRITES"), "{result}");
     assert!(result.contains("火锅"), "what can be read is told: {result}");
     let result = home.run(&["status", "--json"]).expect_code(3).json();
     assert_eq!(result["alarms"][0]["kind"]["alarm"], "sql_locked", "{result}");
@@ -84,11 +84,11 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     assert!(home.run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
     let result = home.run(&["doctor"]).expect_code(3).stdout;
     assert!(
-        result.contains("AWAY  writes") && result.contains("locked by another program"),
+        result.contains("UNREACHABLE  writes") && result.contains("locked by another program"),
         "{result}"
     );
     let alone = home.run(&["--redis", "redis://127.0.0.1:1", "status"]).expect_code(3).stdout;
-    assert!(alone.contains("TAKES NO WRITES") && alone.contains("火锅"), "{alone}");
+    assert!(alone.contains("REJECTS WRITES") && alone.contains("火锅"), "{alone}");
     other.close().await.unwrap();
     home.run(&["status"]).expect_code(0);
 }
@@ -168,12 +168,15 @@ fn what_was_written_is_read_where_the_disk_is_full() {
     };
     let result = run(&["status"]).expect_code(3).stdout;
     assert!(result.contains("火锅") && result.contains("passed"), "{result}");
-    assert!(result.contains("TAKES NO WRITES") && result.contains("the disk is full"), "{result}");
+    assert!(result.contains("REJECTS WRITES") && result.contains("the disk is full"), "{result}");
     let audit = run(&["audit", "--json"]).expect_code(0).json();
     assert_eq!(audit["sales"][0]["persisted"], 10, "{audit}");
     assert!(run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
     let result = run(&["doctor"]).expect_code(3).stdout;
-    assert!(result.contains("AWAY  writes") && result.contains("the disk is full"), "{result}");
+    assert!(
+        result.contains("UNREACHABLE  writes") && result.contains("the disk is full"),
+        "{result}"
+    );
     home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge};
+use seckill_console::{Drawing, Drawn, Options, Person, gauge};
 use seckill_engine::{
     command::{Command, LoadTest, Reply},
     error::MAX_USERS,
@@ -12,12 +12,13 @@ use seckill_engine::{
 };
 use serde::Serialize;
 
-use seckill_model::message::Label;
+use seckill_model::message::{Label, text};
 
 use super::super::{
-    Fault,
-    output::{Output, count, number, table},
+    CliError, Result,
+    output::{Output, count_in, number},
     sandbox::{self, Sandbox},
+    table::Table,
 };
 use crate::config::Config;
 
@@ -27,19 +28,19 @@ const KEYS: Duration = Duration::from_millis(40);
 #[derive(Debug, Args)]
 pub(in super::super) struct ConsoleArgs {
     /// Buyers in each load test
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = count_in(1_000..=MAX_USERS))]
     users: u64,
     /// Load tests with a console, and as many without
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    rounds: usize,
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = count_in(1..=100))]
+    rounds: u64,
     /// Idle seconds, with a console and without
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = count_in(1..=600))]
     rest: u64,
     /// Columns of the terminal
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(60..=400))]
     width: u16,
     /// Rows of the terminal
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(15..=100))]
     height: u16,
 }
 
@@ -66,7 +67,7 @@ struct Shares {
 #[derive(Debug, Serialize)]
 struct Rush {
     users: u64,
-    rounds: usize,
+    rounds: u64,
     alone_per_second: f64,
     watched_per_second: f64,
     /// Throughput lost to the console: the median of the rounds, each with two consecutive load tests; a negative value
@@ -76,18 +77,8 @@ struct Rush {
     slowed_quartiles: (f64, f64),
 }
 
-pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8, Fault> {
-    if !(1_000..=MAX_USERS).contains(&args.users)
-        || !(1..=100).contains(&args.rounds)
-        || !(1..=600).contains(&args.rest)
-        || !(60..=400).contains(&args.width)
-        || !(15..=100).contains(&args.height)
-    {
-        return Err(Fault::usage(format!(
-            "give 1000 to {MAX_USERS} users, 1 to 100 rounds, 1 to 600 seconds, and 60x15 to 400x100 cells"
-        )));
-    }
-    let (context, node) = sandbox::open(config, |store| store).await?;
+pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8> {
+    let (context, node, ()) = sandbox::open(config, |store| (store, ())).await?;
     let sandbox = Sandbox { node: &node, context: &context, what: Label("cli-bench") };
     let measured = Box::pin(measure(sandbox, args)).await;
     node.stop().await;
@@ -97,7 +88,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
     Ok(0)
 }
 
-async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
+async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
     let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
     let engine = share(rest, tokio::time::sleep(rest)).await;
     let watching = Person { size, pause: None };
@@ -121,11 +112,7 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
             let voucher = sandbox.create("bench", args.users / 2, None).await?;
             // Like the console does: the engine has its own threads.
             let command = Command::LoadTest(LoadTest::new(voucher, args.users));
-            let answer = sandbox
-                .node
-                .remote()
-                .send(command, None)
-                .map_err(|it| Fault::no(it.to_string()))?;
+            let answer = sandbox.node.remote().send(command, None)?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {
@@ -136,14 +123,12 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report, Fau
             }
             let report = match answered {
                 Some(Ok(Reply::LoadTestDone(report))) => report,
-                Some(Err(refusal)) => return Err(Fault::no(refusal.to_string())),
-                _ => return Err(Fault::no("the engine ended before the rush was over")),
+                Some(Err(error)) => return Err(error.into()),
+                _ => return Err(CliError::failed(Label("cli-bench-engine-ended"))),
             };
             if report.errors > 0 {
-                let why = report.first_error.unwrap_or_default();
-                return Err(Fault::no(format!(
-                    "a request got no answer, so nothing is measured: {why}"
-                )));
+                let error = report.first_error.unwrap_or_default();
+                return Err(CliError::failed(text!("cli-bench-no-answer", error)));
             }
             if with { &mut watched } else { &mut alone }.push(report.per_second);
         }
@@ -173,12 +158,12 @@ async fn measure_console(
     person: Person,
     drawing: &mut Drawing,
     until: impl Future<Output = ()>,
-) -> Result<(), Fault> {
+) -> Result<()> {
     Ok(gauge(node.remote(), Options::default(), person, drawing, until).await?)
 }
 
-fn drawing() -> Result<Drawing, Fault> {
-    Drawing::new().map_err(|error| Fault::no(format!("nothing can be counted: {error}")))
+fn drawing() -> Result<Drawing> {
+    Drawing::new().map_err(|error| CliError::failed(text!("cli-bench-no-drawing", error)))
 }
 
 /// CPU use of this process during `span`, as a fraction of one core.
@@ -204,30 +189,28 @@ fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
 
 fn render(report: &Report) -> String {
     let Report { rest, rush, drawn, .. } = report;
-    let spread = |name: &str, of: &Spread| {
-        vec![name.to_owned(), number(of.p50), number(of.p99), number(of.max), number(of.n)]
-    };
-    let rows =
-        [spread("frame drawn, us", &drawn.frame_us), spread("key answered, us", &drawn.key_us)];
+    let rows = [("frame drawn, us", &drawn.frame_us), ("key answered, us", &drawn.key_us)];
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let [both, engine] = [rest.engine_and_console, rest.engine].map(percent);
+    let [watched, alone] = [rush.watched_per_second as u64, rush.alone_per_second as u64];
     let (low, high) = rush.slowed_quartiles;
-    format!(
-        "at rest        {} of a core, {} without the console\n\
-         in a rush      {} requests/s, {} without the console\n\
-         slowed by      {}, the median of {} rounds; half of them between {} and {}\n\
-         bytes a frame  {} at {}x{}\n\n",
-        percent(rest.engine_and_console),
-        percent(rest.engine),
-        number(rush.watched_per_second as u64),
-        number(rush.alone_per_second as u64),
-        percent(rush.slowed),
-        rush.rounds,
-        percent(low),
-        percent(high),
-        number(drawn.bytes_a_frame),
-        report.width,
-        report.height,
-    ) + &table(&["", "p50", "p99", "max", "samples"], &[1, 2, 3, 4], &rows)
+    let [slowed, low, high] = [rush.slowed, low, high].map(percent);
+    let size = format!("{}x{}", report.width, report.height);
+    let lines = [
+        ("idle", text!("cli-bench-idle", both, engine)),
+        ("load test", text!("cli-bench-load", watched, alone)),
+        ("slowed by", text!("cli-bench-slowed", slowed, rounds = rush.rounds, low, high)),
+        ("bytes a frame", text!("cli-bench-frame", bytes = drawn.bytes_a_frame, size)),
+    ];
+    let mut text = String::new();
+    text.extend(lines.iter().map(|(name, value)| format!("{name:<13}  {value}\n")));
+    let table = Table::new(&rows)
+        .left("", |(name, _)| *name)
+        .right("p50", |(_, of)| number(of.p50))
+        .right("p99", |(_, of)| number(of.p99))
+        .right("max", |(_, of)| number(of.max))
+        .right("samples", |(_, of)| number(of.n));
+    format!("{text}\n{table}")
 }
 
 #[cfg(test)]

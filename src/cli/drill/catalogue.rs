@@ -1,11 +1,12 @@
 //! The drills, as data: fault, symptoms on screen, remedy and final checks.
 //!
-//! In texts, `{n}` is the number of affected entries, `{left}` the seconds until the fault ends, and `{dir}` the data
-//! dir. A text must fit the two lines of the guide at 80x24.
+//! A text must fit the two lines of the guide at 80x24.
 
 use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
-use seckill_model::{ledger::Balance, message::Label};
-use serde::Serialize;
+use seckill_model::{
+    ledger::Balance,
+    message::{Label, text},
+};
 
 use super::super::sandbox::is_settled;
 
@@ -26,16 +27,27 @@ pub(super) enum InjectedFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// The engine.
-    Itself,
+    Automatic,
     /// The operator, who plans and applies the recovery of pending entries.
     Plan,
     /// The operator, who discards dead letters.
     Discard,
 }
 
+impl Remedy {
+    /// The keys that the operator presses.
+    pub(super) fn keys(self) -> Option<&'static str> {
+        match self {
+            Self::Automatic => None,
+            Self::Plan => Some("4  A  y"),
+            Self::Discard => Some("5  *  D  y"),
+        }
+    }
+}
+
 /// A symptom in a snapshot; the number is that of affected entries.
 pub(super) struct Symptom {
-    pub(super) text: &'static str,
+    pub(super) text: fn(u64) -> String,
     pub(super) matches: fn(&Snapshot, u64) -> bool,
 }
 
@@ -61,214 +73,193 @@ pub(super) struct FinalCheck {
 }
 
 /// One drill.
-#[derive(Serialize)]
 pub(super) struct Drill {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    #[serde(skip)]
+    pub(super) about: Label,
     pub(super) title: Label,
-    /// What happens, and where to look.
-    #[serde(skip)]
-    pub(super) fault_text: Label,
-    /// What to do, or what happens by itself.
-    #[serde(skip)]
-    pub(super) remedy_text: Label,
-    /// The keys to press.
-    #[serde(skip)]
-    pub(super) keys: Option<&'static str>,
-    #[serde(skip)]
+    /// What happens, and where to look, by the number of affected entries and the seconds until the fault ends.
+    pub(super) fault_text: fn(u64, u64) -> String,
+    /// What to do in this data dir, or what happens by itself.
+    pub(super) remedy_text: fn(&str) -> String,
     pub(super) fault: InjectedFault,
     /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
-    #[serde(skip)]
     pub(super) duration_s: u64,
-    #[serde(skip)]
     pub(super) remedy: Remedy,
-    #[serde(skip)]
     pub(super) seen: Symptom,
-    #[serde(skip)]
     pub(super) done: Symptom,
-    #[serde(skip)]
     pub(super) final_check: FinalCheck,
 }
 
 pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "consumer-killed",
-        about: "a node dies while it holds a batch of orders",
+        about: Label("drill-about-consumer-killed"),
         title: Label("common-a-node-dies"),
-        fault_text: Label("drill-node-b-died-with-n-orders"),
-        remedy_text: Label("drill-4-lists-what-it-held-a"),
-        keys: Some("4  A  y"),
+        fault_text: |n, _| text!("drill-consumer-killed-fault", n),
+        remedy_text: |_| Label("drill-consumer-killed-remedy").to_owned(),
         fault: InjectedFault::NodeDies,
         duration_s: 0,
         remedy: Remedy::Plan,
-        seen: Symptom { text: "ALARMS: a dead consumer holds {n} entries", matches: dead_holder },
-        done: Symptom { text: "no pending entries", matches: settled },
+        seen: Symptom { text: |n| text!("drill-seen-dead-consumer", n), matches: dead_holder },
+        done: Symptom { text: |_| Label("drill-done-no-pending").to_owned(), matches: settled },
         final_check: FinalCheck {
-            text: Label("drill-sql-holds-the-orders-of-the"),
+            text: Label("drill-consumer-killed-check"),
             holds: |it| it.after == it.before + it.affected,
         },
     },
     Drill {
         name: "poison",
-        about: "invalid entries among valid ones",
-        title: Label("drill-poison"),
-        fault_text: Label("drill-n-entries-that-make-no-order"),
-        remedy_text: Label("drill-5-lists-marks-all-d-discards"),
-        keys: Some("5  *  D  y"),
+        about: Label("drill-about-poison"),
+        title: Label("drill-poison-title"),
+        fault_text: |n, _| text!("drill-poison-fault", n),
+        remedy_text: |dir| text!("drill-poison-remedy", dir),
         fault: InjectedFault::Poison,
         duration_s: 0,
         remedy: Remedy::Discard,
         seen: Symptom {
-            text: "ALARMS: {n} dead letters wait for review",
+            text: |n| text!("drill-seen-letters", n),
             matches: |snapshot, affected| {
                 alarm(snapshot, |kind| *kind == AlarmKind::DeadLetters { count: affected })
             },
         },
         done: Symptom {
-            text: "no dead letter is left",
+            text: |_| Label("drill-done-no-letters").to_owned(),
             matches: |snapshot, _| snapshot.stream.as_ref().is_some_and(|it| it.dead == 0),
         },
         final_check: FinalCheck {
-            text: Label("drill-sql-holds-every-good-order-and"),
+            text: Label("drill-poison-check"),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
     Drill {
         name: "database-away",
-        about: "the database refuses connections during a load test",
-        title: Label("drill-the-database-is-away"),
-        fault_text: Label("drill-attention-says-so-within-2-s"),
-        remedy_text: Label("drill-database-is-back-alarms"),
-        keys: None,
+        about: Label("drill-about-database-away"),
+        title: Label("drill-database-away-title"),
+        fault_text: |_, left| text!("drill-database-away-fault", left),
+        remedy_text: |_| Label("drill-database-away-remedy").to_owned(),
         fault: InjectedFault::DatabaseAway,
         duration_s: 8,
-        remedy: Remedy::Itself,
+        remedy: Remedy::Automatic,
         seen: Symptom {
-            text: "ALARMS within 2 s: the database is unreachable",
+            text: |_| Label("drill-seen-database-away").to_owned(),
             matches: |snapshot, _| {
                 alarm(snapshot, |kind| matches!(kind, AlarmKind::SqlAway { .. }))
             },
         },
         done: Symptom {
-            text: "ALARMS: the database is reachable again, with the length of the outage",
+            text: |_| Label("drill-done-database-back").to_owned(),
             matches: |snapshot, _| back(snapshot, &snapshot.sql.name),
         },
         final_check: FinalCheck {
-            text: Label("drill-sql-holds-what-was-promised-meanwhile"),
+            text: Label("drill-database-away-check"),
             holds: |it| it.after > it.before,
         },
     },
     Drill {
         name: "redis-away",
-        about: "Redis is killed during a load test",
-        title: Label("drill-redis-is-killed"),
-        fault_text: Label("drill-sigkill-during-load-test"),
-        remedy_text: Label("drill-redis-is-back-alarms"),
-        keys: None,
+        about: Label("drill-about-redis-away"),
+        title: Label("drill-redis-away-title"),
+        fault_text: |_, _| Label("drill-redis-away-fault").to_owned(),
+        remedy_text: |_| Label("drill-redis-away-remedy").to_owned(),
         fault: InjectedFault::RedisKilled,
         duration_s: 0,
-        remedy: Remedy::Itself,
+        remedy: Remedy::Automatic,
         seen: Symptom {
-            text: "ALARMS: Redis was unreachable",
+            text: |_| Label("drill-seen-redis-away").to_owned(),
             matches: |snapshot, _| {
                 alarm(snapshot, |kind| matches!(kind, AlarmKind::RedisAway { .. }))
                     || back(snapshot, &snapshot.redis.name)
             },
         },
         done: Symptom {
-            text: "ALARMS: Redis is reachable again, with the length of the outage",
+            text: |_| Label("drill-done-redis-back").to_owned(),
             matches: |snapshot, _| back(snapshot, &snapshot.redis.name),
         },
         final_check: FinalCheck {
-            text: Label("drill-the-rush-went-on-sql-holds"),
+            text: Label("drill-redis-away-check"),
             holds: |it| it.after > it.before,
         },
     },
     Drill {
         name: "group-destroyed",
-        about: "the consumer group is destroyed with its pending entries",
-        title: Label("drill-the-group-is-gone"),
-        fault_text: Label("drill-it-was-destroyed-with-n-pending"),
-        remedy_text: Label("drill-the-node-makes-it-again-at"),
-        keys: None,
+        about: Label("drill-about-group-destroyed"),
+        title: Label("drill-group-destroyed-title"),
+        fault_text: |n, left| text!("drill-group-destroyed-fault", n, left),
+        remedy_text: |_| Label("drill-group-destroyed-remedy").to_owned(),
         fault: InjectedFault::GroupDestroyed,
         duration_s: 8,
-        remedy: Remedy::Itself,
+        remedy: Remedy::Automatic,
         seen: Symptom {
-            text: "ALARMS: the stream has no consumer group",
+            text: |_| Label("drill-seen-no-group").to_owned(),
             matches: |snapshot, _| alarm(snapshot, |kind| *kind == AlarmKind::NoGroup),
         },
         done: Symptom {
-            text: "the group exists again, no pending entries, no lag",
+            text: |_| Label("drill-done-group").to_owned(),
             matches: |snapshot, affected| {
                 snapshot.stream.as_ref().is_some_and(|it| it.group) && settled(snapshot, affected)
             },
         },
         final_check: FinalCheck {
-            text: Label("drill-sql-holds-the-orders-that-the"),
+            text: Label("drill-group-destroyed-check"),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
     Drill {
         name: "stream-trimmed",
-        about: "the stream is trimmed under the pending entries of a dead node",
-        title: Label("drill-trimmed-too-early"),
-        fault_text: Label("drill-node-b-died-with-n-entries"),
-        remedy_text: Label("drill-in-4-a-plans-to-rebuild"),
-        keys: Some("4  A  y"),
+        about: Label("drill-about-stream-trimmed"),
+        title: Label("drill-stream-trimmed-title"),
+        fault_text: |n, _| text!("drill-stream-trimmed-fault", n),
+        remedy_text: |_| Label("drill-stream-trimmed-remedy").to_owned(),
         fault: InjectedFault::StreamTrimmed,
         duration_s: 0,
         remedy: Remedy::Plan,
         seen: Symptom {
-            text: "a dead consumer holds {n} entries, and the stream has lost their bodies",
+            text: |n| text!("drill-seen-trimmed", n),
             matches: |snapshot, affected| dead_holder(snapshot, affected) && body_gone(snapshot),
         },
         done: Symptom {
-            text: "no pending entries",
+            text: |_| Label("drill-done-no-pending").to_owned(),
             matches: |snapshot, _| snapshot.stream.as_ref().is_some_and(|it| it.pending == 0),
         },
         final_check: FinalCheck {
-            text: Label("drill-sql-holds-the-rebuilt-orders-each"),
+            text: Label("drill-stream-trimmed-check"),
             holds: |it| it.after == it.before + it.affected,
         },
     },
     Drill {
         name: "duplicates",
-        about: "a producer adds entries a second time",
-        title: Label("drill-twice-in-the-stream"),
-        fault_text: Label("drill-n-entries-were-added-a-second"),
-        remedy_text: Label("drill-each-is-found-in-sql-and"),
-        keys: None,
+        about: Label("drill-about-duplicates"),
+        title: Label("drill-duplicates-title"),
+        fault_text: |n, left| text!("drill-duplicates-fault", n, left),
+        remedy_text: |_| Label("drill-duplicates-remedy").to_owned(),
         fault: InjectedFault::Duplicates,
         duration_s: 6,
-        remedy: Remedy::Itself,
+        remedy: Remedy::Automatic,
         seen: Symptom {
-            text: "STREAM: a lag of {n}",
+            text: |n| text!("drill-seen-lag", n),
             matches: |snapshot, affected| {
                 snapshot.stream.as_ref().is_some_and(|it| it.lag == Some(affected))
             },
         },
-        done: Symptom { text: "no lag and no pending entries", matches: settled },
+        done: Symptom { text: |_| Label("drill-done-settled").to_owned(), matches: settled },
         final_check: FinalCheck {
-            text: Label("drill-not-one-order-was-written-twice"),
+            text: Label("drill-duplicates-check"),
             holds: |it| it.after == it.before,
         },
     },
     Drill {
         name: "clock-step",
-        about: "the clock of the order IDs steps one day ahead, and back",
-        title: Label("drill-the-clock-steps"),
-        fault_text: Label("drill-the-clock-of-order-ids-steps"),
-        remedy_text: Label("drill-nothing-to-do-no-alarm-books"),
-        keys: None,
+        about: Label("drill-about-clock-step"),
+        title: Label("drill-clock-step-title"),
+        fault_text: |_, _| Label("drill-clock-step-fault").to_owned(),
+        remedy_text: |_| Label("drill-clock-step-remedy").to_owned(),
         fault: InjectedFault::ClockSteps,
         duration_s: 0,
-        remedy: Remedy::Itself,
-        seen: Symptom { text: "no alarm, and a passed audit after both steps", matches: calm },
-        done: Symptom { text: "sales continued through both steps", matches: settled },
+        remedy: Remedy::Automatic,
+        seen: Symptom { text: |_| Label("drill-seen-calm").to_owned(), matches: calm },
+        done: Symptom { text: |_| Label("drill-done-sales").to_owned(), matches: settled },
         final_check: FinalCheck {
-            text: Label("drill-ids-rose-through-both-steps-and"),
+            text: Label("drill-clock-step-check"),
             holds: |it| it.rising && it.after > it.before,
         },
     },
@@ -310,6 +301,12 @@ mod tests {
     use super::*;
     use seckill_model::locale::set_thread_language;
 
+    /// The pages of a drill, each with the keys that it names.
+    fn texts(drill: &Drill) -> [(String, Option<&'static str>); 2] {
+        let remedy = (drill.remedy_text)("/tmp/seckill-demo-AbCdEf");
+        [((drill.fault_text)(128, 8), None), (remedy, drill.remedy.keys())]
+    }
+
     /// Columns of the two lines, without cursor, key and wrapping losses.
     fn room(keys: Option<&str>) -> usize {
         let key = keys.map_or(0, |keys| "press ".len() + keys.len() + 2);
@@ -321,8 +318,7 @@ mod tests {
         for lang in ["en", "zh"] {
             set_thread_language(lang);
             for drill in &DRILLS {
-                for (text, keys) in [(drill.fault_text, None), (drill.remedy_text, drill.keys)] {
-                    let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
+                for (text, keys) in texts(drill) {
                     let long = drill.title.width() + 4 + text.width();
                     assert!(long <= room(keys), "{}: {long} of {}", drill.name, room(keys));
                 }
@@ -341,8 +337,7 @@ mod tests {
         for lang in ["en", "zh"] {
             set_thread_language(lang);
             for drill in &DRILLS {
-                for (text, keys) in [(drill.fault_text, None), (drill.remedy_text, drill.keys)] {
-                    let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
+                for (text, keys) in texts(drill) {
                     let long = drill.title.width() + 4 + text.width();
                     assert!(long <= least_room(keys), "{}: {long}", drill.name);
                 }
@@ -351,10 +346,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_operator_drills_have_keys() {
+    fn names_are_unique() {
         for (at, drill) in DRILLS.iter().enumerate() {
             assert!(DRILLS.iter().skip(at + 1).all(|other| other.name != drill.name));
-            assert_eq!(drill.remedy != Remedy::Itself, drill.keys.is_some(), "{}", drill.name);
         }
     }
 }

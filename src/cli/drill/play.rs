@@ -4,28 +4,27 @@
 
 use std::time::Duration;
 
-use seckill_console::Story;
 use seckill_engine::{
     EngineError,
-    command::{Command, LetterScope, LoadReport, LoadTest, Pace, Reply, Scope},
+    command::{Command, LetterScope, LoadReport, LoadTest, Reply},
     fault_injection,
     telemetry::Snapshot,
 };
 use seckill_model::{
-    EntryId, OrderId, Sale, VoucherId, counted,
+    EntryId, OrderId, Sale, VoucherId,
     filter::Filter,
     message::{Label, text},
 };
 use seckill_store::fault_injection::{Ill, Illness};
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
     super::{
-        Fault,
-        sandbox::{DYING_NODE, HOT_POT, PATIENCE, Sandbox, answered, is_settled, page},
+        Result,
+        sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, TIMEOUT, answered, is_settled, page},
     },
     Report,
-    catalogue::{Drill, Figures, InjectedFault, Remedy, Symptom},
+    catalogue::{Drill, Figures, InjectedFault, Remedy},
 };
 
 /// The sale before the fault, and the affected one.
@@ -55,8 +54,8 @@ pub(super) struct Play<'a> {
     pub(super) drill: &'static Drill,
     pub(super) fault_switch: &'a Illness,
     pub(super) seed: u64,
-    /// The guide of the console; `None` in a headless run, which also plays the operator.
-    pub(super) pages: Option<&'a watch::Sender<Story>>,
+    /// Without a console, the operator is simulated as well.
+    pub(super) guide: &'a Guide,
 }
 
 /// Running load test.
@@ -70,13 +69,13 @@ struct Affected {
 }
 
 impl Play<'_> {
-    pub(super) async fn play(&self) -> Result<Report, Fault> {
+    pub(super) async fn play(&self) -> Result<Report> {
         let Drill { name, fault, duration_s, seen, done, .. } = self.drill;
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
         let dir = self.sandbox.context.dir.path().display();
-        let ready = text!("drill-pieces-go-on-sale-in-a", STOCK, dir);
-        self.show_page(&Label("drill-get-ready"), &ready, None);
-        self.pause(READ).await;
+        let ready = text!("drill-get-ready-text", STOCK, dir);
+        self.guide.show(page(&Label("drill-get-ready"), &ready, None));
+        self.guide.pause(READ).await;
         let load_test = self.open_sale().await?;
         let before = self.orders().await?;
 
@@ -84,36 +83,36 @@ impl Play<'_> {
         report.struck = affected.entries;
         self.show_fault(affected, *duration_s);
         // Headless runs allow for a loaded machine.
-        let outage = *fault == InjectedFault::DatabaseAway && self.pages.is_some();
+        let outage = *fault == InjectedFault::DatabaseAway && self.guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
         if self.sandbox.seen(bound, |snapshot| (seen.matches)(snapshot, affected.entries)).await? {
-            report.seen.push(describe(seen, affected));
+            report.seen.push((seen.text)(affected.entries));
         }
-        report.check(Label("drill-the-screen-showed-it"), !report.seen.is_empty());
+        report.check(Label("drill-check-seen"), !report.seen.is_empty());
 
         self.wait_for_end(affected).await;
         self.end_fault().await?;
-        let remedy = self.drill.remedy_text.replace("{dir}", &dir.to_string());
-        self.show_page(&self.drill.title, &remedy, self.drill.keys);
-        if self.pages.is_none() {
+        let remedy = (self.drill.remedy_text)(&dir.to_string());
+        self.guide.show(page(&self.drill.title, &remedy, self.drill.remedy.keys()));
+        if !self.guide.is_shown() {
             self.operate(&mut report).await?;
         }
-        let by_person = self.pages.is_some() && self.drill.remedy != Remedy::Itself;
+        let by_person = self.guide.is_shown() && self.drill.remedy != Remedy::Automatic;
         // The operator may take any time, and may quit.
-        let bound = if by_person { Duration::MAX } else { PATIENCE };
+        let bound = if by_person { Duration::MAX } else { TIMEOUT };
         if self.sandbox.within(bound, |snapshot| (done.matches)(snapshot, affected.entries)).await?
         {
-            report.done.push(describe(done, affected));
+            report.done.push((done.text)(affected.entries));
         }
-        report.check(Label("drill-it-was-mended"), !report.done.is_empty());
+        report.check(Label("drill-check-repaired"), !report.done.is_empty());
         if *fault == InjectedFault::StreamTrimmed {
             self.sandbox.hold(false).await?;
         }
         if !by_person {
-            self.pause(READ).await;
+            self.guide.pause(READ).await;
         }
         if let Some(load_test) = load_test {
-            answered(load_test, Label("drill-the-rush")).await?;
+            answered(load_test, Label("drill-load-test")).await?;
         }
         self.check(&mut report, before, affected).await?;
         Ok(report)
@@ -121,13 +120,13 @@ impl Play<'_> {
 
     /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
     /// follow it.
-    async fn open_sale(&self) -> Result<Option<RunningTest>, Fault> {
+    async fn open_sale(&self) -> Result<Option<RunningTest>> {
         let voucher = self.sandbox.create(&HOT_POT, STOCK, None).await?;
         let outage =
             matches!(self.drill.fault, InjectedFault::DatabaseAway | InjectedFault::RedisKilled);
         // In an outage every buyer gets a piece, so that orders arrive at any moment of it.
         let users = if outage { STOCK } else { BUYERS };
-        let over = match (self.pages.is_some(), outage) {
+        let over = match (self.guide.is_shown(), outage) {
             (true, false) => Some(WATCHED[0]),
             (true, true) => Some(WATCHED[1]),
             (false, true) => Some(UNWATCHED),
@@ -136,8 +135,8 @@ impl Play<'_> {
         let rate = over.map(|over| users as f64 * 1.1 / over.as_secs_f64());
         let rush =
             LoadTest { seed: self.seed, rate, settle: false, ..LoadTest::new(voucher, users) };
-        let text = text!("drill-buyers-come-for-pieces", users, STOCK);
-        self.show_page(&Label("drill-the-rush-2"), &text, None);
+        let text = text!("drill-load-test-text", users, STOCK);
+        self.guide.show(page(&Label("drill-load-test-title"), &text, None));
         let load_test = self.sandbox.rush(rush);
         if outage {
             let some = |snapshot: &Snapshot| {
@@ -146,12 +145,12 @@ impl Play<'_> {
             self.sandbox.until(some).await?;
             return Ok(Some(load_test));
         }
-        answered(load_test, Label("drill-the-rush")).await?;
+        answered(load_test, Label("drill-load-test")).await?;
         self.sandbox.until_settled().await?;
         Ok(None)
     }
 
-    async fn inject(&self) -> Result<Affected, Fault> {
+    async fn inject(&self) -> Result<Affected> {
         let Sandbox { context, .. } = self.sandbox;
         let (redis, keys, mut conn) = (&context.redis, &context.keys, context.redis.connection());
         let mut affected = Affected::default();
@@ -199,10 +198,11 @@ impl Play<'_> {
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
                     fault_injection::step_clock(step);
                     let voucher = self.sandbox.create(&title, SECOND_STOCK, None).await?;
-                    let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
+                    let rate = SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64();
+                    let rate = self.guide.is_shown().then_some(rate);
                     let users = SECOND_BUYERS;
                     let rush = LoadTest { seed: self.seed, rate, ..LoadTest::new(voucher, users) };
-                    answered(self.sandbox.rush(rush), Label("drill-a-rush")).await?;
+                    answered(self.sandbox.rush(rush), Label("drill-a-load-test")).await?;
                 }
                 self.sandbox.until_settled().await?;
             }
@@ -211,12 +211,12 @@ impl Play<'_> {
     }
 
     /// Number of undelivered orders of a second sale.
-    async fn second_sale(&self) -> Result<u64, Fault> {
+    async fn second_sale(&self) -> Result<u64> {
         let rush = self.sandbox.undelivered(SECOND_STOCK, SECOND_BUYERS, self.seed).await?;
         Ok(rush.admitted)
     }
 
-    async fn kill_node(&self, most: u64) -> Result<u64, Fault> {
+    async fn kill_node(&self, most: u64) -> Result<u64> {
         let context = self.sandbox.context;
         let (redis, keys) = (&context.redis, &context.keys);
         let dead_ms = context.config.engine.node_dead_ms;
@@ -227,10 +227,10 @@ impl Play<'_> {
     /// The fault lasts as long as the drill defines, or until its page was read.
     async fn wait_for_end(&self, affected: Affected) {
         if self.drill.duration_s == 0 {
-            self.pause(READ).await;
+            self.guide.pause(READ).await;
             return;
         }
-        let watched = self.pages.is_some();
+        let watched = self.guide.is_shown();
         let seconds =
             if watched { self.drill.duration_s } else { self.drill.duration_s.min(UNWATCHED_S) };
         for left in (1..=seconds).rev() {
@@ -240,7 +240,7 @@ impl Play<'_> {
     }
 
     /// Ends a fault that does not end by itself.
-    async fn end_fault(&self) -> Result<(), Fault> {
+    async fn end_fault(&self) -> Result<()> {
         match self.drill.fault {
             InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Not),
             InjectedFault::GroupDestroyed | InjectedFault::Duplicates => {
@@ -252,58 +252,34 @@ impl Play<'_> {
     }
 
     /// Performs the operator's actions.
-    async fn operate(&self, report: &mut Report) -> Result<(), Fault> {
-        let unexpected = || Fault::no(Label("drill-the-engine-answered-something-else"));
+    async fn operate(&self, report: &mut Report) -> Result<()> {
         match self.drill.remedy {
-            Remedy::Itself => {}
+            Remedy::Automatic => {}
             Remedy::Plan => {
-                let (operator, stop) = (self.sandbox.node.operator(), self.sandbox.node.stopping());
-                let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
-                report.check(
-                    Label("drill-the-plan-holds-every-one-of"),
-                    plan.totals.to_do() == report.struck,
-                );
-                let Reply::Replayed(did) =
-                    self.sandbox.execute(Command::Apply(plan, Pace::default())).await?
-                else {
-                    return Err(unexpected());
-                };
-                report.done.push(format!(
-                    "a plan of {}: {} written, {} rebuilt, {} acknowledged",
-                    counted(did.planned, "entry", "entries"),
-                    did.persisted,
-                    did.rebuilt,
-                    did.acknowledged
-                ));
+                let (planned, replay) = self.sandbox.recover().await?;
+                let plan_is_complete = planned == report.struck;
+                report.check(Label("drill-check-plan"), plan_is_complete);
+                report.done.push(Reply::Replayed(replay).to_string());
             }
             Remedy::Discard => {
                 let scope = LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX };
                 let discard = Command::DiscardLetters { scope, compensate: false };
-                let Reply::LettersDiscarded(did) = self.sandbox.execute(discard).await? else {
-                    return Err(unexpected());
-                };
-                let letters = counted(did.discarded, "dead letter", "dead letters");
-                report.done.push(format!("{letters} discarded"));
+                report.done.push(self.sandbox.execute(discard).await?.to_string());
             }
         }
         Ok(())
     }
 
-    async fn check(
-        &self,
-        report: &mut Report,
-        before: u64,
-        affected: Affected,
-    ) -> Result<(), Fault> {
+    async fn check(&self, report: &mut Report, before: u64, affected: Affected) -> Result<()> {
         // Without a repair it never settles.
-        let bound = if report.failure().is_none() { PATIENCE } else { SHOWN };
+        let bound = if report.failure().is_none() { TIMEOUT } else { SHOWN };
         let settled = self.sandbox.within(bound, is_settled).await?;
-        report.check(Label("drill-nothing-is-under-way"), settled);
+        report.check(Label("drill-check-settled"), settled);
         let audit = self.sandbox.audit().await?;
         let promised = audit.sales.iter().all(|sale| sale.admitted == sale.persisted);
-        report.check(Label("drill-every-promised-order-is-in-sql"), promised);
+        report.check(Label("drill-check-admitted-in-sql"), promised);
         let none = audit.sales.iter().all(|sale| sale.dead == 0);
-        report.check(Label("drill-no-letter-is-dead"), none);
+        report.check(Label("drill-check-no-dead-letters"), none);
         let after = audit.sales.iter().map(|sale| sale.persisted).sum();
         let mut sales: Vec<VoucherId> = audit.sales.iter().map(|sale| sale.voucher_id).collect();
         sales.sort_unstable();
@@ -312,20 +288,20 @@ impl Play<'_> {
         let facts = Figures { before, after, affected: entries, waiting, rising };
         let check = &self.drill.final_check;
         report.check(check.text, (check.holds)(&facts));
-        report.check(Label("drill-the-books-balance-order-by-order"), audit.balanced);
+        report.check(Label("drill-check-audit"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
         Ok(())
     }
 
     /// Number of orders in SQL.
-    async fn orders(&self) -> Result<u64, Fault> {
+    async fn orders(&self) -> Result<u64> {
         let sales = self.sandbox.context.store.sales().await?;
         Ok(sales.iter().map(Sale::live_orders).sum())
     }
 
     /// Whether the IDs of each sale are unique and above those of earlier sales.
-    async fn rising(&self, sales: &[VoucherId]) -> Result<bool, Fault> {
+    async fn rising(&self, sales: &[VoucherId]) -> Result<bool> {
         let mut last: Option<OrderId> = None;
         for voucher in sales {
             let orders = self.sandbox.context.store.live_orders(*voucher, None, ORDERS).await?;
@@ -341,25 +317,8 @@ impl Play<'_> {
         Ok(true)
     }
 
-    fn show_page(&self, title: &str, text: &str, key: Option<&str>) {
-        if let Some(pages) = self.pages {
-            pages.send_replace(page(title, text, key));
-        }
-    }
-
     fn show_fault(&self, affected: Affected, left: u64) {
-        let text = self.drill.fault_text.replace("{n}", &affected.entries.to_string());
-        self.show_page(&self.drill.title, &text.replace("{left}", &left.to_string()), None);
+        let text = (self.drill.fault_text)(affected.entries, left);
+        self.guide.show(page(&self.drill.title, &text, None));
     }
-
-    /// Time to read a page.
-    async fn pause(&self, time: Duration) {
-        if self.pages.is_some() {
-            sleep(time).await;
-        }
-    }
-}
-
-fn describe(symptom: &Symptom, affected: Affected) -> String {
-    symptom.text.replace("{n}", &affected.entries.to_string())
 }

@@ -6,9 +6,10 @@ use seckill_engine::{
     ledger::{self, Audit},
     operator_lock,
     pending::{Judge, Judged},
+    settings::Settings,
     telemetry::{Snapshot, snapshot::Health},
 };
-use seckill_model::{EntryId, JobRun, Millis, Verdict};
+use seckill_model::{EntryId, JobRun, Millis, Verdict, message::Label};
 use seckill_redis::{
     Layout, Redis,
     dead_letters::{self, DeadLetter},
@@ -17,17 +18,18 @@ use seckill_redis::{
 use seckill_store::{ActivityFilter, OrderFlow, Recorded, SharedStore};
 
 use super::super::{
-    Fault,
-    alone::{Alone, Sources, within},
+    Result,
     context::Context,
-    fault, status,
+    degraded::{Degraded, within},
+    error, status,
 };
 use crate::config::Config;
 
-pub(super) use super::super::alone::Told;
+/// A part of the report, or why it is missing, in one sentence.
+pub(super) type Part<T> = Result<T, String>;
 
 /// Timeout of the audit.
-const PATIENCE_OF_LEDGER: Duration = Duration::from_mins(5);
+const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
 const RUNS: u32 = 30;
@@ -43,17 +45,17 @@ pub(super) struct Bundle {
     pub(super) made: Millis,
     pub(super) since: Millis,
     pub(super) until: Millis,
-    pub(super) redis: Told<String>,
-    pub(super) database: Told<String>,
+    pub(super) redis: String,
+    pub(super) database: Part<String>,
     pub(super) partitions: u16,
     pub(super) snapshot: Snapshot,
     /// Oldest first.
-    pub(super) timeline: Told<Timeline>,
-    pub(super) runs: Told<Vec<JobRun>>,
-    pub(super) flow: Told<OrderFlow>,
-    pub(super) plan: Told<Plan>,
-    pub(super) dead: Told<Dead>,
-    pub(super) proof: Told<(Audit, Millis)>,
+    pub(super) timeline: Part<Timeline>,
+    pub(super) runs: Part<Vec<JobRun>>,
+    pub(super) flow: Part<OrderFlow>,
+    pub(super) pending: Part<PendingSummary>,
+    pub(super) dead: Part<DeadSummary>,
+    pub(super) proof: Part<(Audit, Millis)>,
 }
 
 pub(super) struct Timeline {
@@ -63,18 +65,17 @@ pub(super) struct Timeline {
 }
 
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct PendingSummary {
     /// `None` if SQL is unavailable.
-    pub(super) verdicts: Option<BTreeMap<&'static str, (Verdict, u64)>>,
+    pub(super) verdicts: Option<BTreeMap<Verdict, u64>>,
     pub(super) ages_ms: Vec<u64>,
     pub(super) first: Vec<Pending>,
-    pub(super) looked_at: u64,
     /// More exist.
     pub(super) cut: bool,
 }
 
 #[derive(Default)]
-pub(super) struct Dead {
+pub(super) struct DeadSummary {
     pub(super) reasons: Vec<String>,
     pub(super) first: Vec<DeadLetter>,
     pub(super) cut: bool,
@@ -88,58 +89,56 @@ impl Bundle {
 
     pub(super) fn unknown(&self) -> Vec<String> {
         let parts = [
-            ("the timeline", self.timeline.as_ref().err()),
-            ("the runs of jobs", self.runs.as_ref().err()),
-            ("orders over time", self.flow.as_ref().err()),
-            ("pending entries", self.plan.as_ref().err()),
-            ("dead letters", self.dead.as_ref().err()),
-            ("the proof", self.proof.as_ref().err()),
+            (Label("cli-incident-timeline"), self.timeline.as_ref().err()),
+            (Label("cli-incident-runs"), self.runs.as_ref().err()),
+            (Label("cli-incident-orders"), self.flow.as_ref().err()),
+            (Label("cli-incident-pending"), self.pending.as_ref().err()),
+            (Label("cli-incident-dead"), self.dead.as_ref().err()),
+            (Label("cli-incident-proof"), self.proof.as_ref().err()),
         ];
         parts.into_iter().filter_map(|(part, why)| Some(format!("{part}: {}", why?))).collect()
     }
 }
 
+/// Where the parts are read from.
+struct Sources {
+    store: Part<SharedStore>,
+    redis: Redis,
+    keys: Layout,
+    settings: Settings,
+}
+
 /// Reads all parts. Fails only if neither server can be opened, or the command is invalid.
-pub(super) async fn collect(
-    config: &Config,
-    since: Millis,
-    until: Millis,
-) -> Result<Bundle, Fault> {
-    let fault = match Context::open(config).await {
-        Ok(mut context) => {
-            let bundle = all(&mut context, since, until).await;
-            context.close().await;
-            return bundle;
+pub(super) async fn collect(config: &Config, since: Millis, until: Millis) -> Result<Bundle> {
+    match Context::open(config).await {
+        Ok(context) => {
+            let bundle = async |context: &mut Context| {
+                let sources = Sources {
+                    store: Ok(Arc::clone(&context.store)),
+                    redis: context.redis.clone(),
+                    keys: context.keys.clone(),
+                    settings: context.config.engine.clone(),
+                };
+                let snapshot = status::status(context).await.snapshot;
+                Ok(read(&sources, snapshot, since, until).await)
+            };
+            context.run(bundle).await
         }
-        Err(fault) if fault.code == fault::UNREACHABLE => fault,
-        Err(fault) => return Err(fault),
-    };
-    Box::pin(one_alone(config, since, until, fault)).await
-}
-
-async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bundle, Fault> {
-    let sources = Sources {
-        store: Ok(Arc::clone(&context.store)),
-        redis: Ok(context.redis.clone()),
-        keys: context.keys.clone(),
-        settings: context.config.engine.clone(),
-    };
-    let snapshot = status::look(context).await.snapshot;
-    Ok(read(&sources, snapshot, since, until).await)
-}
-
-/// One server cannot be opened: reads what the other one has.
-async fn one_alone(
-    config: &Config,
-    since: Millis,
-    until: Millis,
-    fault: Fault,
-) -> Result<Bundle, Fault> {
-    let alone = Alone::open(config, fault).await?;
-    let snapshot = alone.look().await;
-    let bundle = read(&alone.sources, snapshot, since, until).await;
-    alone.close().await;
-    Ok(bundle)
+        Err(error) if error.code == error::UNREACHABLE => {
+            let degraded = Degraded::open(config, error).await?;
+            let snapshot = degraded.snapshot().await;
+            let sources = Sources {
+                store: Err(degraded.database.to_string()),
+                redis: degraded.redis.clone(),
+                keys: degraded.keys.clone(),
+                settings: degraded.settings.clone(),
+            };
+            let bundle = read(&sources, snapshot, since, until).await;
+            degraded.close().await;
+            Ok(bundle)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
@@ -149,7 +148,7 @@ async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Milli
         _ => Ok(()),
     };
     let store = up(&snapshot.sql).and_then(|()| sources.store.clone());
-    let redis = up(&snapshot.redis).and_then(|()| sources.redis.clone());
+    let redis = up(&snapshot.redis).map(|()| &sources.redis);
     let span_s = until.since(since) / 1_000 + 1;
     let step_s = u32::try_from(span_s.div_ceil(SPANS).max(1)).unwrap_or(u32::MAX);
     let spans = u32::try_from(span_s.div_ceil(u64::from(step_s))).unwrap_or(1);
@@ -161,35 +160,36 @@ async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Milli
         ),
         Err(why) => (Err(why.clone()), Err(why.clone()), Err(why.clone())),
     };
-    let (plan, dead) = match &redis {
+    let (pending, dead) = match redis.clone() {
         Ok(redis) => (
-            plan(sources, redis, store.as_ref().ok(), snapshot.taken).await,
+            pending(sources, store.as_ref().ok(), snapshot.taken).await,
             dead(redis, &sources.keys).await,
         ),
-        Err(why) => (Err(why.clone()), Err(why.clone())),
+        Err(why) => (Err(why.clone()), Err(why)),
     };
-    let proof = match (&store, &redis) {
+    let proof = match (&store, redis) {
         (Ok(store), Ok(redis)) => proof(store, redis, &sources.keys).await,
-        (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+        (Err(why), _) => Err(why.clone()),
+        (_, Err(why)) => Err(why),
     };
     Bundle {
         made: Millis::now(),
         since,
         until,
-        redis: sources.redis.as_ref().map(|redis| redis.place().to_owned()).map_err(Clone::clone),
+        redis: sources.redis.place().to_owned(),
         database: sources.store.as_ref().map(|store| store.describe()).map_err(Clone::clone),
         partitions: sources.keys.count(),
         snapshot,
         timeline,
         runs,
         flow,
-        plan,
+        pending,
         dead,
         proof,
     }
 }
 
-async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Told<Timeline> {
+async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Part<Timeline> {
     let filter = ActivityFilter { since: Some(since), until: Some(until), which: None };
     let mut lines: Vec<Recorded> = Vec::new();
     loop {
@@ -205,18 +205,22 @@ async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Told<Tim
 }
 
 /// Reads the oldest entries; without SQL they have no verdicts, but ages.
-async fn plan(
+async fn pending(
     sources: &Sources,
-    redis: &Redis,
     store: Option<&SharedStore>,
     now: Millis,
-) -> Told<Plan> {
-    let (keys, settings) = (sources.keys.clone(), sources.settings.clone());
+) -> Part<PendingSummary> {
+    let Sources { redis, keys, settings, .. } = sources;
     let mut conn = redis.connection();
-    let at_work = within(operator_lock::is_taken(&mut conn, &keys)).await?;
-    let mut judge =
-        store.map(|store| Judge::new(redis, Arc::clone(store), keys.clone(), settings, at_work));
-    let mut plan = Plan { verdicts: judge.is_some().then(BTreeMap::new), ..Plan::default() };
+    let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
+    let judge = |store: &SharedStore| {
+        Judge::new(redis, Arc::clone(store), keys.clone(), settings.clone(), at_work)
+    };
+    let mut judge = store.map(judge);
+    let mut summary = PendingSummary {
+        verdicts: judge.is_some().then(BTreeMap::new),
+        ..PendingSummary::default()
+    };
     let mut next = Some(EntryId::MIN);
     while let Some(from) = next {
         let page: Vec<(Pending, Option<Verdict>)> = match &mut judge {
@@ -225,48 +229,33 @@ async fn plan(
                 .into_iter()
                 .map(|Judged { row, verdict, .. }| (row, Some(verdict)))
                 .collect(),
-            None => within(stream::pending_of_all(&mut conn, &keys, from, EntryId::MAX, PAGE))
+            None => within(stream::pending_of_all(&mut conn, keys, from, EntryId::MAX, PAGE))
                 .await?
                 .into_iter()
                 .map(|row| (row, None))
                 .collect(),
         };
         let Some((last, _)) = page.last() else { break };
-        if plan.ages_ms.len() >= ENTRIES {
-            plan.cut = true;
-            return Ok(plan);
+        if summary.ages_ms.len() >= ENTRIES {
+            summary.cut = true;
+            break;
         }
         next = last.delivered.entry.next_of_all();
         for (row, verdict) in page {
-            plan.ages_ms.push(now.since(row.delivered.entry.added()));
-            plan.looked_at += 1;
-            if let (Some(verdicts), Some(verdict)) = (&mut plan.verdicts, verdict) {
-                verdicts.entry(name_of(verdict)).or_insert((verdict, 0)).1 += 1;
+            summary.ages_ms.push(now.since(row.delivered.entry.added()));
+            if let (Some(verdicts), Some(verdict)) = (&mut summary.verdicts, verdict) {
+                *verdicts.entry(verdict).or_default() += 1;
             }
-            if plan.first.len() < SHOWN {
-                plan.first.push(row);
+            if summary.first.len() < SHOWN {
+                summary.first.push(row);
             }
         }
     }
-    Ok(plan)
+    Ok(summary)
 }
 
-/// A verdict as text.
-pub(super) fn name_of(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Written => "written",
-        Verdict::Stuck => "stuck",
-        Verdict::InHand => "in hand",
-        Verdict::BodyGone => "body gone",
-        Verdict::Malformed => "malformed",
-        Verdict::TooOften => "too often",
-        Verdict::Refused => "refused",
-        Verdict::NotPromised => "not promised",
-    }
-}
-
-async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
-    let (mut conn, mut dead) = (redis.connection(), Dead::default());
+async fn dead(redis: &Redis, keys: &Layout) -> Part<DeadSummary> {
+    let (mut conn, mut dead) = (redis.connection(), DeadSummary::default());
     for of in keys.partitions() {
         let mut next = Some(EntryId::MIN);
         while let Some(from) = next {
@@ -288,14 +277,12 @@ async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
     Ok(dead)
 }
 
-async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Told<(Audit, Millis)> {
+async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Part<(Audit, Millis)> {
     let mut conn = redis.connection();
     let audit = ledger::audit(store, &mut conn, keys, None);
-    match tokio::time::timeout(PATIENCE_OF_LEDGER, audit).await {
+    match tokio::time::timeout(AUDIT_TIMEOUT, audit).await {
         Ok(Ok(audit)) => Ok((audit, Millis::now())),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => {
-            Err("the audit did not finish within five minutes; run 'seckill audit'".to_owned())
-        }
+        Err(_) => Err(Label("cli-incident-audit-timeout").to_owned()),
     }
 }

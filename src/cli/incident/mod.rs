@@ -11,14 +11,17 @@ use std::{
 };
 
 use clap::Args;
-use seckill_model::Millis;
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 use serde::Serialize;
 
-use super::{Fault, fault, output::Output};
+use super::{CliError, Result, error, output::Output};
 use crate::config::Config;
 
 /// Default period before the end.
-const LATELY_MS: i64 = 3_600_000;
+const PERIOD_MS: i64 = 3_600_000;
 
 #[derive(Debug, Args)]
 pub(super) struct IncidentArgs {
@@ -54,18 +57,15 @@ struct Report {
     markdown: Option<String>,
 }
 
-pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Result<u8> {
     let now = Millis::now();
     let until = args.until.unwrap_or(now).min(now);
-    let since = args.since.unwrap_or(until.plus(-LATELY_MS));
+    let since = args.since.unwrap_or(until.plus(-PERIOD_MS));
     if since >= until {
-        return Err(Fault::usage("--since must be before --until, and in the past"));
+        return Err(CliError::usage(Label("cli-incident-period")));
     }
     if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
-        return Err(Fault::usage(format!(
-            "{} already exists; pass --yes to overwrite it, or another --out",
-            file.display()
-        )));
+        return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
     }
     let bundle = Box::pin(collect::collect(config, since, until)).await?;
     let markdown = markdown::render(&bundle, args.unmask);
@@ -79,25 +79,22 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
         unknown: bundle.unknown(),
         markdown: args.out.is_none().then_some(markdown),
     };
-    out.answer(&report, || match (&report.file, &report.markdown) {
-        (_, Some(markdown)) => markdown.clone(),
-        (file, None) => {
-            let books = match report.balanced {
-                Some(true) => "audit passed",
-                Some(false) => "audit FAILED",
-                None => "audit unknown",
-            };
-            format!("{} written; {books}.", file.as_deref().unwrap_or_default())
-        }
+    out.answer(&report, || match (&report.markdown, report.file.as_deref().unwrap_or_default()) {
+        (Some(markdown), _) => markdown.clone(),
+        (None, file) => match report.balanced {
+            Some(true) => text!("cli-incident-written-passed", file),
+            Some(false) => text!("cli-incident-written-failed", file),
+            None => text!("cli-incident-written-unknown", file),
+        },
     })?;
-    Ok(if report.away.is_empty() { 0 } else { fault::UNREACHABLE })
+    Ok(if report.away.is_empty() { 0 } else { error::UNREACHABLE })
 }
 
 /// Atomic, and readable only by its owner.
-fn write(file: &Path, text: &str, replace: bool) -> Result<(), Fault> {
+fn write(file: &Path, text: &str, replace: bool) -> Result<()> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let failed = |error: std::io::Error| {
-        Fault::no(format!("cannot write {} ({error}); pass another --out", file.display()))
+        CliError::failed(text!("cli-incident-not-written", file = file.display(), error))
     };
     let mut new =
         tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;

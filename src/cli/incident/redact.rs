@@ -45,22 +45,12 @@ pub(super) fn numberless(text: &str) -> String {
 }
 
 fn by_number(text: &str, number: impl Fn(&str) -> String) -> String {
-    let (mut whole, mut run) = (String::new(), String::new());
-    for c in text.chars() {
-        if c.is_ascii_digit() {
-            run.push(c);
-            continue;
-        }
-        if !run.is_empty() {
-            whole.push_str(&number(&run));
-            run.clear();
-        }
-        whole.push(c);
-    }
-    if !run.is_empty() {
-        whole.push_str(&number(&run));
-    }
-    whole
+    let chars: Vec<char> = text.chars().collect();
+    let run = |run: &[char]| {
+        let text: String = run.iter().collect();
+        if run.iter().all(char::is_ascii_digit) { number(&text) } else { text }
+    };
+    chars.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()).map(run).collect()
 }
 
 #[cfg(test)]

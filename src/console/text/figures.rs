@@ -24,7 +24,7 @@ pub fn signed(number: i64) -> String {
 }
 
 /// `1 entry`, `128 entries`.
-pub fn counted(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 

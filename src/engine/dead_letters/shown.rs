@@ -30,42 +30,45 @@ impl Letters {
         let mut judged = self.page(from, EntryId::MAX, LINES + 1).await?;
         let more = judged.len() > LINES;
         judged.truncate(LINES);
-        let lines: Vec<LetterLine> = judged.iter().map(|judged| line(judged, taken)).collect();
+        let lines = judged.iter().map(|judged| LetterLine::of(judged, taken)).collect();
         Ok(LetterPage { from, taken: Some(taken), more, lines: Arc::new(lines) })
     }
 }
 
-fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
-    let JudgedLetter { letter, verdict, .. } = judged;
-    let order = letter.order;
-    let text = |raw: &[u8], most: usize| {
-        // A character has at most four bytes; one extra character marks a truncated value.
-        let cut = raw.get(..(most + 1) * 4).unwrap_or(raw);
-        shown(&String::from_utf8_lossy(cut), most)
-    };
-    let fields = letter.body.iter().filter(|(name, _)| name.as_slice() != HISTORY.as_bytes());
-    let payload: Vec<(String, String)> = fields
-        .clone()
-        .take(FIELDS)
-        .map(|(name, value)| (text(name, NAME), text(value, VALUE)))
-        .collect();
-    LetterLine {
-        letter: letter.letter,
-        entry: letter.entry,
-        at: letter.at,
-        age_ms: now.since(letter.at),
-        reason: letter.reason.clone(),
-        consumer: letter.consumer.clone(),
-        deliveries: letter.deliveries,
-        replays: letter.replays,
-        order: order.map(|order| order.order),
-        user: order.map(|order| order.user),
-        voucher: order.map(|order| order.voucher),
-        fault: letter.fault.clone().map(|fault| Message::of(&OrderFault::Fields(fault))),
-        verdict: *verdict,
-        history: letter.history(),
-        fields_more: fields.count().saturating_sub(payload.len()),
-        payload,
+impl LetterLine {
+    /// Makes the line of a letter at `now`.
+    pub fn of(judged: &JudgedLetter, now: Millis) -> Self {
+        let JudgedLetter { letter, verdict, .. } = judged;
+        let order = letter.order;
+        let text = |raw: &[u8], most: usize| {
+            // A character has at most four bytes; one extra character marks a truncated value.
+            let cut = raw.get(..(most + 1) * 4).unwrap_or(raw);
+            shown(&String::from_utf8_lossy(cut), most)
+        };
+        let fields = letter.body.iter().filter(|(name, _)| name.as_slice() != HISTORY.as_bytes());
+        let payload: Vec<(String, String)> = fields
+            .clone()
+            .take(FIELDS)
+            .map(|(name, value)| (text(name, NAME), text(value, VALUE)))
+            .collect();
+        Self {
+            letter: letter.letter,
+            entry: letter.entry,
+            at: letter.at,
+            age_ms: now.since(letter.at),
+            reason: letter.reason.clone(),
+            consumer: letter.consumer.clone(),
+            deliveries: letter.deliveries,
+            replays: letter.replays,
+            order: order.map(|order| order.order),
+            user: order.map(|order| order.user),
+            voucher: order.map(|order| order.voucher),
+            fault: letter.fault.clone().map(|fault| Message::of(&OrderFault::Fields(fault))),
+            verdict: *verdict,
+            history: letter.history(),
+            fields_more: fields.count().saturating_sub(payload.len()),
+            payload,
+        }
     }
 }
 
@@ -97,7 +100,7 @@ mod tests {
         };
         let judged =
             JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None, another: None };
-        let line = line(&judged, Millis(43_000));
+        let line = LetterLine::of(&judged, Millis(43_000));
         assert_eq!((line.age_ms, line.history.len()), (42_000, 1));
         assert_eq!((line.payload.len(), line.fields_more), (FIELDS, 62 - FIELDS));
         let (name, value) = &line.payload[0];

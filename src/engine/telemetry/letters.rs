@@ -41,10 +41,13 @@ pub struct LetterLine {
     /// Number of replays.
     pub replays: u64,
     /// The requested order; `None` if the fields are invalid.
+    #[serde(rename = "order_id")]
     pub order: Option<OrderId>,
     /// The buyer.
+    #[serde(rename = "user_id")]
     pub user: Option<UserId>,
     /// The voucher.
+    #[serde(rename = "voucher_id")]
     pub voucher: Option<VoucherId>,
     /// The fault of its fields.
     pub fault: Option<Message>,

@@ -2,64 +2,75 @@
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, error::PlanFault};
-use seckill_model::{
-    EntryFault, FilterFault, Message, SaleFault, filter::TermFault, order_id::OrderIdFault,
-};
+use seckill_model::{FilterFault, Message, SaleFault, message::Label};
 use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
 use super::output::plain;
 use crate::config::ConfigError;
 
-/// Negative result.
-pub(super) const NO: u8 = 1;
-/// Wrong usage.
+/// Exit code of a negative result, or of a command that failed.
+pub(super) const FAILED: u8 = 1;
+/// Exit code of wrong usage.
 pub(super) const USAGE: u8 = 2;
-/// Redis, the database or the data dir cannot be used.
+/// Exit code while Redis, the database or the data dir cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
+
+/// The result of a command, or of a step of it.
+pub type Result<T, E = CliError> = std::result::Result<T, E>;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{sentence}")]
-pub struct Fault {
+#[error("{text}")]
+pub struct CliError {
     /// For stderr; errors of the engine are typed data.
-    pub sentence: Message,
+    pub(super) text: Message,
     /// Exit code.
     pub code: u8,
     /// Each line is a separate error; in all other messages a line break is quoted and shown as a blank.
-    several: bool,
+    is_list: bool,
 }
 
-impl Fault {
+impl CliError {
     /// The message in the current language, safe for a terminal. Each of several errors has a line.
-    pub fn told(&self) -> String {
-        if !self.several {
-            return plain(&self.sentence.localized::<EngineError>());
+    pub fn message(&self) -> String {
+        if !self.is_list {
+            return plain(&self.text.localized::<EngineError>());
         }
-        self.sentence.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
+        self.text.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn usage(sentence: impl Into<Message>) -> Self {
-        Self { sentence: sentence.into(), code: USAGE, several: false }
+    pub(super) fn failed(text: impl Into<Message>) -> Self {
+        Self { text: text.into(), code: FAILED, is_list: false }
     }
 
-    pub(super) fn unreachable(sentence: impl Into<Message>) -> Self {
-        Self { sentence: sentence.into(), code: UNREACHABLE, several: false }
+    pub(super) fn usage(text: impl Into<Message>) -> Self {
+        Self { code: USAGE, ..Self::failed(text) }
     }
 
-    pub(super) fn no(sentence: impl Into<Message>) -> Self {
-        Self { sentence: sentence.into(), code: NO, several: false }
+    pub(super) fn unreachable(text: impl Into<Message>) -> Self {
+        Self { code: UNREACHABLE, ..Self::failed(text) }
+    }
+
+    /// The errors of a file, one per line.
+    fn list(text: String) -> Self {
+        Self { is_list: true, ..Self::usage(text) }
+    }
+
+    /// The engine replied to another command than the one that was sent.
+    pub(super) fn unexpected_reply() -> Self {
+        Self::failed(Label("cli-unexpected-reply"))
     }
 }
 
-impl From<EngineError> for Fault {
+impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let first = match &error {
             EngineError::BrokeOff { why, .. } => why,
             other => other,
         };
         let code = match first {
-            EngineError::Recovery(PlanFault::Io(_)) => NO,
+            EngineError::Recovery(PlanFault::Io(_)) => FAILED,
             EngineError::Sale(_)
             | EngineError::Plan(_)
             | EngineError::Partitions(_)
@@ -78,84 +89,66 @@ impl From<EngineError> for Fault {
             }
             EngineError::Store(StoreError::File(_)) => UNREACHABLE,
             away if away.is_away() => UNREACHABLE,
-            _ => NO,
+            _ => FAILED,
         };
-        Self { sentence: Message::of(&error), code, several: false }
+        Self { code, ..Self::failed(Message::of(&error)) }
     }
 }
 
-impl From<RedisError> for Fault {
+impl From<RedisError> for CliError {
     fn from(error: RedisError) -> Self {
         EngineError::from(error).into()
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         EngineError::from(error).into()
     }
 }
 
-impl From<ServerError> for Fault {
+impl From<ServerError> for CliError {
     fn from(error: ServerError) -> Self {
         RedisError::from(error).into()
     }
 }
 
-impl From<DataDirError> for Fault {
+impl From<DataDirError> for CliError {
     fn from(error: DataDirError) -> Self {
         ServerError::from(error).into()
     }
 }
 
-impl From<ConfigError> for Fault {
+impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
-        Self { several: true, ..Self::usage(error.to_string()) }
+        Self::list(error.to_string())
     }
 }
 
-impl From<ConsoleError> for Fault {
+impl From<ThemeError> for CliError {
+    fn from(error: ThemeError) -> Self {
+        Self::list(error.to_string())
+    }
+}
+
+impl From<ConsoleError> for CliError {
     fn from(error: ConsoleError) -> Self {
         let code = match error {
             ConsoleError::NotATerminal | ConsoleError::Dumb(_) | ConsoleError::Keys(_) => USAGE,
-            ConsoleError::Terminal(_) => NO,
+            ConsoleError::Terminal(_) => FAILED,
         };
-        Self { sentence: error.to_string().into(), code, several: false }
+        Self { code, ..Self::failed(error.to_string()) }
     }
 }
 
-impl From<ThemeError> for Fault {
-    fn from(error: ThemeError) -> Self {
-        Self { several: true, ..Self::usage(error.to_string()) }
-    }
-}
-
-impl From<SaleFault> for Fault {
+impl From<SaleFault> for CliError {
     fn from(error: SaleFault) -> Self {
         Self::usage(error.to_string())
     }
 }
 
-impl From<OrderIdFault> for Fault {
-    fn from(error: OrderIdFault) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<FilterFault> for Fault {
+impl From<FilterFault> for CliError {
     fn from(error: FilterFault) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<EntryFault> for Fault {
-    fn from(error: EntryFault) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<TermFault> for Fault {
-    fn from(error: TermFault) -> Self {
         Self::usage(error.to_string())
     }
 }
@@ -170,11 +163,11 @@ mod tests {
     use seckill_store::Settings;
 
     /// The message in both languages, and the exit code.
-    fn both(fault: impl Into<Fault>) -> (String, String, u8) {
+    fn both(fault: impl Into<CliError>) -> (String, String, u8) {
         let fault = fault.into();
         let [english, chinese] = ["en", "zh"].map(|lang| {
             set_thread_language(lang);
-            fault.told()
+            fault.message()
         });
         set_thread_language("en");
         (english, chinese, fault.code)
@@ -234,11 +227,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();
-        let theme = Fault::from(Palette::load(path.to_str().unwrap()).unwrap_err());
+        let theme = CliError::from(Palette::load(path.to_str().unwrap()).unwrap_err());
         std::fs::write(&path, "nodes = 1\n\"re\\ndis\" = 3\n").unwrap();
-        let config = Fault::from(Config::load(Some(&path)).unwrap_err());
+        let config = CliError::from(Config::load(Some(&path)).unwrap_err());
         for fault in [theme, config] {
-            let message = fault.told();
+            let message = fault.message();
             let lines: Vec<_> = message.lines().skip(1).collect();
             let [first, second] = lines.as_slice() else { panic!("{message:?}") };
             assert!(

@@ -19,7 +19,7 @@ const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 const MOST: usize = 99;
 
 /// An error.
-struct Fault {
+struct Invalid {
     line: usize,
     /// Name of the setting.
     key: Vec<String>,
@@ -34,20 +34,20 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         messages::at(line, &messages::syntax(first_line(error.message())))
     })?;
     let mut rest = table;
-    let mut faults = Vec::new();
-    match judge(text, &rest) {
+    let mut errors = Vec::new();
+    match validate(text, &rest) {
         Ok(config) => return Ok(config),
-        Err(fault) => faults.push(fault),
+        Err(error) => errors.push(error),
     }
     // Removes the faulty setting, so that further errors are found.
-    while let Some(last) = faults.last()
-        && faults.len() < MOST
+    while let Some(last) = errors.last()
+        && errors.len() < MOST
         && remove(rest.get_mut(), &last.key)
-        && let Err(another) = judge(text, &rest)
+        && let Err(another) = validate(text, &rest)
     {
-        faults.push(another);
+        errors.push(another);
     }
-    Err(messages::all(faults.into_iter().map(|fault| (fault.line, fault.message)).collect()))
+    Err(messages::all(errors.into_iter().map(|error| (error.line, error.message)).collect()))
 }
 
 /// The text of a file; an error names the line that is not UTF-8.
@@ -58,39 +58,39 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
+fn validate(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
     let root = table.get_ref();
     let config = Config::deserialize(Deserializer::from(table.clone())).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let (key, names_it) = key_at(root, at);
-        let said = first_line(error.message());
-        let message = if names_it && let Some((_, known)) = said.split_once("expected ") {
+        let (key, is_name) = key_at(root, at);
+        let reason = first_line(error.message());
+        let message = if is_name && let Some((_, known)) = reason.split_once("expected ") {
             let known = known.trim_start_matches("one of ").replace('`', "");
             text!("settings-there-is-no-setting-take-the", key = key.join("."), known)
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
-            wrong(said, &key)
+            with_default(reason, &key)
         } else {
             // The parser quotes the value, which may be a URL with a password.
-            wrong(&unquoted(said), &key)
+            with_default(&unquoted(reason), &key)
         };
-        Fault { line: line_of(text.as_bytes(), at), key, message }
+        Invalid { line: line_of(text.as_bytes(), at), key, message }
     })?;
     // Reported for the file, unless a flag overrides the setting.
-    config.check().map_err(|fault| {
-        let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
-        Fault {
+    config.check().map_err(|error| {
+        let key: Vec<String> = error.name.split('.').map(str::to_owned).collect();
+        Invalid {
             line: line_of_key(text, root, &key).unwrap_or(1),
-            message: wrong(&fault.why, &key),
+            message: with_default(&error.why, &key),
             key,
         }
     })?;
-    config.keys.check().map_err(|fault| {
-        let (key, _) = key_at(root, fault.at);
+    config.keys.check().map_err(|error| {
+        let (key, _) = key_at(root, error.at);
         let message = match default_of(&key) {
-            Some(_) => wrong(&fault.to_string(), &key),
-            None => text!("settings-take-the-line-out-nothing-reads", why = fault),
+            Some(_) => with_default(&error.to_string(), &key),
+            None => text!("settings-take-the-line-out-nothing-reads", why = error),
         };
-        Fault { line: line_of(text.as_bytes(), fault.at), key, message }
+        Invalid { line: line_of(text.as_bytes(), error.at), key, message }
     })?;
     Ok(config)
 }
@@ -106,9 +106,9 @@ fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
             _ => None,
         };
         if inner.is_some() || value.span().contains(&at) {
-            let (below, names_it) = inner.unwrap_or_default();
+            let (below, is_name) = inner.unwrap_or_default();
             let key = std::iter::once(name.get_ref().to_string()).chain(below).collect();
-            return (key, names_it);
+            return (key, is_name);
         }
     }
     (Vec::new(), false)
@@ -172,8 +172,8 @@ fn default_of(key: &[String]) -> Option<&'static str> {
 }
 
 /// Expected type of the setting, from a message that also quotes the value.
-fn unquoted(said: &str) -> String {
-    said.rsplit_once("expected ").map_or_else(
+fn unquoted(reason: &str) -> String {
+    reason.rsplit_once("expected ").map_or_else(
         || Label("settings-this-cant-be-used").to_owned(),
         |(_, wanted)| expected(wanted),
     )
@@ -198,7 +198,7 @@ fn expected(wanted: &str) -> String {
 }
 
 /// An invalid value, and what applies without it.
-fn wrong(why: &str, key: &[String]) -> String {
+fn with_default(why: &str, key: &[String]) -> String {
     text!("settings-mend-it-or-take-the-line", why, instead = instead(key))
 }
 

@@ -1,0 +1,70 @@
+//! Executes commands, and prints the replies of the engine.
+
+use seckill_engine::{
+    command::{Command, Reply},
+    command_handler::Operator,
+};
+use seckill_model::{
+    Payment,
+    message::{Label, text},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Result, output::Output, signals::Signals};
+
+/// Executes a command. A termination signal ends it early, and the reply covers what was done.
+pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Reply> {
+    let mut signals = Signals::listen()?;
+    let stop = CancellationToken::new();
+    Ok(signals.cancelling(&stop, operator.execute(command, &stop)).await?)
+}
+
+/// Prints a reply.
+pub(super) fn answer(out: Output, reply: &Reply) -> Result<()> {
+    out.answer(&document(reply), || text(reply))
+}
+
+/// The reply, and the next step.
+pub(super) fn text(reply: &Reply) -> String {
+    let next = match reply {
+        Reply::SaleCreated(voucher) => text!("cli-next-sale-created", voucher),
+        Reply::VoucherBought(order) => text!("cli-next-bought", order),
+        Reply::Paid { order, payment: Payment::NotFound } => text!("cli-next-not-found", order),
+        Reply::Rewound(_) => Label("cli-next-rewound").to_owned(),
+        Reply::Claimed(report) if report.hollow > 0 => Label("cli-next-hollow").to_owned(),
+        Reply::Replayed(report) if report.lost > 0 => Label("cli-next-lost").to_owned(),
+        Reply::Replayed(report) if report.changed > 0 => Label("cli-next-changed").to_owned(),
+        Reply::LettersDiscarded(report)
+            if report.refused.waiting() > 0 && report.compensated == 0 =>
+        {
+            Label("cli-next-waiting").to_owned()
+        }
+        _ => return reply.to_string(),
+    };
+    format!("{reply}\n{next}")
+}
+
+/// The keys are a contract of `--json`.
+fn document(reply: &Reply) -> Value {
+    match reply {
+        Reply::VoucherCreated(id) | Reply::SaleCreated(id) => json!({ "voucher_id": id }),
+        Reply::VoucherBought(id) => json!({ "order_id": id }),
+        Reply::Paid { order, payment } => json!({ "id": order, "payment": payment }),
+        Reply::LockReleased { name, owner } => json!({ "name": name, "owner": owner }),
+        Reply::JobSwitched { job, paused } => json!({ "job": job, "paused": paused }),
+        Reply::JobRun { job, end } => json!({
+            "job": job,
+            "outcome": end.outcome,
+            "took_ms": end.took_ms,
+            "rows": end.rows,
+            "detail": end.detail,
+        }),
+        Reply::Replayed(report) => json!(report),
+        Reply::LettersReplayed(report) => json!(report),
+        Reply::LettersDiscarded(report) => json!(report),
+        Reply::Claimed(report) => json!(report),
+        Reply::ConsumerRemoved(report) => json!(report),
+        other => json!(other),
+    }
+}

@@ -1,0 +1,106 @@
+//! Tables, aligned for a terminal or in Markdown.
+
+use std::fmt;
+
+use unicode_width::UnicodeWidthStr as _;
+
+/// A table with a line for each of `rows`.
+pub(super) struct Table<'a, T> {
+    rows: &'a [T],
+    columns: Vec<Column>,
+}
+
+struct Column {
+    is_number: bool,
+    /// The title and the cell of each row.
+    cells: Vec<String>,
+}
+
+impl<'a, T> Table<'a, T> {
+    pub(super) fn new(rows: &'a [T]) -> Self {
+        Self { rows, columns: Vec::new() }
+    }
+
+    /// Adds a column that is aligned to the left.
+    pub(super) fn left<C: ToString>(self, title: &str, cell: impl Fn(&T) -> C) -> Self {
+        self.column(false, title, cell)
+    }
+
+    /// Adds a column of numbers, which is aligned to the right.
+    pub(super) fn right<C: ToString>(self, title: &str, cell: impl Fn(&T) -> C) -> Self {
+        self.column(true, title, cell)
+    }
+
+    fn column<C: ToString>(mut self, is_number: bool, title: &str, cell: impl Fn(&T) -> C) -> Self {
+        let cells = self.rows.iter().map(|row| cell(row).to_string());
+        let cells = std::iter::once(title.to_owned()).chain(cells).collect();
+        self.columns.push(Column { is_number, cells });
+        self
+    }
+
+    /// The cells of the titles and of each row.
+    fn lines(&self) -> impl Iterator<Item = impl Iterator<Item = &str>> {
+        (0..=self.rows.len()).map(|line| {
+            self.columns.iter().filter_map(move |it| it.cells.get(line)).map(|it| &**it)
+        })
+    }
+
+    /// The table, with indented details below each row.
+    pub(super) fn with_details(&self, details: impl Fn(&T) -> Vec<String>) -> String {
+        let table = self.to_string();
+        let mut lines = table.lines();
+        let mut text = format!("{}\n", lines.next().unwrap_or_default());
+        for (line, row) in lines.zip(self.rows) {
+            text.push_str(&format!("{line}\n"));
+            text.extend(details(row).iter().map(|detail| format!("    {detail}\n")));
+        }
+        text
+    }
+
+    /// As Markdown, or `none` without rows. The cells must be free of markup.
+    pub(super) fn markdown_or(&self, none: impl fmt::Display) -> String {
+        if self.rows.is_empty() {
+            return format!("{none}\n");
+        }
+        let mut text = String::new();
+        for (number, cells) in self.lines().enumerate() {
+            text.push_str(&format!("| {} |\n", Vec::from_iter(cells).join(" | ")));
+            if number == 0 {
+                text.push_str(&format!("|{}\n", " --- |".repeat(self.columns.len())));
+            }
+        }
+        text
+    }
+}
+
+/// Aligned by display width, since a Chinese character takes two columns.
+impl<T> fmt::Display for Table<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: &Column| column.cells.iter().map(|cell| cell.width()).max();
+        let widths: Vec<usize> = self.columns.iter().filter_map(width).collect();
+        for cells in self.lines() {
+            let mut line = String::new();
+            for ((cell, width), column) in cells.zip(&widths).zip(&self.columns) {
+                let pad = " ".repeat(width.saturating_sub(cell.width()));
+                let (before, after) = if column.is_number { (&*pad, "") } else { ("", &*pad) };
+                line.push_str(&format!("{before}{cell}{after}  "));
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_titles_keep_columns_aligned() {
+        let rows = [("火锅", 7), ("tea", 12)];
+        let table = Table::new(&rows).left("title", |row| row.0).right("n", |row| row.1);
+        assert_eq!(table.to_string(), "title   n\n火锅    7\ntea    12\n");
+        let markdown = "| title | n |\n| --- | --- |\n| 火锅 | 7 |\n| tea | 12 |\n";
+        assert_eq!(table.markdown_or("none"), markdown);
+    }
+}
