@@ -19,11 +19,7 @@ use seckill_model::{
     OsError, OutOfRange,
     message::{Label, text},
 };
-use seckill_redis::{
-    Redis, RedisError,
-    data_dir::{DataDir, DataDirError},
-    server::ManagedServer,
-};
+use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
 use seckill_store::Settings as StoreSettings;
 
 /// Merged settings.

@@ -10,7 +10,7 @@ use seckill_model::{
 };
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
-use crate::{text, views::View};
+use crate::views::View;
 
 #[test]
 fn no_confirmation_opens_while_its_server_is_unreachable() {

@@ -23,11 +23,6 @@ pub fn signed(number: i64) -> String {
     format!("{sign}{}", thousands(number.unsigned_abs()))
 }
 
-/// `1 entry`, `128 entries`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(number), if number == 1 { one } else { many })
-}
-
 /// `21,840/s`; a trickle keeps one decimal.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second > 0.05 && per_second < 9.95 {

@@ -269,7 +269,7 @@ impl Row for GroupConsumer {
         .when(|snapshot| snapshot.entries.partitions.len() > 1)
         .soft()
         .right(),
-        Column::new(text::columns::NODE, &[(0, 8)], |it: &Self| {
+        Column::new(Label("common-node"), &[(0, 8)], |it: &Self| {
             Value::Text(words::state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
@@ -284,7 +284,7 @@ impl Row for GroupConsumer {
                 _ => Style::new(),
             })
             .right(),
-        Column::new(text::columns::IDLE, &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
+        Column::new(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
             .soft()
             .in_ms()
             .right(),
@@ -337,7 +337,7 @@ impl Row for EntryLine {
     type Id = EntryId;
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(text::columns::ENTRY, &[(0, 17), (100, 19)], |line: &Self| {
+        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
         })
         .fit(|_, line| line.entry.to_string().len()),
@@ -349,9 +349,9 @@ impl Row for EntryLine {
             full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
         })
         .soft(),
-        Column::new(text::columns::USER, &[(72, 8)], |line: &Self| line.user.into()).right(),
-        Column::new(text::columns::VOUCHER, &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::new(text::columns::ORDER, &[(100, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()).right(),
+        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("common-order-2"), &[(100, 19)], |line: &Self| line.order.into()).right(),
         Column::new(Label("common-state"), &[(0, REST)], |line: &Self| {
             let (before, name, after) = holding(line);
             Value::Mentions(format!("{before} {name} {after}"), line.user)
@@ -521,18 +521,18 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         }
     };
     let fault = line.fault.as_ref().map(text::order_fault).map_or_else(
-        || text::details::NO_FAULT.read().to_owned(),
+        || Label("tables-none-its-fields-are-good").read().to_owned(),
         |fault| scene.users.within(&fault, line.user),
     );
     let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     let rows = [
-        (text::details::ENTRY, line.entry.to_string(), theme.strong()),
+        (Label("tables-entry-2"), line.entry.to_string(), theme.strong()),
         (Label("stream-added"), added, Style::new()),
-        (text::details::ORDER, order.unwrap_or_else(unknown), Style::new()),
-        (text::details::USER, user.unwrap_or_else(unknown), Style::new()),
-        (text::details::VOUCHER, sale.unwrap_or_else(unknown), Style::new()),
+        (Label("common-order"), order.unwrap_or_else(unknown), Style::new()),
+        (Label("tables-user"), user.unwrap_or_else(unknown), Style::new()),
+        (Label("common-sale"), sale.unwrap_or_else(unknown), Style::new()),
         (Label("stream-state"), held, style),
-        (text::details::FAULT, fault, faulty),
+        (Label("tables-fault"), fault, faulty),
     ];
     // In a low window the table shows the first ones.
     let top = rows.len().saturating_sub(usize::from(canvas.height().saturating_sub(1))).min(2);

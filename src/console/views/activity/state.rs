@@ -4,7 +4,7 @@
 
 use seckill_engine::telemetry::{
     Snapshot,
-    log::{LogView, LogPosition, Recorded, Weight, Which},
+    log::{LogPosition, LogView, Recorded, Weight, Which},
 };
 
 use crate::views::{
