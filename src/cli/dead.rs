@@ -417,7 +417,7 @@ fn tally(counts: &LetterCounts, gone: u64) -> String {
 
 fn by_verdict(counts: &LetterCounts) -> String {
     let mut text = String::new();
-    for verdict in LetterVerdict::ALL {
+    for &verdict in LetterVerdict::ALL {
         let count = counts.of(verdict);
         if count > 0 {
             text.push_str(&format!("\n  {:>10}  {verdict}: {}", number(count), verdict.why()));

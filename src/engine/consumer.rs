@@ -355,7 +355,7 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
-        let times = stream::deliveries(
+        let pending = stream::pending_ids(
             &mut self.reader,
             &self.partition,
             Some(&self.name),
@@ -365,7 +365,8 @@ impl Consumer {
         )
         .await?;
         let most = self.settings.max_deliveries;
-        let times: HashMap<EntryId, u64> = times.into_iter().collect();
+        let times: HashMap<EntryId, u64> =
+            pending.into_iter().map(|it| (it.entry, it.deliveries)).collect();
         let too_often = |entry: EntryId| times.get(&entry).copied().filter(|times| *times > most);
         let (often, fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());

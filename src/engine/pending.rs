@@ -31,8 +31,8 @@ pub(super) const PAGE: usize = 1_000;
 /// Filter fields of pending entries.
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
-    ("verdict", Kind::Word(&Verdict::WORDS)),
-    ("act", Kind::Word(&Act::WORDS)),
+    ("verdict", Kind::Word(Verdict::WORDS)),
+    ("act", Kind::Word(Act::WORDS)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),

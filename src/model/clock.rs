@@ -75,7 +75,7 @@ impl FromStr for Millis {
 
     /// Parses RFC 3339, a local date and time, a local time of today, or an offset from now (`+90s`, `+10m`, `-2h`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        read_time(text.trim()).ok_or_else(|| TimeFault(text.chars().take(40).collect()))
+        text.parse::<When>().map(|when| when.from(Self::now()))
     }
 }
 
@@ -119,13 +119,14 @@ impl FromStr for When {
     /// Accepts the same formats as [`Millis`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
+        let fault = || TimeFault(text.chars().take(40).collect());
         let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
-        let Some(span) = ahead.or(ago) else { return text.parse().map(Self::At) };
-        let span = span.trim().parse().map(|it: jiff::Span| if ago.is_some() { -it } else { it });
-        match span {
-            Ok(span) if add(Millis::now(), span).is_some() => Ok(Self::In(span)),
-            _ => Err(TimeFault(text.chars().take(40).collect())),
-        }
+        let Some(span) = ahead.or(ago) else {
+            return absolute(text).map(Self::At).ok_or_else(fault);
+        };
+        let span: jiff::Span = span.trim().parse().map_err(|_| fault())?;
+        let span = if ago.is_some() { -span } else { span };
+        add(Millis::now(), span).map(|_| Self::In(span)).ok_or_else(fault)
     }
 }
 
@@ -134,12 +135,7 @@ fn add(now: Millis, span: jiff::Span) -> Option<Millis> {
     Some(Millis(now.checked_add(span).ok()?.timestamp().as_millisecond()))
 }
 
-fn read_time(text: &str) -> Option<Millis> {
-    let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
-    if let Some(span) = ahead.or(ago) {
-        let span: jiff::Span = span.trim().parse().ok()?;
-        return add(Millis::now(), if ago.is_some() { -span } else { span });
-    }
+fn absolute(text: &str) -> Option<Millis> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(Millis(at.as_millisecond()));
     }

@@ -9,6 +9,11 @@ pub fn is_display_control(c: char) -> bool {
         )
 }
 
+/// The first `most` characters of a text, with a dot in place of each of those characters.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if is_display_control(c) { '·' } else { c }).collect()
+}
+
 /// A JSON document with those characters as `\uXXXX`, which keeps its values. They occur in strings only, where JSON
 /// itself has already escaped those below U+0020.
 pub fn escape_json(document: &str) -> String {

@@ -5,8 +5,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use super::{Message, Millis, is_display_control};
+use super::{Message, Millis, control_chars::shortened};
 
 /// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
@@ -71,26 +72,28 @@ pub enum Sale {
     Missing,
 }
 
-/// Verdict on one dead letter.
+/// Verdict on one dead letter, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum LetterVerdict {
     /// Its buyer waits, and there is no order.
     Awaited,
     /// Its buyer waits, but it reached the replay limit and failed each time.
     CameBack,
-    /// Its order is in SQL.
-    Written,
-    /// Its buyer holds no order, or another one.
-    NobodyWaits,
-    /// There is no such sale.
-    NoSale,
     /// Unknown whether a buyer waits, because the sale is not in Redis.
     NotLoaded,
     /// Its buyer waits, but the ID belongs to another order.
     IdTaken,
     /// Its buyer holds another live order in SQL, in the same slot.
     HoldsAnother,
+    /// Its order is in SQL.
+    Written,
+    /// Its buyer holds no order, or another one.
+    NobodyWaits,
+    /// There is no such sale.
+    NoSale,
     /// It contains no valid order.
     Malformed,
 }
@@ -98,6 +101,8 @@ pub enum LetterVerdict {
 /// Recommended action for one dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum LetterAct {
     /// Replay it into the order stream.
     Replay,
@@ -125,31 +130,11 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
 }
 
 impl LetterVerdict {
-    /// All verdicts, in display order.
-    pub const ALL: [Self; 9] = [
-        Self::Awaited,
-        Self::CameBack,
-        Self::NotLoaded,
-        Self::IdTaken,
-        Self::HoldsAnother,
-        Self::Written,
-        Self::NobodyWaits,
-        Self::NoSale,
-        Self::Malformed,
-    ];
+    /// All of them.
+    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     /// Their words.
-    pub const WORDS: [&str; 9] = [
-        "awaited",
-        "came_back",
-        "not_loaded",
-        "id_taken",
-        "holds_another",
-        "written",
-        "nobody_waits",
-        "no_sale",
-        "malformed",
-    ];
+    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
     pub fn act(self) -> LetterAct {
@@ -174,17 +159,7 @@ impl LetterVerdict {
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Awaited => "awaited",
-            Self::CameBack => "came_back",
-            Self::Written => "written",
-            Self::NobodyWaits => "nobody_waits",
-            Self::NoSale => "no_sale",
-            Self::NotLoaded => "not_loaded",
-            Self::IdTaken => "id_taken",
-            Self::HoldsAnother => "holds_another",
-            Self::Malformed => "malformed",
-        }
+        self.into()
     }
 
     /// Why this action is recommended.
@@ -214,29 +189,13 @@ impl LetterVerdict {
     }
 }
 
-impl fmt::Display for LetterVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl LetterAct {
     /// Their words.
-    pub const WORDS: [&str; 3] = ["replay", "discard", "decide"];
+    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Replay => "replay",
-            Self::Discard => "discard",
-            Self::Decide => "decide",
-        }
-    }
-}
-
-impl fmt::Display for LetterAct {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 
@@ -267,7 +226,16 @@ pub struct LetterCounts {
 impl LetterCounts {
     /// Counts one more.
     pub fn add(&mut self, verdict: LetterVerdict) {
-        *match verdict {
+        *self.count_mut(verdict) += 1;
+    }
+
+    /// Number with this verdict.
+    pub fn of(mut self, verdict: LetterVerdict) -> u64 {
+        *self.count_mut(verdict)
+    }
+
+    fn count_mut(&mut self, verdict: LetterVerdict) -> &mut u64 {
+        match verdict {
             LetterVerdict::Awaited => &mut self.awaited,
             LetterVerdict::CameBack => &mut self.came_back,
             LetterVerdict::NotLoaded => &mut self.not_loaded,
@@ -277,27 +245,12 @@ impl LetterCounts {
             LetterVerdict::NobodyWaits => &mut self.nobody_waits,
             LetterVerdict::NoSale => &mut self.no_sale,
             LetterVerdict::Malformed => &mut self.malformed,
-        } += 1;
-    }
-
-    /// Number with this verdict.
-    pub fn of(&self, verdict: LetterVerdict) -> u64 {
-        match verdict {
-            LetterVerdict::Awaited => self.awaited,
-            LetterVerdict::CameBack => self.came_back,
-            LetterVerdict::NotLoaded => self.not_loaded,
-            LetterVerdict::IdTaken => self.id_taken,
-            LetterVerdict::HoldsAnother => self.holds_another,
-            LetterVerdict::Written => self.written,
-            LetterVerdict::NobodyWaits => self.nobody_waits,
-            LetterVerdict::NoSale => self.no_sale,
-            LetterVerdict::Malformed => self.malformed,
         }
     }
 
     /// Total.
-    pub fn total(&self) -> u64 {
-        LetterVerdict::ALL.into_iter().map(|verdict| self.of(verdict)).sum()
+    pub fn total(self) -> u64 {
+        LetterVerdict::ALL.iter().map(|verdict| self.of(*verdict)).sum()
     }
 }
 
@@ -373,8 +326,7 @@ pub fn write_history(burials: &[Burial]) -> String {
 
 /// Makes untrusted text safe for a terminal: of bounded length and without control or bidirectional characters.
 pub fn shown(text: &str, most: usize) -> String {
-    let mut shown: String =
-        text.chars().take(most).map(|c| if is_display_control(c) { '·' } else { c }).collect();
+    let mut shown = shortened(text, most);
     if text.chars().nth(most).is_some() {
         shown.push('…');
     }
@@ -428,8 +380,7 @@ mod tests {
 
     #[test]
     fn awaited_letters_are_never_discarded_by_rule() {
-        assert_eq!(LetterVerdict::ALL.map(LetterVerdict::as_str), LetterVerdict::WORDS);
-        for verdict in LetterVerdict::ALL {
+        for &verdict in LetterVerdict::ALL {
             assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
             assert_eq!(verdict.is_awaited(), verdict.act() != LetterAct::Discard, "{verdict}");
             assert!(!verdict.why().contains("  "), "{verdict}");
@@ -441,7 +392,7 @@ mod tests {
     #[test]
     fn every_verdict_is_counted() {
         let mut counts = LetterCounts::default();
-        for verdict in LetterVerdict::ALL {
+        for &verdict in LetterVerdict::ALL {
             counts.add(verdict);
             assert_eq!(counts.of(verdict), 1, "{verdict}");
         }

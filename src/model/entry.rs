@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId, is_display_control, message::text};
+use super::{Millis, OrderId, Place, UserId, VoucherId, control_chars::shortened, message::text};
 
 /// Field names of an entry, as in the tutorial.
 pub const FIELD_USER: &str = "userId";
@@ -207,11 +207,7 @@ fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> 
 }
 
 fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
-    let shown: String = String::from_utf8_lossy(value)
-        .chars()
-        .take(40)
-        .map(|c| if is_display_control(c) { '·' } else { c })
-        .collect();
+    let shown = shortened(&String::from_utf8_lossy(value), 40);
     EntryFault::Garbage(field.into(), shown)
 }
 

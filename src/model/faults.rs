@@ -3,8 +3,23 @@
 //! A debug build reads once, from `SECKILL_KILL_AT=POINT:NTH`, at which pass of which point it dies. A release build
 //! contains none of this: it depends on `debug_assertions`, not on a crate feature that could be enabled in a release.
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
 /// A point between two steps that belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Point {
     /// The admission script ran, and no buyer has a reply yet.
     AfterAdmission,
@@ -40,43 +55,11 @@ pub enum Point {
 
 impl Point {
     /// All points, in the order of the path.
-    pub const ALL: [Self; 15] = [
-        Self::AfterAdmission,
-        Self::AfterRead,
-        Self::AfterClaim,
-        Self::BeforeCommit,
-        Self::BeforeAck,
-        Self::AfterAck,
-        Self::BeforeBurial,
-        Self::AfterBurial,
-        Self::AfterClosing,
-        Self::AfterGiveBack,
-        Self::AfterSaleCommit,
-        Self::AfterChangeCommit,
-        Self::AfterCut,
-        Self::MidHeal,
-        Self::AfterRebuild,
-    ];
+    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     /// Its name in `SECKILL_KILL_AT`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::AfterAdmission => "after-admission",
-            Self::AfterRead => "after-read",
-            Self::AfterClaim => "after-claim",
-            Self::BeforeCommit => "before-commit",
-            Self::BeforeAck => "before-ack",
-            Self::AfterAck => "after-ack",
-            Self::BeforeBurial => "before-burial",
-            Self::AfterBurial => "after-burial",
-            Self::AfterClosing => "after-closing",
-            Self::AfterGiveBack => "after-give-back",
-            Self::AfterSaleCommit => "after-sale-commit",
-            Self::AfterChangeCommit => "after-change-commit",
-            Self::AfterCut => "after-cut",
-            Self::MidHeal => "mid-heal",
-            Self::AfterRebuild => "after-rebuild",
-        }
+        self.into()
     }
 }
 
@@ -122,8 +105,7 @@ mod armed {
 
     pub(super) fn read(setting: &str) -> Option<(Point, u64)> {
         let (name, nth) = setting.split_once(':')?;
-        let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
-        Some((point, nth.parse().ok().filter(|nth| *nth > 0)?))
+        Some((name.parse().ok()?, nth.parse().ok().filter(|nth| *nth > 0)?))
     }
 
     pub(super) fn pass(point: Point) {
@@ -144,7 +126,7 @@ mod tests {
     #[test]
     fn point_names_are_unique_and_parsed() {
         for point in Point::ALL {
-            assert_eq!(read(&format!("{}:3", point.name())), Some((point, 3)));
+            assert_eq!(read(&format!("{}:3", point.name())), Some((*point, 3)));
         }
         for bad in ["", "before-ack", "before-ack:0", "before-ack:x", "nowhere:1"] {
             assert_eq!(read(bad), None, "{bad}");

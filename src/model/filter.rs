@@ -5,7 +5,8 @@
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use super::{
-    EntryId, is_display_control,
+    EntryId,
+    control_chars::shortened,
     message::{Label, text},
 };
 
@@ -241,7 +242,7 @@ fn span(text: &str) -> Option<Fact<'static>> {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(40).map(|c| if is_display_control(c) { '·' } else { c }).collect()
+    shortened(text, 40)
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Scheduled jobs: runs as stored in SQL and displayed.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 
 use super::{Message, Millis};
@@ -9,6 +7,8 @@ use super::{Message, Millis};
 /// Why a run started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Cause {
     /// It was due.
     Due,
@@ -21,6 +21,8 @@ pub enum Cause {
 /// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum JobOutcome {
     /// Still running.
     Running,
@@ -34,44 +36,19 @@ pub enum JobOutcome {
     Lost,
 }
 
-macro_rules! words {
-    ($kind:ident, $what:literal, $($variant:ident = $word:literal),+) => {
-        impl $kind {
-            /// The word in SQL.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl FromStr for $kind {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err(format!("'{text}' is no {} of a job's run", $what)),
-                }
-            }
-        }
-    };
+impl Cause {
+    /// The word in SQL.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
-words!(Cause, "cause", Due = "due", Missed = "missed", Operator = "operator");
-words!(
-    JobOutcome,
-    "outcome",
-    Running = "running",
-    Done = "done",
-    Failed = "failed",
-    Cancelled = "cancelled",
-    Lost = "lost"
-);
+impl JobOutcome {
+    /// The word in SQL.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
 
 /// A run that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -167,6 +167,8 @@ pub enum Finding {
 /// A key of a sale in Redis that is inconsistent with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum SaleKey {
     /// The hash of the sale.
     Sale,
@@ -178,46 +180,16 @@ pub enum SaleKey {
     Restoring,
 }
 
-impl SaleKey {
-    /// By the name used in the scripts.
-    pub fn named(name: &str) -> Self {
-        match name {
-            "stock" => Self::Stock,
-            "buyers" => Self::Buyers,
-            "restoring" => Self::Restoring,
-            _ => Self::Sale,
-        }
-    }
-}
-
-impl fmt::Display for SaleKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sale => "sale",
-            Self::Stock => "stock",
-            Self::Buyers => "buyers",
-            Self::Restoring => "restoring",
-        })
-    }
-}
-
 /// Source of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display)]
 pub enum Side {
     /// Redis.
     Redis,
     /// SQL.
+    #[strum(serialize = "SQL")]
     Sql,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Redis => "Redis",
-            Self::Sql => "SQL",
-        })
-    }
 }
 
 /// A finding and its sale; `None` if it concerns all sales together.
@@ -304,6 +276,7 @@ fn damaged(key: SaleKey) -> String {
 /// A repair of findings, ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::VariantArray)]
 pub enum Cure {
     /// Restore the sale in SQL from Redis.
     Adopt,
@@ -321,8 +294,7 @@ pub enum Cure {
 
 impl Cure {
     /// All repairs, in order of execution.
-    pub const ALL: [Self; 6] =
-        [Self::Adopt, Self::Remove, Self::Replace, Self::Reconcile, Self::GiveBack, Self::Enqueue];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 }
 
 impl fmt::Display for Cure {

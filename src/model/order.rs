@@ -1,7 +1,5 @@
 //! Orders: the row that is written at the end of the path.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 
 use super::{Millis, OrderId, Place, UserId, VoucherId, message::text};
@@ -9,6 +7,9 @@ use super::{Millis, OrderId, Place, UserId, VoucherId, message::text};
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", parse_err_ty = FilterFault, parse_err_fn = unknown_status)]
+#[repr(i64)]
 pub enum OrderStatus {
     /// Written, not paid.
     Unpaid = 1,
@@ -25,14 +26,7 @@ pub enum OrderStatus {
 impl OrderStatus {
     /// From the number in SQL.
     pub fn from_code(code: i64) -> Option<Self> {
-        Some(match code {
-            1 => Self::Unpaid,
-            2 => Self::Paid,
-            3 => Self::Used,
-            4 => Self::Cancelled,
-            5 => Self::Closed,
-            _ => return None,
-        })
+        Self::from_repr(code)
     }
 
     /// The number in SQL.
@@ -42,13 +36,7 @@ impl OrderStatus {
 
     /// The word in JSON and on screen.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unpaid => "unpaid",
-            Self::Paid => "paid",
-            Self::Used => "used",
-            Self::Cancelled => "cancelled",
-            Self::Closed => "closed",
-        }
+        self.into()
     }
 
     /// Whether the order still holds its piece and the buyer's slot.
@@ -85,21 +73,8 @@ impl OrderCounts {
     }
 }
 
-impl fmt::Display for OrderStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for OrderStatus {
-    type Err = FilterFault;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Unpaid, Self::Paid, Self::Used, Self::Cancelled, Self::Closed];
-        all.into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| FilterFault::Status(text.chars().take(30).collect()))
-    }
+fn unknown_status(text: &str) -> FilterFault {
+    FilterFault::Status(text.chars().take(30).collect())
 }
 
 /// Result of a payment.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{
     FilterFault, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    clock::TimeFault, is_display_control, message::text,
+    clock::TimeFault, control_chars::shortened, message::text,
 };
 
 /// A query for orders: terms that must all hold.
@@ -131,7 +131,7 @@ impl FromStr for OrderQuery {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(30).map(|c| if is_display_control(c) { '·' } else { c }).collect()
+    shortened(text, 30)
 }
 
 #[cfg(test)]

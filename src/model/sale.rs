@@ -8,18 +8,8 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     Millis,
-    message::{Label, text},
-    voucher::MAX_RULES,
+    sale_fault::{MAX_LIMIT, MAX_STOCK, MAX_TITLE, MAX_TITLE_BYTES, SaleFault},
 };
-
-/// Largest stock of a sale.
-pub const MAX_STOCK: u64 = 10_000_000;
-/// Most orders per buyer: admission checks each of these slots.
-pub const MAX_LIMIT: u8 = 20;
-/// Longest title, in visible characters.
-pub const MAX_TITLE: usize = 60;
-/// Longest title in bytes, since one visible character may be many code points.
-const MAX_TITLE_BYTES: usize = 1_000;
 
 /// Voucher ID, assigned by the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,6 +80,8 @@ impl FromStr for VoucherId {
 /// Operator-controlled state of a sale. The state derived from clock and stock is [`Phase`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SaleFault, parse_err_fn = unknown_state)]
 pub enum SaleState {
     /// Sells within its time window.
     Running,
@@ -104,33 +96,12 @@ pub enum SaleState {
 impl SaleState {
     /// The word in Redis, SQL and JSON.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Ended => "ended",
-            Self::Archived => "archived",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for SaleState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for SaleState {
-    type Err = SaleFault;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "running" => Ok(Self::Running),
-            "paused" => Ok(Self::Paused),
-            "ended" => Ok(Self::Ended),
-            "archived" => Ok(Self::Archived),
-            other => Err(SaleFault::State(other.chars().take(30).collect())),
-        }
-    }
+fn unknown_state(text: &str) -> SaleFault {
+    SaleFault::State(text.chars().take(30).collect())
 }
 
 /// State of a sale at one moment.
@@ -171,62 +142,6 @@ pub struct NewSale {
     pub end: Option<Millis>,
     /// Orders per user, 1 to [`MAX_LIMIT`].
     pub limit: u8,
-}
-
-/// Why a sale or voucher is invalid.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SaleFault {
-    /// The title is empty or blank.
-    #[error("{}", text!("faults-title-empty", most = MAX_TITLE))]
-    NoTitle,
-    /// The title is too long.
-    #[error("{}", text!("faults-title-long", length = .0, most = MAX_TITLE))]
-    LongTitle(usize),
-    /// Few visible characters but too many bytes.
-    #[error("{}", text!("faults-title-heavy", bytes = .0, most = MAX_TITLE_BYTES))]
-    HeavyTitle(usize),
-    /// The title holds line breaks or control characters.
-    #[error("{}", Label("faults-title-control"))]
-    ControlInTitle,
-    /// A limit of 0 or above [`MAX_LIMIT`].
-    #[error("{}", text!("faults-limit", limit = .0, most = MAX_LIMIT))]
-    Limit(u64),
-    /// An invalid buyer slot.
-    #[error("{}", text!("faults-place", place = .0))]
-    Place(String),
-    /// Stock of 0 or beyond the limit.
-    #[error("{}", text!("faults-stock", stock = .0, most = MAX_STOCK))]
-    Stock(u64),
-    /// A restock by 0 or beyond the limit.
-    #[error("{}", text!("faults-restock", by = .0, most = MAX_STOCK))]
-    Restock(i64),
-    /// The window closes before it opens.
-    #[error("{}", text!("faults-window", begin = .begin, end = .end))]
-    Window {
-        /// Requested begin.
-        begin: Millis,
-        /// Requested end.
-        end: Millis,
-    },
-    /// The window is over already.
-    #[error("{}", text!("faults-over", end = .0))]
-    Over(Millis),
-    /// An invalid voucher ID.
-    #[error("{}", text!("faults-voucher-id", text = .0))]
-    VoucherId(String),
-    /// A subtitle that is too long or contains control characters.
-    #[error("{}", text!("faults-sub-title", most = MAX_TITLE))]
-    SubTitle,
-    /// Rules that are too long or contain control characters.
-    #[error("{}", text!("faults-rules", most = MAX_RULES))]
-    Rules,
-    /// Unknown voucher status.
-    #[error("{}", text!("faults-voucher-status", text = .0))]
-    VoucherStatus(String),
-    /// Unknown sale state.
-    #[error("{}", text!("faults-sale-state", text = .0))]
-    State(String),
 }
 
 impl NewSale {

@@ -1,6 +1,7 @@
 //! Verdict on a pending entry and the recommended action: rules without I/O.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray, VariantNames};
 
 use super::OrderId;
 
@@ -56,16 +57,16 @@ pub struct Limits {
     pub max_deliveries: u64,
 }
 
-/// Verdict on one pending entry.
+/// Verdict on one pending entry, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Verdict {
     /// Its order is in SQL; only the acknowledgement is missing.
     Written,
     /// No order yet, fields valid, and its holder is dead or idle too long.
     Stuck,
-    /// Held by a live node, and recent.
-    InHand,
     /// Its body is gone from the stream.
     BodyGone,
     /// Its fields are invalid.
@@ -76,11 +77,15 @@ pub enum Verdict {
     Refused,
     /// No buyer in Redis was admitted under its order.
     NotPromised,
+    /// Held by a live node, and recent.
+    InHand,
 }
 
 /// Recommended action for one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Act {
     /// Acknowledge it in Redis.
     Acknowledge,
@@ -114,29 +119,11 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
 }
 
 impl Verdict {
-    /// All verdicts, in display order.
-    pub const ALL: [Self; 8] = [
-        Self::Written,
-        Self::Stuck,
-        Self::BodyGone,
-        Self::Malformed,
-        Self::TooOften,
-        Self::Refused,
-        Self::NotPromised,
-        Self::InHand,
-    ];
+    /// All of them.
+    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     /// Their words.
-    pub const WORDS: [&str; 8] = [
-        "written",
-        "stuck",
-        "body_gone",
-        "malformed",
-        "too_often",
-        "refused",
-        "not_promised",
-        "in_hand",
-    ];
+    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
     pub fn act(self) -> Act {
@@ -151,16 +138,7 @@ impl Verdict {
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Stuck => "stuck",
-            Self::InHand => "in_hand",
-            Self::BodyGone => "body_gone",
-            Self::Malformed => "malformed",
-            Self::TooOften => "too_often",
-            Self::Refused => "refused",
-            Self::NotPromised => "not_promised",
-        }
+        self.into()
     }
 
     /// Why this action is recommended.
@@ -190,17 +168,11 @@ impl Verdict {
 
 impl Act {
     /// Their words.
-    pub const WORDS: [&str; 5] = ["acknowledge", "process", "leave", "rebuild", "dead_letter"];
+    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Acknowledge => "acknowledge",
-            Self::Process => "process",
-            Self::Leave => "leave",
-            Self::Rebuild => "rebuild",
-            Self::DeadLetter => "dead_letter",
-        }
+        self.into()
     }
 }
 
@@ -240,8 +212,8 @@ mod tests {
     }
     #[test]
     fn names_match_json_and_all_are_listed() {
-        assert_eq!(Verdict::ALL.map(Verdict::as_str), Verdict::WORDS);
         for verdict in Verdict::ALL {
+            assert!(Verdict::WORDS.contains(&verdict.as_str()));
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.as_str()));
             let json = serde_json::to_string(&verdict.act()).unwrap();

@@ -1,70 +1,49 @@
 //! Vouchers of both kinds, as in `tb_voucher`. The additional data of flash sales is in [`super::sale`].
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{SaleFault, VoucherId, is_display_control, sale::check_title};
-
-/// Longest rules, in visible characters.
-pub const MAX_RULES: usize = 1_000;
-/// Longest rules in bytes, since one visible character may be many code points.
-pub const MAX_RULES_BYTES: usize = 16_000;
+use super::{
+    VoucherId, is_display_control,
+    sale::check_title,
+    sale_fault::{MAX_RULES, MAX_RULES_BYTES, SaleFault},
+};
 
 /// Availability of a voucher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SaleFault, parse_err_fn = unknown_status)]
+#[repr(i64)]
 pub enum VoucherStatus {
     /// It can be bought.
     #[default]
-    On,
+    On = 1,
     /// Taken off the shelf.
-    Off,
+    Off = 2,
     /// Expired.
-    Expired,
+    Expired = 3,
 }
 
 impl VoucherStatus {
-    const ALL: [Self; 3] = [Self::On, Self::Off, Self::Expired];
-
     /// The number in SQL.
     pub fn code(self) -> i64 {
-        match self {
-            Self::On => 1,
-            Self::Off => 2,
-            Self::Expired => 3,
-        }
+        self as i64
     }
 
     /// From a number in SQL.
     pub fn from_code(code: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.code() == code)
+        Self::from_repr(code)
     }
 
     /// The word in JSON and on the command line.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-            Self::Expired => "expired",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for VoucherStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for VoucherStatus {
-    type Err = SaleFault;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|status| status.as_str() == text);
-        known.ok_or_else(|| SaleFault::VoucherStatus(text.chars().take(30).collect()))
-    }
+fn unknown_status(text: &str) -> SaleFault {
+    SaleFault::VoucherStatus(text.chars().take(30).collect())
 }
 
 /// Content of a voucher.
@@ -131,7 +110,7 @@ mod tests {
 
     #[test]
     fn status_round_trips() {
-        for status in VoucherStatus::ALL {
+        for status in [VoucherStatus::On, VoucherStatus::Off, VoucherStatus::Expired] {
             assert_eq!(status.to_string().parse(), Ok(status));
             assert_eq!(VoucherStatus::from_code(status.code()), Some(status));
         }

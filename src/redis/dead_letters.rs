@@ -9,7 +9,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{Connection, Layout, RedisError, keys::Partition, scripts};
+use super::{Connection, Layout, RedisError, keys::Partition, scripts, stream::Fields};
 
 /// Dead letters per script call, which copies each of them.
 pub const COPIES: usize = 200;
@@ -60,8 +60,6 @@ impl DeadLetter {
     }
 }
 
-type Fields = Vec<(Vec<u8>, Vec<u8>)>;
-
 /// Moves pending entries to the dead letters, each with its reason; returns how many were still pending.
 ///
 /// # Errors
@@ -84,16 +82,6 @@ pub async fn bury_all(
         faults::pass(Point::AfterBurial);
     }
     Ok(moved)
-}
-
-/// The same for one entry; `false` if it was no longer pending.
-pub async fn bury(
-    conn: &mut Connection,
-    of: &Partition,
-    entry: EntryId,
-    reason: &str,
-) -> Result<bool, RedisError> {
-    Ok(bury_all(conn, of, &[(entry, reason.into())]).await? > 0)
 }
 
 /// Dead letters, oldest first, at most `count` starting at `first`.
@@ -200,7 +188,7 @@ async fn page(
 }
 
 fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLetter, RedisError> {
-    let letter = of.entry_id(id.as_bytes())?;
+    let letter = of.entry_id(&id)?;
     let text = |name: &str| {
         let found = fields.iter().find(|(it, _)| it == name.as_bytes());
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
@@ -224,7 +212,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
     let at = text("at").and_then(|at| at.parse().ok()).map(Millis);
     Ok(DeadLetter {
         letter,
-        entry: text("entry").and_then(|id| of.entry_id(id.as_bytes()).ok()),
+        entry: text("entry").and_then(|id| of.entry_id(&id).ok()),
         reason: Message::with_data(
             shown(&text("reason").unwrap_or_default(), MAX_REASON),
             &text("why").unwrap_or_default(),

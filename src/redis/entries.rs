@@ -1,7 +1,6 @@
 //! Windows of the order stream for display, each entry with its delivery state. Read-only: nothing is delivered,
 //! claimed or acknowledged.
 
-use redis::Value;
 use seckill_model::EntryId;
 
 use super::{
@@ -9,7 +8,7 @@ use super::{
     keys::Partition,
     lossy_utf8::Text,
     scripts,
-    stream::{Delivered, entries_of},
+    stream::{Delivered, RawEntry, entries_of},
 };
 
 /// Delivery state of an entry.
@@ -53,7 +52,7 @@ pub struct Window {
 }
 
 /// Entries, last delivered ID, pending entries, whether these are complete, bytes.
-type Reply = (Value, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option<u64>);
+type Reply = (Vec<RawEntry>, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option<u64>);
 
 /// Returns the newest entries before `before`, or of the whole stream, at most `count`.
 ///
@@ -75,7 +74,7 @@ pub async fn window(
     let (found, delivered, pending, all, bytes): Reply = conn.invoke(&call).await?;
     let mut found = entries_of(of, found)?;
     found.reverse();
-    let id = |id: &str| of.entry_id(id.as_bytes());
+    let id = |id: &str| of.entry_id(id);
     let delivered = delivered.map(|last| id(&last)).transpose()?;
     // If the list is truncated, the state of entries after its end is unknown.
     let known = pending.last().filter(|_| !all).map(|(last, ..)| id(last)).transpose()?;

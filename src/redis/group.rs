@@ -1,7 +1,7 @@
 //! Operations on the consumer group of a partition. Each is one script, so nothing changes between its check and its
 //! action.
 
-use redis::{cmd, pipe};
+use redis::pipe;
 use seckill_model::EntryId;
 
 use super::{
@@ -23,7 +23,8 @@ pub struct Rewinding {
 }
 
 /// Result of moving the group back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Rewound {
     /// The group continues at the requested entry.
     Done,
@@ -51,14 +52,7 @@ pub async fn rewind(
     call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
     call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
     let word: String = conn.invoke(&call).await?;
-    match word.as_str() {
-        "done" => Ok(Rewound::Done),
-        "gone" => Ok(Rewound::Gone),
-        "made" => Ok(Rewound::Made),
-        "back" => Ok(Rewound::Back),
-        "trimmed" => Ok(Rewound::Trimmed),
-        _ => Err(RedisError::reply("rewind.lua")),
-    }
+    word.parse().map_err(|_| RedisError::reply("rewind.lua"))
 }
 
 /// Result of transferring an entry to another consumer.
@@ -145,25 +139,4 @@ pub async fn holders_of(
     }
     let rows: Vec<Vec<(String, Text, u64, u64)>> = conn.pipe(&read).await?;
     Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, Text(holder), ..)| holder)).collect())
-}
-
-/// Holders of the entries between `first` and `last`, oldest first, at most `count`; with `holder`, only its entries.
-/// Does not read bodies.
-///
-/// # Errors
-/// Redis is unavailable, or there is no group.
-pub async fn holders(
-    conn: &mut Connection,
-    of: &Partition,
-    first: EntryId,
-    last: EntryId,
-    count: usize,
-    holder: Option<&str>,
-) -> Result<Vec<(EntryId, String)>, RedisError> {
-    let mut read = cmd("XPENDING");
-    read.arg(of.orders()).arg(of.group());
-    read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(holder);
-    let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
-    let entry = |id: String| of.entry_id(id.as_bytes());
-    rows.into_iter().map(|(id, Text(holder), ..)| Ok((entry(id)?, holder))).collect()
 }

@@ -166,12 +166,9 @@ impl Partition {
     }
 
     /// Parses the ID of an entry of this partition, as Redis writes it.
-    pub(super) fn entry_id(&self, raw: &[u8]) -> Result<EntryId, RedisError> {
-        str::from_utf8(raw)
-            .ok()
-            .and_then(|text| text.parse::<EntryId>().ok())
-            .map(|id| EntryId { partition: self.number, ..id })
-            .ok_or(RedisError::Reply(None))
+    pub(super) fn entry_id(&self, id: &str) -> Result<EntryId, RedisError> {
+        let id: EntryId = id.parse().map_err(|_| RedisError::Reply(None))?;
+        Ok(EntryId { partition: self.number, ..id })
     }
 
     /// Number of partitions.

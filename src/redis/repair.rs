@@ -45,8 +45,7 @@ pub async fn renew_stream(
         call.arg(entry.in_stream());
     }
     let done: Option<(u64, u64, String)> = conn.invoke(&call).await?;
-    done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(last.as_bytes())? }))
-        .transpose()
+    done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(&last)? })).transpose()
 }
 
 /// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::{ScriptInvocation, Value, cmd};
 use seckill_model::{
     EntryFault, EntryId, OrderEntry,
     faults::{self, Point},
@@ -52,6 +52,12 @@ pub struct Pending {
     /// Number of deliveries.
     pub deliveries: u64,
 }
+
+/// Names and values, in any encoding.
+pub(super) type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// ID and fields of an entry; nil if it was trimmed or deleted while pending.
+pub(super) type RawEntry = (String, Option<Fields>);
 
 /// Where a reader of the group continues.
 #[derive(Clone, Copy, Debug)]
@@ -113,15 +119,10 @@ pub async fn read_group(
             read.arg("STREAMS").arg(of.orders()).arg(after.in_stream());
         }
     }
-    let reply: Value = conn.query(&read).await?;
-    let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
-    match streams.pop() {
-        Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
-            Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
-            None => Err(RedisError::reply("XREADGROUP")),
-        },
-        _ => Ok(Vec::new()),
-    }
+    // Nil after a timeout.
+    let streams: Option<Vec<(String, Vec<RawEntry>)>> = conn.query(&read).await?;
+    let entries = streams.unwrap_or_default().pop().map(|(_, entries)| entries);
+    Ok(passed(Point::AfterRead, entries_of(of, entries.unwrap_or_default())?))
 }
 
 /// Result of XAUTOCLAIM, and where to continue.
@@ -161,12 +162,12 @@ pub async fn auto_claim(
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
-    let (next, entries, gone): (String, Value, Vec<String>) = conn.invoke(&claim).await?;
-    let next = of.entry_id(next.as_bytes())?;
+    let (next, entries, gone): (String, Vec<RawEntry>, Vec<String>) = conn.invoke(&claim).await?;
+    let next = of.entry_id(&next)?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
         entries: passed(Point::AfterClaim, entries_of(of, entries)?),
-        gone: gone.iter().filter_map(|id| of.entry_id(id.as_bytes()).ok()).collect(),
+        gone: gone.iter().filter_map(|id| of.entry_id(id).ok()).collect(),
     })
 }
 
@@ -188,7 +189,7 @@ pub async fn claim(
     if !taken.is_empty() {
         faults::pass(Point::AfterClaim);
     }
-    taken.iter().map(|id| of.entry_id(id.as_bytes())).collect()
+    taken.iter().map(|id| of.entry_id(id)).collect()
 }
 
 /// Keeps entries pending with `consumer` but sets their idle time, so that others may claim them now. Does not count as
@@ -242,8 +243,7 @@ pub async fn pending_page(
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg(last.in_stream()).arg(count);
-    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
-    rows.into_iter().map(|row| pending_of(of, row)).collect()
+    pending_rows(conn, of, &call).await
 }
 
 /// Those of these entries that are pending.
@@ -257,8 +257,7 @@ pub async fn pending_entries(
     for entry in entries {
         call.arg(entry.in_stream());
     }
-    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
-    rows.into_iter().map(|row| pending_of(of, row)).collect()
+    pending_rows(conn, of, &call).await
 }
 
 /// One page over all partitions, ordered by time.
@@ -280,12 +279,17 @@ pub async fn pending_of_all(
     Ok(page)
 }
 
-/// Entry, consumer, idle milliseconds, deliveries, fields: a row of the scripts.
-pub(super) type PendingRow = (Value, Text, u64, u64, Value);
-
-pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, RedisError> {
-    let (id, Text(consumer), idle_ms, deliveries, fields) = row;
-    Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
+async fn pending_rows(
+    conn: &mut Connection,
+    of: &Partition,
+    call: &ScriptInvocation<'_>,
+) -> Result<Vec<Pending>, RedisError> {
+    let rows: Vec<(String, Text, u64, u64, Option<Fields>)> = conn.invoke(call).await?;
+    let pending = |(id, Text(consumer), idle_ms, deliveries, fields)| {
+        let delivered = entry_of(of, (id, fields))?;
+        Ok(Pending { delivered, consumer, idle_ms, deliveries })
+    };
+    rows.into_iter().map(pending).collect()
 }
 
 /// One page of a consumer's own pending entries. Unlike [`read_group`] it does not count as a delivery.
@@ -299,24 +303,40 @@ pub async fn own_page(
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg("+").arg(count).arg(consumer);
-    let rows: Vec<PendingRow> = conn.invoke(&call).await?;
-    rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
+    Ok(pending_rows(conn, of, &call).await?.into_iter().map(|it| it.delivered).collect())
 }
 
-/// Delivery counts of the pending entries between `first` and `last`: those of one consumer, or all.
-pub async fn deliveries(
+/// A pending entry without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingId {
+    /// The entry.
+    pub entry: EntryId,
+    /// Its holder.
+    pub consumer: String,
+    /// Number of deliveries.
+    pub deliveries: u64,
+}
+
+/// XPENDING: pending entries from `first` to `last`, oldest first, at most `count`; with `consumer`, only its own.
+///
+/// # Errors
+/// Redis is unavailable, or there is no group.
+pub async fn pending_ids(
     conn: &mut Connection,
     of: &Partition,
     consumer: Option<&str>,
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<(EntryId, u64)>, RedisError> {
+) -> Result<Vec<PendingId>, RedisError> {
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
     let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
-    rows.into_iter().map(|(id, _, _, times)| Ok((of.entry_id(id.as_bytes())?, times))).collect()
+    let pending = |(id, Text(consumer), _, deliveries): (String, Text, u64, u64)| {
+        Ok(PendingId { entry: of.entry_id(&id)?, consumer, deliveries })
+    };
+    rows.into_iter().map(pending).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries starting at `first`.
@@ -339,40 +359,18 @@ fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     entries
 }
 
-pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, RedisError> {
-    match value {
-        Value::Array(entries) => entries
-            .into_iter()
-            // XCLAIM of old servers and XAUTOCLAIM may return nil for a missing body.
-            .filter(|entry| !matches!(entry, Value::Nil))
-            .map(|entry| match entry {
-                Value::Array(pair) => entry_of(of, pair),
-                _ => Err(RedisError::Reply(None)),
-            })
-            .collect(),
-        Value::Nil => Ok(Vec::new()),
-        _ => Err(RedisError::Reply(None)),
-    }
+pub(super) fn entries_of(
+    of: &Partition,
+    entries: Vec<RawEntry>,
+) -> Result<Vec<Delivered>, RedisError> {
+    entries.into_iter().map(|entry| entry_of(of, entry)).collect()
 }
 
-/// Parses an entry from its ID and its fields: a flat array of names and values, or nil.
-fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, RedisError> {
-    let mut pair = pair.into_iter();
-    let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
-        return Err(RedisError::Reply(None));
-    };
+fn entry_of(of: &Partition, (id, fields): RawEntry) -> Result<Delivered, RedisError> {
     let entry = of.entry_id(&id)?;
-    let body = match fields {
-        Value::Array(flat) => {
-            let fields = flat.chunks_exact(2).filter_map(|pair| match pair {
-                [Value::BulkString(name), Value::BulkString(value)] => {
-                    Some((name.as_slice(), value.as_slice()))
-                }
-                _ => None,
-            });
-            OrderEntry::parse(entry, fields).map_or_else(Body::Malformed, Body::Good)
-        }
-        _ => Body::Gone,
-    };
+    let body = fields.map_or(Body::Gone, |fields| {
+        let fields = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        OrderEntry::parse(entry, fields).map_or_else(Body::Malformed, Body::Good)
+    });
     Ok(Delivered { entry, body })
 }

@@ -284,7 +284,7 @@ async fn read_one(
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
-    let id = |id: Option<String>| id.and_then(|id| of.entry_id(id.as_bytes()).ok());
+    let id = |id: Option<String>| id.and_then(|id| of.entry_id(&id).ok());
     let stream = StreamStats {
         length,
         dead,
@@ -322,27 +322,27 @@ async fn read_one(
             now: Millis(now),
             signs: nodes.into_iter().map(|(Text(name), at)| (name, Millis(at as i64))).collect(),
         },
-        sales: figures
-            .into_iter()
-            .map(|reply| {
-                let (damaged, initial, stock, buyers, version, created, ..) = reply;
-                let (.., admitted, sold_out, duplicate, rejected) = reply;
-                SaleStats {
-                    damaged: damaged.map(|key| SaleKey::named(&key)),
-                    version,
-                    created: created.map(Millis),
-                    initial,
-                    stock,
-                    buyers,
-                    admitted,
-                    sold_out,
-                    duplicate,
-                    rejected,
-                }
-            })
-            .collect(),
+        sales: figures.into_iter().map(sale_stats).collect::<Result<_, _>>()?,
         foreign,
         lost,
+    })
+}
+
+fn sale_stats(reply: SaleReply) -> Result<SaleStats, RedisError> {
+    let (damaged, initial, stock, buyers, version, created, ..) = reply;
+    let (.., admitted, sold_out, duplicate, rejected) = reply;
+    let damaged = damaged.map(|key| key.parse()).transpose();
+    Ok(SaleStats {
+        damaged: damaged.map_err(|_| RedisError::reply("stream_stats.lua"))?,
+        version,
+        created: created.map(Millis),
+        initial,
+        stock,
+        buyers,
+        admitted,
+        sold_out,
+        duplicate,
+        rejected,
     })
 }
 

@@ -309,9 +309,13 @@ async fn each_letter_is_judged_by_the_current_state() {
     world.add_entry(&["x", "y"]).await;
     let mut conn = world.redis.connection();
     let taken = stream::read_group(&mut conn, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
-    dead_letters::bury(&mut conn, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}")
-        .await
-        .unwrap();
+    dead_letters::bury_all(
+        &mut conn,
+        &world.keys.home(),
+        &[(taken[0].entry, "two\nlines\u{1b}".into())],
+    )
+    .await
+    .unwrap();
     let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
     assert_eq!(verdicts(&world).await, expected);
     let last = letters_of(&world).await.pop().unwrap().letter;
@@ -420,7 +424,9 @@ async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
         assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
         let of = world.keys.partition_of(voucher);
         let taken = stream::read_group(&mut conn, &of, "x/1", AT_ONCE, 9).await.unwrap();
-        dead_letters::bury(&mut conn, &of, taken[0].entry, "for a test").await.unwrap();
+        dead_letters::bury_all(&mut conn, &of, &[(taken[0].entry, "for a test".into())])
+            .await
+            .unwrap();
     }
     let judged = letters_of(&world).await;
     assert_eq!(judged.len(), 2);

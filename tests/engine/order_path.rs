@@ -530,9 +530,8 @@ async fn an_order_is_found_in_every_state() {
     let first = stream::pending_page(&mut conn, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
         .await
         .unwrap();
-    dead_letters::bury(&mut conn, &world.keys.home(), first[0].delivered.entry, "a drill")
-        .await
-        .unwrap();
+    let buried = [(first[0].delivered.entry, "a drill".into())];
+    dead_letters::bury_all(&mut conn, &world.keys.home(), &buried).await.unwrap();
     assert!(
         matches!(stand(orders[0]).await, Ok(Location::Dead { reason, .. }) if reason == "a drill")
     );

@@ -77,7 +77,9 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     let from = stream::ReadFrom::New(std::time::Duration::from_millis(100));
     let taken = stream::read_group(&mut conn, &of, "x/1", from, 100).await.unwrap();
     for entry in &taken {
-        dead_letters::bury(&mut conn, &of, entry.entry, "for a test").await.unwrap();
+        dead_letters::bury_all(&mut conn, &of, &[(entry.entry, "for a test".into())])
+            .await
+            .unwrap();
     }
     world.node().hold_consumer(false).await;
     world.until("the letters are there", async || length(&world, &dead) == 21).await;

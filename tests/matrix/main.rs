@@ -153,7 +153,7 @@ fn the_ledger_balances_after_every_fault() {
     failed.sort_unstable();
     assert!(failed.is_empty(), "{} of {seeds} seeds failed: {failed:?}", failed.len());
     if seeds >= SEEDS && only.is_empty() && cfg!(debug_assertions) {
-        for point in Point::ALL {
+        for &point in Point::ALL {
             let kind = format!("killed at {}", point.name());
             assert!(table.get(&kind).is_some_and(|it| it.1 > 0), "nobody was {kind}");
         }

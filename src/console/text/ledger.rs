@@ -137,7 +137,7 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
             text!("ledger-value-2", sales, differences, named, count, found)
         });
     }
-    for each in Cure::ALL {
+    for &each in Cure::ALL {
         let sales = plan.iter().filter(|sale| sale.cures.contains(&each)).count();
         if sales > 0 {
             let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));

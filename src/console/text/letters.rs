@@ -124,7 +124,7 @@ impl Settling {
 
     /// How many of them have that effect.
     fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
-        let verdicts = LetterVerdict::ALL.into_iter();
+        let verdicts = LetterVerdict::ALL.iter().copied();
         verdicts.filter(|it| self.fate(*it) == fate).map(|it| counts.of(it)).sum()
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn question(
         return Err(if all { NOTHING_DEAD } else { ALL_GONE }.to_string());
     }
     if done == 0 || (act == Settling::Compensate && given_back == 0) {
-        let only = LetterVerdict::ALL.into_iter().find(|it| total == 1 && counts.of(*it) == 1);
+        let only = LetterVerdict::ALL.iter().copied().find(|it| total == 1 && counts.of(*it) == 1);
         return Err(only.map_or_else(|| nothing_to_do(act, total), why));
     }
     let (title, yes) = match act {
@@ -205,7 +205,7 @@ pub(crate) fn question(
     let stays = if done == total { String::new() } else { text!("letters-value", stay, rest) };
     let about = told_about(about, total);
     let mut lines = vec![text!("letters-value-2", about, fate, stays)];
-    for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
+    for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
         let (verdict, fate) = (verdict_word(it), effect_text(act, it));
         lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, fate));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn no_letter_of_a_waiting_buyer_is_removed_without_compensation() {
-        for verdict in LetterVerdict::ALL {
+        for &verdict in LetterVerdict::ALL {
             let discarded = Settling::Discard.fate(verdict);
             assert_eq!(discarded == Fate::Stays, verdict.is_awaited(), "{verdict}");
             let given_back = Settling::Compensate.fate(verdict);

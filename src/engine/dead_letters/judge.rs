@@ -31,8 +31,8 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("replays", Kind::Number),
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
-    ("verdict", Kind::Word(&LetterVerdict::WORDS)),
-    ("act", Kind::Word(&LetterAct::WORDS)),
+    ("verdict", Kind::Word(LetterVerdict::WORDS)),
+    ("act", Kind::Word(LetterAct::WORDS)),
 ];
 
 /// A dead letter with its verdict.

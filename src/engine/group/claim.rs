@@ -9,6 +9,7 @@ use seckill_redis::{
     Connection, Layout,
     group::{self, Transferred},
     keys::{Partition, node_of},
+    stream,
     stream_stats::{RedisStats, read_partition},
 };
 use serde::{Deserialize, Serialize};
@@ -264,15 +265,15 @@ async fn give_parts(
                 while let Some(first) = next.filter(|_| left > 0) {
                     let from = Some(part.from.as_str());
                     let most = left.min(PAGE);
-                    let page = group::holders(conn, &of, first, *last, most, from).await?;
+                    let page = stream::pending_ids(conn, &of, from, first, *last, most).await?;
                     left -= page.len().min(left);
-                    let Some((end, _)) = page.last() else { break };
+                    let Some(end) = page.last() else { break };
                     if stop.is_cancelled() {
                         report.cut_short = true;
                         return Ok(());
                     }
-                    next = end.next();
-                    let page: Vec<EntryId> = page.iter().map(|(entry, _)| *entry).collect();
+                    next = end.entry.next();
+                    let page: Vec<EntryId> = page.iter().map(|it| it.entry).collect();
                     report.add(give(conn, &of, part, &page).await?);
                 }
             }

@@ -348,9 +348,9 @@ async fn pending_between(
 ) -> Result<u64, EngineError> {
     let (mut count, mut next) = (0, Some(from));
     while let Some(first) = next {
-        let page = group::holders(conn, of, first, to, PAGE, None).await?;
+        let page = stream::pending_ids(conn, of, None, first, to, PAGE).await?;
         count += page.len() as u64;
-        next = page.last().filter(|(last, _)| *last < to).and_then(|(last, _)| last.next());
+        next = page.last().filter(|last| last.entry < to).and_then(|last| last.entry.next());
     }
     Ok(count)
 }

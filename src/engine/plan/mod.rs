@@ -156,8 +156,7 @@ impl Totals {
         let (verdict, act) = (line.verdict, line.act);
         let why = verdict.why().to_owned();
         self.verdicts.push(VerdictTotal { verdict, act, entries: 1, why });
-        let place = |it: &VerdictTotal| Verdict::ALL.iter().position(|v| *v == it.verdict);
-        self.verdicts.sort_by_key(place);
+        self.verdicts.sort_by_key(|it| it.verdict);
     }
 }
 

@@ -3,7 +3,7 @@
 use seckill_model::{EntryId, Millis};
 use seckill_redis::{
     RedisError,
-    stream::{Pending, deliveries},
+    stream::{Pending, pending_ids},
 };
 
 use super::{Collector, READ_TIMEOUT};
@@ -29,10 +29,10 @@ impl Collector {
                 let (mut read, mut all) = (Vec::new(), false);
                 let mut next = Some(EntryId::MIN);
                 while let Some(from) = next.filter(|_| !all && read.len() < most) {
-                    let page = deliveries(conn, &of, None, from, EntryId::MAX, PAGE).await?;
-                    next = page.last().and_then(|(entry, _)| entry.next());
+                    let page = pending_ids(conn, &of, None, from, EntryId::MAX, PAGE).await?;
+                    next = page.last().and_then(|last| last.entry.next());
                     all = page.len() < PAGE || next.is_none();
-                    read.extend(page);
+                    read.extend(page.iter().map(|it| (it.entry, it.deliveries)));
                 }
                 parts.push((read, all));
             }
