@@ -10,7 +10,8 @@ use seckill_model::{
 use seckill_redis::{
     HOME, RedisError,
     commands::{self, Denied},
-    data_dir::{DataDir, others_may},
+    data_dir::DataDir,
+    permissions::others_may,
     server_binary, stream,
     stream_stats::takes_writes as takes_writes_redis,
 };

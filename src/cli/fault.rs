@@ -5,7 +5,7 @@ use seckill_engine::{EngineError, error::PlanFault};
 use seckill_model::{
     EntryFault, FilterFault, Message, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };
-use seckill_redis::{RedisError, data_dir::DataDirError, server::ServerError};
+use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
 use super::output::plain;

@@ -4,92 +4,27 @@
 
 use std::{
     fmt::Write as _,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     io::{self, Write as _},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use seckill_model::{
-    OsError,
-    message::{Label, text},
-};
-use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::{flock, temp_data_dir};
+use super::{
+    DataDirError, flock,
+    permissions::{make_dir, restrict_to_owner},
+    socket_path::socket_for,
+    temp_data_dir,
+};
 
-/// Contents of a data directory, by file name prefix. The socket keeps the mode set by its server.
-const CONTENTS: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
-/// Mode bits of group and others.
-const OTHERS_MODE: u32 = 0o077;
-/// Longest path of a Unix socket, without the terminating zero.
-const SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 /// How long to wait for a process that is stopping this directory's server.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit of live processes per directory.
 const MAX_NODES: u32 = 1_000;
-
-/// Why a data directory cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DataDirError {
-    /// The path is not a directory.
-    #[error("{}", text!("redis-data-dir-not-a-directory", path = .0.display()))]
-    NotADirectory(PathBuf),
-    /// No write permission.
-    #[error("{}", text!("redis-data-dir-denied", path = .0.display()))]
-    Denied(PathBuf),
-    /// Read-only file system.
-    #[error("{}", text!("redis-data-dir-read-only", path = .0.display()))]
-    ReadOnly(PathBuf),
-    /// Disk full.
-    #[error("{}", text!("redis-data-dir-full", path = .0.display()))]
-    Full(PathBuf),
-    /// Another process has held the exclusive lock for this many seconds.
-    #[error("{}", text!("redis-data-dir-closing", path = .0.display(), seconds = .1))]
-    Closing(PathBuf, u64),
-    /// Neither `HOME` nor `XDG_DATA_HOME`.
-    #[error("{}", Label("redis-data-dir-no-home"))]
-    NoHome,
-    /// A directory in a shared location that other users can access.
-    #[error("{}", text!("redis-data-dir-shared", path = .0.display()))]
-    Shared(PathBuf),
-    /// All slots are taken; their number.
-    #[error("{}", text!("redis-data-dir-crowded", path = .0.display(), nodes = .1))]
-    Crowded(PathBuf, u32),
-    /// Removed or replaced while in use.
-    #[error("{}", text!("redis-data-dir-gone", path = .0.display()))]
-    Gone(PathBuf),
-    /// Any other error.
-    #[error("{}", text!("redis-data-dir-unusable", path = .path.display(), reason = .why))]
-    Io {
-        /// Path.
-        path: PathBuf,
-        /// Error of the operating system.
-        why: OsError,
-    },
-}
-
-impl DataDirError {
-    pub(super) fn of(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| match source.kind() {
-            io::ErrorKind::PermissionDenied => Self::Denied(path),
-            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(path),
-            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                Self::NotADirectory(path)
-            }
-            _ => Self::Io { path, why: source.into() },
-        }
-    }
-}
 
 /// A data directory in use. Clones share one use; opening it twice makes two.
 #[derive(Clone, Debug)]
@@ -277,101 +212,11 @@ impl Drop for NodeSlot {
     }
 }
 
-/// Creates a directory and its parents with access for this user only, if missing.
-pub(super) fn make_dir(path: &Path) -> Result<(), DataDirError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataDirError::of(path))
-}
-
-/// Removes the permissions of other users from an existing directory and from the files of earlier runs. Files of other
-/// users and directories shared with other programs are left alone; `doctor` reports those, see [`others_may`].
-fn restrict_to_owner(path: &Path) {
-    let Ok(entries) = fs::read_dir(path) else { return };
-    let mut shared = false;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
-        if !CONTENTS.iter().any(ours) {
-            shared = true;
-        } else if name != "redis.sock"
-            && let Ok(found) = entry.metadata()
-            && !found.is_symlink()
-        {
-            restrict_one(&entry.path(), &found);
-        }
-    }
-    if !shared && let Ok(found) = fs::metadata(path) {
-        restrict_one(path, &found);
-    }
-}
-
-/// File systems without permissions and directories of other users are tolerated.
-fn restrict_one(path: &Path, found: &fs::Metadata) {
-    let mode = found.mode() & 0o7777;
-    if mode & OTHERS_MODE != 0 && found.uid() == rustix::process::geteuid().as_raw() {
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS_MODE));
-    }
-}
-
-/// Returns the mode of a file or directory that others may read, write or enter.
-pub fn others_may(path: &Path) -> Option<u32> {
-    let mode = fs::metadata(path).ok()?.mode() & 0o777;
-    (mode & OTHERS_MODE != 0).then_some(mode)
-}
-
 /// Tests by writing: permissions and flags do not show a full disk, a quota or a network share.
 fn try_writing(dir: &Path) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".probe-").tempfile_in(dir)?;
     file.write_all(b"seckill")?;
     file.flush()
-}
-
-/// Socket path of a data directory, identical for every process of this user.
-fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
-    let inside = dir.join("redis.sock");
-    if fits(&inside) {
-        return Ok(inside);
-    }
-    let short = short_dir(dir);
-    make_dir(&short)?;
-    // The parent directory is shared, so another user may have created this path first.
-    let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
-    let mine = found.is_dir()
-        && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode() & OTHERS_MODE == 0;
-    if mine { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
-}
-
-/// Returns the first directory with a path short enough for a socket.
-fn short_dir(dir: &Path) -> PathBuf {
-    let name = format!(
-        "seckill-{}-{:016x}",
-        rustix::process::geteuid().as_raw(),
-        fnv1a(dir.as_os_str().as_bytes())
-    );
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    [runtime.filter(|it| it.is_dir()), Some(std::env::temp_dir())]
-        .into_iter()
-        .flatten()
-        .map(|place| place.join(&name))
-        .find(|short| short.is_absolute() && fits(&short.join("redis.sock")))
-        .unwrap_or_else(|| Path::new("/tmp").join(&name))
-}
-
-/// Former socket directory of an abandoned data directory; creates nothing.
-pub(super) fn socket_of(dir: &Path) -> PathBuf {
-    let inside = dir.join("redis.sock");
-    if fits(&inside) { inside } else { short_dir(dir).join("redis.sock") }
-}
-
-fn fits(socket: &Path) -> bool {
-    socket.as_os_str().len() <= SOCKET_PATH
-}
-
-/// A hash that is stable between builds, unlike that of the standard library.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Percent-encodes a path for a URL.

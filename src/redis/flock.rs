@@ -17,12 +17,12 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Tries to take an exclusive lock. On failure, a shared lock held before is lost.
 pub(super) fn try_exclusive(file: &File) -> io::Result<bool> {
-    ask(|| file.try_lock())
+    acquired(file.try_lock())
 }
 
 /// Tries to take a shared lock.
 pub(super) fn try_shared(file: &File) -> io::Result<bool> {
-    ask(|| file.try_lock_shared())
+    acquired(file.try_lock_shared())
 }
 
 /// Releases the lock for every copy of the descriptor: closing only this one would leave it held by a child that is
@@ -31,15 +31,10 @@ pub(super) fn release(file: &File) {
     let _ = file.unlock();
 }
 
-fn ask(lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<bool> {
-    loop {
-        return match lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(fault)) if fault.kind() == io::ErrorKind::Interrupted => {
-                continue;
-            }
-            Err(TryLockError::Error(fault)) => Err(fault),
-        };
+fn acquired(lock: Result<(), TryLockError>) -> io::Result<bool> {
+    match lock {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }

@@ -14,195 +14,85 @@ fn with_integrity(script: &str) -> Script {
     Script::new(&format!("{flags}\n{shared}\n{body}"))
 }
 
-macro_rules! script {
-    ($(#[$doc:meta])* $name:ident, $file:literal) => {
-        $(#[$doc])*
-        pub static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!(concat!("../../lua/", $file))));
-    };
-    ($(#[$doc:meta])* $name:ident, $file:literal, with_integrity) => {
-        $(#[$doc])*
-        pub static $name: LazyLock<Script> =
-            LazyLock::new(|| with_integrity(include_str!(concat!("../../lua/", $file))));
+fn plain(script: &str) -> Script {
+    Script::new(script)
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident: $make:ident($file:literal);)+) => {
+        $(
+            $(#[$doc])*
+            pub static $name: LazyLock<Script> =
+                LazyLock::new(|| $make(include_str!(concat!("../../lua/", $file))));
+        )+
     };
 }
 
-script!(
+scripts! {
     /// Admits a batch of buyers.
-    ADMIT,
-    "admit.lua",
-    with_integrity
-);
-script!(
+    ADMIT: with_integrity("admit.lua");
     /// Updates Redis' copy of a sale from SQL.
-    SYNC_SALE,
-    "sync_sale.lua",
-    with_integrity
-);
-script!(
+    SYNC_SALE: with_integrity("sync_sale.lua");
     /// Removes unsold pieces from a sale.
-    CUT,
-    "cut.lua",
-    with_integrity
-);
-script!(
+    CUT: with_integrity("cut.lua");
     /// Restores lost buyers.
-    RESTORE,
-    "restore.lua",
-    with_integrity
-);
-script!(
+    RESTORE: with_integrity("restore.lua");
     /// Claims entries that other consumers left idle.
-    AUTO_CLAIM,
-    "auto_claim.lua"
-);
-script!(
+    AUTO_CLAIM: plain("auto_claim.lua");
     /// Claims the given entries.
-    TAKE_OVER,
-    "take_over.lua"
-);
-script!(
+    TAKE_OVER: plain("take_over.lua");
     /// Moves entries to the dead letters.
-    BURY,
-    "bury.lua"
-);
-script!(
+    BURY: plain("bury.lua");
     /// Replays dead letters into the order stream.
-    REPLAY,
-    "replay.lua",
-    with_integrity
-);
-script!(
+    REPLAY: with_integrity("replay.lua");
     /// Reads a page of the pending list.
-    PENDING_PAGE,
-    "pending_page.lua"
-);
-script!(
+    PENDING_PAGE: plain("pending_page.lua");
     /// Reads the given entries of the pending list.
-    PENDING_ENTRIES,
-    "pending_entries.lua"
-);
-script!(
+    PENDING_ENTRIES: plain("pending_entries.lua");
     /// Fails if Redis rejects writes.
-    TAKES_WRITES,
-    "takes_writes.lua"
-);
-script!(
+    TAKES_WRITES: plain("takes_writes.lua");
     /// Records the heartbeat of a node.
-    BEAT,
-    "beat.lua"
-);
-script!(
+    BEAT: plain("beat.lua");
     /// Records that a node leaves.
-    LEAVE,
-    "leave.lua"
-);
-script!(
+    LEAVE: plain("leave.lua");
     /// Returns the pieces of closed orders.
-    GIVE_BACK,
-    "give_back.lua",
-    with_integrity
-);
-script!(
+    GIVE_BACK: with_integrity("give_back.lua");
     /// Trims the order stream.
-    TRIM,
-    "trim.lua"
-);
-script!(
+    TRIM: plain("trim.lua");
     /// Begins reconciling one sale.
-    RECONCILE_BEGIN,
-    "reconcile_begin.lua",
-    with_integrity
-);
-script!(
+    RECONCILE_BEGIN: with_integrity("reconcile_begin.lua");
     /// Ends reconciling one sale.
-    RECONCILE_END,
-    "reconcile_end.lua",
-    with_integrity
-);
-script!(
+    RECONCILE_END: with_integrity("reconcile_end.lua");
     /// Looks for lost keys of a partition.
-    CHECK_PARTITION,
-    "check_partition.lua",
-    with_integrity
-);
-script!(
+    CHECK_PARTITION: with_integrity("check_partition.lua");
     /// Reads the orders in the buyer slots of a sale.
-    PROMISED,
-    "promised.lua",
-    with_integrity
-);
-script!(
+    PROMISED: with_integrity("promised.lua");
     /// Returns which entries of the order stream need no check against the buyers.
-    VERIFIED,
-    "verified.lua",
-    with_integrity
-);
-script!(
+    VERIFIED: with_integrity("verified.lua");
     /// Leases order IDs.
-    LEASE_IDS,
-    "lease_ids.lua",
-    with_integrity
-);
-script!(
+    LEASE_IDS: with_integrity("lease_ids.lua");
     /// Removes empty consumers of dead nodes.
-    FORGET_CONSUMERS,
-    "forget_consumers.lua"
-);
-script!(
+    FORGET_CONSUMERS: plain("forget_consumers.lua");
     /// Moves the group back.
-    REWIND,
-    "rewind.lua"
-);
-script!(
+    REWIND: plain("rewind.lua");
     /// Replaces an order stream whose IDs are ahead of the clock.
-    RENEW_STREAM,
-    "renew_stream.lua",
-    with_integrity
-);
-script!(
+    RENEW_STREAM: with_integrity("renew_stream.lua");
     /// Renames a key of the wrong type.
-    SET_ASIDE,
-    "set_aside.lua"
-);
-script!(
+    SET_ASIDE: plain("set_aside.lua");
     /// Transfers pending entries to another consumer.
-    CLAIM,
-    "claim.lua"
-);
-script!(
+    CLAIM: plain("claim.lua");
     /// Removes an empty consumer.
-    REMOVE_CONSUMER,
-    "remove_consumer.lua"
-);
-script!(
+    REMOVE_CONSUMER: plain("remove_consumer.lua");
     /// Acquires a lock.
-    LOCK_ACQUIRE,
-    "lock_acquire.lua"
-);
-script!(
+    LOCK_ACQUIRE: plain("lock_acquire.lua");
     /// Releases a lock.
-    LOCK_RELEASE,
-    "lock_release.lua"
-);
-script!(
+    LOCK_RELEASE: plain("lock_release.lua");
     /// Renews many locks.
-    LOCK_RENEW,
-    "lock_renew.lua"
-);
-script!(
+    LOCK_RENEW: plain("lock_renew.lua");
     /// Releases a simple lock.
-    LOCK_RELEASE_SIMPLE,
-    "lock_release_simple.lua"
-);
-script!(
+    LOCK_RELEASE_SIMPLE: plain("lock_release_simple.lua");
     /// Reads a window of the order stream.
-    ENTRIES,
-    "entries.lua"
-);
-script!(
+    ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.
-    STREAM_STATS,
-    "stream_stats.lua",
-    with_integrity
-);
+    STREAM_STATS: with_integrity("stream_stats.lua");
+}

@@ -24,10 +24,13 @@ use seckill_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    data_dir::{DataDir, DataDirError, DirId, make_dir, percent_encoded},
+    DataDirError,
+    data_dir::{DataDir, DirId, percent_encoded},
     flock,
+    permissions::make_dir,
     probe::{self, Connection, Presence},
-    server_binary, server_log,
+    server_binary::{self, NotInstalled},
+    server_log,
 };
 
 /// Timeout for a server of another process to answer, or for ours to start.
@@ -44,16 +47,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 #[serde(rename_all = "snake_case")]
 pub enum ServerError {
     /// No suitable server program was found.
-    #[error(
-        "{}",
-        text!("redis-server-not-installed", found = found(.passed_over), install = .install)
-    )]
-    NotInstalled {
-        /// What was found instead, with the version of each server.
-        passed_over: Vec<(PathBuf, Option<String>)>,
-        /// The command that installs a server.
-        install: String,
-    },
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
     /// It cannot be stopped now.
     #[error("{}", text!("redis-server-unwritten", dir = .0.display()))]
     Unwritten(PathBuf),
@@ -128,21 +123,6 @@ pub enum ServerError {
     /// The runtime is shutting down.
     #[error("{}", Label("redis-server-ending"))]
     Ending,
-}
-
-fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
-    let candidates = passed_over.iter().map(|(path, version)| {
-        let path = path.display();
-        version.as_ref().map_or_else(
-            || text!("redis-server-found-other", path),
-            |version| text!("redis-server-found-version", path, version),
-        )
-    });
-    if passed_over.is_empty() {
-        Label("redis-server-none-on-path").to_owned()
-    } else {
-        candidates.collect::<Vec<_>>().join(&Label("common-value"))
-    }
 }
 
 fn died(words: Option<&str>, log: &Path) -> String {

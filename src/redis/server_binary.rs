@@ -13,7 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::server::ServerError;
+use seckill_model::message::{Label, text};
+use serde::{Deserialize, Serialize};
 
 /// File names in order of preference, with the argv[0] that makes each of them a server: the check tools are the same
 /// binary, which acts by the name it is called by.
@@ -29,6 +30,34 @@ const OLDEST: (u32, u32) = (7, 0);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Poll interval; short, because the user waits for the first screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// No suitable server program was found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error(
+    "{}",
+    text!("redis-server-not-installed", found = found(passed_over), install = install)
+)]
+pub struct NotInstalled {
+    /// What was found instead, with the version of each server.
+    pub passed_over: Vec<(PathBuf, Option<String>)>,
+    /// The command that installs a server.
+    pub install: String,
+}
+
+fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
+    let candidates = passed_over.iter().map(|(path, version)| {
+        let path = path.display();
+        version.as_ref().map_or_else(
+            || text!("redis-server-found-other", path),
+            |version| text!("redis-server-found-version", path, version),
+        )
+    });
+    if passed_over.is_empty() {
+        Label("redis-server-none-on-path").to_owned()
+    } else {
+        candidates.collect::<Vec<_>>().join(&Label("common-value"))
+    }
+}
 
 /// A server program with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,16 +86,16 @@ fn command(path: &Path, arg0: &str) -> Command {
 /// Finds a server of version 7.0 or later on PATH.
 ///
 /// # Errors
-/// [`ServerError::NotInstalled`] lists what was found instead, and the command that installs a server.
-pub fn find_server() -> Result<ServerBinary, ServerError> {
+/// [`NotInstalled`].
+pub fn find_server() -> Result<ServerBinary, NotInstalled> {
     find_server_on(&std::env::var_os("PATH").unwrap_or_default())
 }
 
 /// Like [`find_server`], on another search path than the environment's.
 ///
 /// # Errors
-/// [`ServerError::NotInstalled`].
-pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, ServerError> {
+/// [`NotInstalled`].
+pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, NotInstalled> {
     let mut passed_over = Vec::new();
     for (name, arg0) in CANDIDATES {
         // An empty entry would mean the working directory.
@@ -84,7 +113,7 @@ pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, ServerError> {
         }
     }
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    Err(ServerError::NotInstalled { passed_over, install: install_command(&release).to_owned() })
+    Err(NotInstalled { passed_over, install: install_command(&release).to_owned() })
 }
 
 fn is_program(path: &Path) -> bool {
@@ -156,7 +185,7 @@ fn install_command(release: &str) -> &'static str {
 }
 
 /// Search path of the environment, or that of the caller.
-pub(super) fn find_on(search: Option<&OsString>) -> Result<ServerBinary, ServerError> {
+pub(super) fn find_on(search: Option<&OsString>) -> Result<ServerBinary, NotInstalled> {
     search.map_or_else(find_server, |it| find_server_on(it))
 }
 

@@ -5,17 +5,14 @@
 
 use std::{
     fs::{self, DirEntry},
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::Path,
     time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
-use super::{
-    data_dir::{DataDirError, socket_of},
-    flock, probe,
-};
+use super::{DataDirError, flock, permissions::is_own, probe, socket_path::socket_of};
 
 const PREFIX: &str = "seckill-demo-";
 /// A younger directory may be in creation and not locked yet.
@@ -63,7 +60,7 @@ pub(super) fn sweep(place: &Path) {
 fn remove_one(entry: &DirEntry) -> std::io::Result<()> {
     // Metadata of the entry itself: a symbolic link may lead anywhere.
     let found = entry.metadata()?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+    if !found.is_dir() || !is_own(&found) {
         return Ok(());
     }
     let dir = entry.path().canonicalize()?;
