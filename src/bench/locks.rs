@@ -206,7 +206,11 @@ impl Lock for Plain {
         let set = Cmd::set_options(&key, &owner, plain_options());
         loop {
             let mut connection = self.connection.clone();
-            match set.query_async::<Option<String>>(&mut connection).await.map_err(failed)? {
+            match set
+                .query_async::<Option<String>>(&mut connection)
+                .await
+                .map_err(|error| failed(&error))?
+            {
                 Some(_) => return Ok((key, owner)),
                 None => tokio::time::sleep(PLAIN_POLL).await,
             }
@@ -217,7 +221,9 @@ impl Lock for Plain {
         let script = Script::new(PLAIN_RELEASE);
         let mut call = script.prepare_invoke();
         call.key(key).arg(owner);
-        call.invoke_async::<u8>(&mut self.connection.clone()).await.map_err(failed)?;
+        call.invoke_async::<u8>(&mut self.connection.clone())
+            .await
+            .map_err(|error| failed(&error))?;
         Ok(())
     }
 }
@@ -228,6 +234,6 @@ pub(super) fn plain_options() -> SetOptions {
     SetOptions::default().conditional_set(ExistenceCheck::NX).with_expiration(expiry)
 }
 
-fn failed(error: DriverError) -> RedisError {
-    RedisError::from_redis(&error, "the bench's server")
+fn failed(error: &DriverError) -> RedisError {
+    RedisError::from_redis(error, "the bench's server")
 }

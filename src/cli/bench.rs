@@ -171,8 +171,7 @@ async fn measure_persist(
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
     let ended = {
-        let measuring = persist::run(context.deployment(), &plain, plan, &stop);
-        tokio::pin!(measuring);
+        let mut measuring = Box::pin(persist::run(context.deployment(), &plain, plan, &stop));
         tokio::select! {
             ended = &mut measuring => ended,
             // Interrupted: clean up first.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// StreamPositions a frame as a synchronized update (DEC mode 2026), so that the terminal shows no partial frame; terminals
+/// Marks a frame as a synchronized update (DEC mode 2026), so that the terminal shows no partial frame; terminals
 /// without it ignore the sequence.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";

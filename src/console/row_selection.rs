@@ -1,4 +1,4 @@
-//! StreamPositions in paged lists, and which dead letters a command applies to.
+//! Marks in paged lists, and which dead letters a command applies to.
 
 use seckill_engine::command::LetterScope;
 use seckill_model::{EntryId, filter::Filter, message::text};
@@ -35,7 +35,7 @@ impl App {
         }
     }
 
-    /// StreamPositions all dead letters, or those that match the filter; unmarks them if they are marked.
+    /// Marks all dead letters, or those that match the filter; unmarks them if they are marked.
     pub(super) fn mark_all(&mut self) {
         if !self.letters.table.mark_all(&self.shown) {
             self.note(commands::NOTHING_MARKED);

@@ -72,7 +72,7 @@ pub(crate) struct Glyphs {
     pub(crate) axis: &'static str,
     pub(crate) tick: &'static str,
     pub(crate) corner: &'static str,
-    /// StreamPositions the cursor on the axis.
+    /// Marks the cursor on the axis.
     pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
 }

@@ -118,7 +118,7 @@ impl Consumer {
         }
     }
 
-    /// StreamPositions the entries that it still holds as idle, so that they can be claimed immediately.
+    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
     async fn hand_over(&mut self) -> Result<u64, RedisError> {
         let (mut handed, mut next) =
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));

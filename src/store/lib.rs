@@ -362,7 +362,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Stores the result of a run, unless it has one.
     async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError>;
 
-    /// StreamPositions unfinished runs of a job with a lower token than `token` as lost; returns how many.
+    /// Marks unfinished runs of a job with a lower token than `token` as lost; returns how many.
     async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError>;
 
     /// The newest runs, newest first: of one job or of all.

@@ -153,7 +153,7 @@ impl Confirm {
         }
     }
 
-    /// StreamPositions a question that opens with a reply of the engine, while the user may be doing something else.
+    /// Marks a question that opens with a reply of the engine, while the user may be doing something else.
     #[must_use]
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {
         self.unbidden = Some(now);

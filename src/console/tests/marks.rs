@@ -1,4 +1,4 @@
-//! StreamPositions: which dead letters or entries a command applies to, and that the question says so.
+//! Marks: which dead letters or entries a command applies to, and that the question says so.
 
 use crossterm::event::KeyCode;
 use seckill_engine::{

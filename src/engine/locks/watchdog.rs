@@ -92,10 +92,10 @@ fn on_message(locks: &Locks, message: &str) {
         if let Ok(name) = LockName::new(name) {
             locks.shared().bells.ring(&name);
         }
-    } else if let Some(owner) = message.strip_prefix('-') {
-        if let Some(held) = locks.watched().remove(owner) {
-            held.mark_lost();
-        }
+    } else if let Some(owner) = message.strip_prefix('-')
+        && let Some(held) = locks.watched().remove(owner)
+    {
+        held.mark_lost();
     }
 }
 
