@@ -112,3 +112,17 @@ fn a_long_filter_is_repeated_in_short() {
         }
     }
 }
+
+#[test]
+fn only_the_labels_of_a_detail_are_secondary_text() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4");
+    bench.draw(120, 36);
+    bench.press(KeyCode::Enter);
+    let text = bench.text(120, 36);
+    let y = text.lines().position(|line| line.starts_with(" order ")).unwrap() as u16;
+    let buffer = bench.draw(120, 36);
+    let soft = bench.app.theme.soft().fg;
+    assert_eq!(Some(buffer[(1, y)].fg), soft, "{text}");
+    assert_ne!(Some(buffer[(16, y)].fg), soft, "{text}");
+}

@@ -74,9 +74,8 @@ impl Detail {
     pub(super) fn line(&mut self, label: Label, value: Vec<Span<'static>>) {
         let is_new = self.last_label.replace(label) != Some(label);
         let head = left(if is_new { label.read() } else { "" }, LABELS, "");
-        let mut line = Line::styled(head, self.theme.soft());
-        line.extend(value);
-        self.lines.push(line);
+        let head = Span::styled(head, self.theme.soft());
+        self.lines.push(std::iter::once(head).chain(value).collect());
     }
 
     /// Adds a line without a label.

@@ -92,6 +92,9 @@ impl LogState {
         if !self.follows() {
             return self.table.position(rows);
         }
+        if self.table.controls.order.is_none() {
+            return rows.len().checked_sub(1);
+        }
         let newest = rows.iter().map(|line| line.id).max();
         rows.iter().position(|line| Some(line.id) == newest)
     }
