@@ -369,7 +369,7 @@ fn bad_input_gets_a_sentence_and_the_right_code() {
     refused(home.run(&["sale", "end", "42", "--yes"]), 1, "no sale");
     refused(home.run(&["rush", "--voucher", "42", "--users", "10"]), 1, "no sale");
     refused(home.run(&["rush", "--voucher", "x", "--users", "10"]), 2, "voucher");
-    refused(home.run(&["rush", "--voucher", "1", "--users", "0"]), 2, "buyers");
+    refused(home.run(&["rush", "--voucher", "1", "--users", "0"]), 2, "users is 0");
     refused(home.run(&["orders", "show", "banana"]), 2, "order ID");
     refused(
         home.run(&["--read-only", "sale", "create", "--title", "t", "--stock", "1"]),
