@@ -2359,6 +2359,7 @@ settings-syntax-no-quote = the opening quote is missing
 settings-syntax-no-value = a key has no '=' and no value
 settings-syntax-open-brace = a closing brace is missing
 settings-syntax-open-bracket = a ']' is missing
+settings-syntax-other = { $why }
 settings-syntax-quotes = a quote is missing
 settings-syntax-rest-of-line = unexpected text at the end of the line
 settings-syntax-underscore = '_' must be between digits

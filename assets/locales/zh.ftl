@@ -1800,6 +1800,7 @@ settings-syntax-no-quote = 缺少引号
 settings-syntax-no-value = 缺少“=”和值
 settings-syntax-open-brace = 缺少“{"}"}”
 settings-syntax-open-bracket = 缺少“]”
+settings-syntax-other = 无法解析
 settings-syntax-quotes = 引号不成对
 settings-syntax-rest-of-line = 此行末尾有多余内容
 settings-syntax-underscore = “_”只能在数字之间

@@ -36,7 +36,8 @@ pub fn syntax(why: &str) -> String {
         return text!("settings-take-one-of-the-two-out", why);
     }
     let known = SYNTAX.iter().find(|(prefix, _)| why.starts_with(prefix));
-    let meaning = known.map_or(why, |(_, meaning)| meaning.read());
+    let meaning = known.map(|(_, meaning)| meaning.read().to_owned());
+    let meaning = meaning.unwrap_or_else(|| text!("settings-syntax-other", why));
     text!("settings-mend-the-line-or-take-it", meaning)
 }
 
