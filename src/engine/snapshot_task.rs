@@ -153,7 +153,7 @@ impl SnapshotTask {
                 }
             }
             let focus = *self.focus.borrow_and_update();
-            let mut snapshot = self.collect(focus, acted).await;
+            let mut snapshot = self.collect(&focus, acted).await;
             let is_busy = is_busy(&snapshot);
             if shown.as_ref() != Some(&snapshot.audit) || self.collector.is_changing() {
                 (changed, shown) = (Instant::now(), Some(snapshot.audit.clone()));
@@ -231,7 +231,7 @@ impl SnapshotTask {
     }
 
     /// Takes a snapshot with the parts on display. A part that cannot be read keeps its last value and time.
-    async fn collect(&mut self, focus: Focus, acted: bool) -> Snapshot {
+    async fn collect(&mut self, focus: &Focus, acted: bool) -> Snapshot {
         let mut snapshot = self.collector.collect().await;
         self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
         let (taken, redis_up, sql_up) = (snapshot.taken, snapshot.redis.up, snapshot.sql.up);
