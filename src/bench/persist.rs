@@ -11,7 +11,7 @@ use std::{
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError,
-    admission::Admission,
+    admission::{Admission, AdmissionContext},
     command::LoadTest,
     consumer::{Consumer, Hold},
     deployment::Deployment,
@@ -19,7 +19,10 @@ use seckill_engine::{
     load_generator::LoadGenerator,
     locks::{Locks, Timing},
     order_writer::Writer,
+    outbox::Outbox,
+    promise_journal::InHand,
     sale_versions::SaleVersions,
+    servers::Servers,
     telemetry::Meters,
     vouchers::Vouchers,
 };
@@ -242,14 +245,13 @@ impl Bench {
         orders: u64,
         end: &CancellationToken,
     ) -> Result<Figures, EngineError> {
-        let Deployment { redis, store, keys, settings } = &self.deployment;
+        let Deployment { redis, keys, settings, .. } = &self.deployment;
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
-        let mut conn = redis.connection();
-        let mut vouchers = Vouchers { store, conn: &mut conn, keys };
-        let voucher = vouchers.create(&sale).await?.voucher_id;
+        let mut servers = self.deployment.servers();
+        let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
         self.made.push(voucher);
-        stream::ensure_group(&mut conn, &keys.home()).await?;
+        stream::ensure_group(&mut servers.conn, &keys.home()).await?;
         self.admit(voucher, orders, end).await?;
 
         let (locks, watchdog) = Locks::new(redis, keys.clone(), NODE, Timing::default());
@@ -259,16 +261,16 @@ impl Bench {
             NODE,
             keys.home(),
             redis,
-            Writer::new(redis, Arc::clone(store), keys.clone()),
+            Writer::new(self.deployment.servers()),
             settings.clone(),
             locks,
             Hold { wanted, parked },
         );
         let begun = Instant::now();
         self.tasks.spawn(consumer.run(end.clone()));
-        let took = drained(&mut conn, keys, begun).await?;
+        let took = drained(&mut servers.conn, keys, begun).await?;
 
-        let audit = ledger::audit(store, &mut conn, keys, Some(voucher)).await?;
+        let audit = ledger::audit(&mut servers, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
             return Err(EngineError::AuditFailed("the sale of the bench is gone".to_owned()));
         };
@@ -291,23 +293,27 @@ impl Bench {
         orders: u64,
         end: &CancellationToken,
     ) -> Result<(), EngineError> {
-        let Deployment { redis, store, keys, settings } = &self.deployment;
         let meters = Arc::new(Meters::default());
-        let versions = SaleVersions::default();
-        let (admission, gates) =
-            Admission::new(NODE, redis, store, keys, settings, &meters, &versions);
-        let (close, gated) = (end.child_token(), TaskTracker::new());
-        for gate in gates {
-            self.tasks.spawn(gated.track_future(gate.run(close.clone())));
+        let (admission, workers) = Admission::new(&AdmissionContext {
+            node: NODE.to_owned(),
+            deployment: self.deployment.clone(),
+            meters: Arc::clone(&meters),
+            versions: SaleVersions::default(),
+            outbox: Outbox::default(),
+            in_hand: InHand::default(),
+        });
+        let (close, admitting) = (end.child_token(), TaskTracker::new());
+        for worker in workers {
+            self.tasks.spawn(admitting.track_future(worker.run(close.clone())));
         }
-        let (store, conn, keys) = (Arc::clone(store), redis.connection(), keys.clone());
+        let Servers { store, conn, keys } = self.deployment.servers();
         let generator = LoadGenerator { admission, store, conn, keys, meters, halt: close.clone() };
         let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
         let report = generator.run(&plan, &close).await?;
         // Stopped, so that the consumer is measured alone.
         close.cancel();
-        gated.close();
-        gated.wait().await;
+        admitting.close();
+        admitting.wait().await;
         if report.admitted != orders {
             let why = report.first_error.or(report.first_rejection).unwrap_or_default();
             return Err(EngineError::AuditFailed(format!(

@@ -7,7 +7,7 @@ use seckill_engine::{
     EngineError,
     command::{Command, Reply},
     command_handler::Operator,
-    ledger, mend,
+    ledger, partition_repair,
     repair::{self, Repaired, SaleRepair},
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
@@ -106,10 +106,9 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
 }
 
 async fn audit(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report> {
-    let mut conn = context.redis.connection();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
     let partitions = partitions(context).await?;
-    let audit = ledger::audit(&context.store, &mut conn, &context.keys, args.voucher).await;
+    let audit = ledger::audit(&mut context.servers(), args.voucher).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
         Err(error) if prevents_audit(&error, &partitions) => {
@@ -134,9 +133,9 @@ pub(super) fn prevents_audit(error: &EngineError, partitions: &[PartitionFinding
 
 /// The findings of each partition that has any.
 pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionFindings>> {
-    let (mut conn, mut found) = (context.redis.connection(), Vec::new());
+    let (mut servers, mut found) = (context.servers(), Vec::new());
     for of in context.keys.partitions() {
-        let findings = mend::faults(&mut conn, &context.keys, &of).await?;
+        let findings = partition_repair::faults(&mut servers, &of).await?;
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         if !findings.is_empty() {
             found.push(PartitionFindings { partition: of.number(), findings });
@@ -184,8 +183,7 @@ async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<
         ask(&args.consent, &text!("cli-repair-partitions", partitions = broken.len()))?;
         done = Some(execute(&operator, Vec::new()).await?);
     }
-    let mut plan =
-        repair::plan(&context.store, &mut context.redis.connection(), &context.keys).await?;
+    let mut plan = repair::plan(&mut context.servers()).await?;
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     for sale in &plan {
         out.say(&preview(sale));
@@ -199,7 +197,7 @@ async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<
     let mut all = execute(&operator, plan).await?;
     if let Some(partitions) = done {
         all.enqueued += partitions.enqueued;
-        all.mended += partitions.mended;
+        all.partition_faults += partitions.partition_faults;
     }
     Ok(Some(all))
 }
@@ -246,11 +244,12 @@ fn render(report: &Report, repairing: bool) -> String {
         let at = at.date_time(&TimeZone::system());
         text.push_str(&format!("  {at}  {node}, {subject}: {result}\n"));
     }
-    if let Some(Repaired { put_back, enqueued, given_back, mended, .. }) = repaired {
+    if let Some(Repaired { put_back, enqueued, given_back, partition_faults, .. }) = repaired {
         let done = text!("cli-repaired", put_back, enqueued, given_back);
         text.push_str(&format!("{done}\n"));
-        if *mended > 0 {
-            text.push_str(&format!("{}\n", text!("cli-repaired-partitions", faults = mended)));
+        if *partition_faults > 0 {
+            let faults = text!("cli-repaired-partitions", faults = partition_faults);
+            text.push_str(&format!("{faults}\n"));
         }
     }
     let unknown: u64 = losses.iter().map(|loss| unknown_buyers(&loss.result)).sum();

@@ -10,12 +10,12 @@ use seckill_engine::{
     heartbeat::take_name,
     load_generator::LoadTests,
     locks::{Locks, Timing},
-    mend,
     node::{Node, NodeConfig},
     operator_lock::UnderWay,
     outbox::Outbox,
     outcome::CommandOutcome,
-    partitions,
+    partition_repair, partitions,
+    servers::Servers,
     telemetry::Meters,
 };
 use seckill_model::{
@@ -126,9 +126,8 @@ impl Context {
         let cluster = self.redis.is_cluster();
         let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
         self.keys = Layout::new(agreed, cluster);
-        let mut conn = self.redis.connection();
         if self.not_started.is_none() {
-            match deployment::tie(&self.store, &mut conn, &self.keys, read_only).await {
+            match deployment::tie(&mut self.servers(), read_only).await {
                 // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
                 Err(EngineError::Redis(_)) => {}
                 other => other?,
@@ -140,7 +139,7 @@ impl Context {
         }
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
-        partitions::change(&self.store, &mut conn, &self.keys, &new, dead_ms).await?;
+        partitions::change(&mut servers, &new, dead_ms).await?;
         let line = Act {
             at: Millis::now(),
             operator: login_name(),
@@ -168,6 +167,11 @@ impl Context {
                 Err(error.into())
             }
         }
+    }
+
+    /// The servers, over a connection of its own.
+    pub(super) fn servers(&self) -> Servers {
+        Servers::new(&self.redis, &self.store, &self.keys)
     }
 
     /// Node name of this process: stable over restarts, and unique among live processes.
@@ -199,12 +203,10 @@ impl Context {
         if !self.config.read_only {
             // The lock of this slot of the data dir proves that its previous owner has ended.
             let sure = self.config.node.is_none() && self.redis.managed().is_some();
-            let mut conn = self.redis.connection();
+            let mut servers = self.servers();
             // A key of the wrong type would block the name. An unavailable server is reported below.
-            let (store, keys) = (&self.store, &self.keys);
-            let _ = mend::mend_all(store, &mut conn, keys, &self.outbox, &name).await;
-            let (keys, instance) = (&self.keys, &self.instance);
-            let taken = take_name(&mut conn, keys, &name, instance, dead_ms, sure).await;
+            let _ = partition_repair::repair_all(&mut servers, &self.outbox, &name).await;
+            let taken = take_name(&mut servers, &name, &self.instance, dead_ms, sure).await;
             if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
                 let mut refused = CliError::from(error);
                 refused.text = text!("cli-read-only-works", why = refused.message()).into();

@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
     command::{Command, LetterScope, LettersCounted, Reply},
-    dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
+    dead_letters::{ClassifiedLetter, LETTER_FIELDS, Letters},
     telemetry::snapshot::LetterLine,
 };
 use seckill_model::{
@@ -143,8 +143,7 @@ pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> R
 }
 
 fn reader(context: &Context) -> Letters {
-    let (store, keys) = (context.store.clone(), context.keys.clone());
-    Letters::new(&context.redis, store, keys, &context.config.engine)
+    Letters::new(context.servers(), &context.config.engine)
 }
 
 async fn list(
@@ -165,7 +164,7 @@ async fn list(
         let Some(last) = page.last() else { break };
         next = last.letter.letter.next_of_all();
         let passing = page.into_iter().filter(|it| filter.passes(|field| it.fact(field, now)));
-        found.extend(passing.map(|judged| Letter::of(&judged, now)));
+        found.extend(passing.map(|letter| Letter::of(&letter, now)));
     }
     let next = found.get(limit).map(|it| it.line.letter);
     found.truncate(limit);
@@ -176,10 +175,10 @@ async fn list(
 
 async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8> {
     let now = context.redis.connection().now().await?;
-    let Some(judged) = reader(context).named(&[letter]).await?.into_iter().next() else {
+    let Some(found) = reader(context).named(&[letter]).await?.into_iter().next() else {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
-    let shown = Shown { letter: Letter::of(&judged, now), row: judged.row };
+    let shown = Shown { letter: Letter::of(&found, now), row: found.row };
     out.answer(&shown, || describe(&shown))?;
     Ok(0)
 }

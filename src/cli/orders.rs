@@ -97,8 +97,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
         OrdersCommand::Show { id } => {
             let context = Context::open_answering(config).await?;
             let find = async |context: &mut Context| {
-                let mut conn = context.redis.connection();
-                Ok(orders::find(&context.store, &mut conn, &context.keys, id).await?)
+                Ok(orders::find(&mut context.servers(), id).await?)
             };
             let standing = context.run(find).await?;
             let shown = Shown { id, decoded: orders::decode(id), standing };

@@ -136,13 +136,13 @@ async fn list(
     let filter = which.filter.unwrap_or_default();
     let mut conn = context.redis.connection();
     let total = stream_stats::read_stats(&mut conn, &context.keys, &[]).await?.stream.pending;
-    let mut judge = context.operator(None)?.judge().await?;
+    let mut classifier = context.operator(None)?.classifier().await?;
     let (mut entries, mut next) = (Vec::new(), Some(from));
     while let Some(from) = next.filter(|_| entries.len() < limit) {
-        let page = judge.page(from, EntryId::MAX).await?;
+        let page = classifier.page(from, EntryId::MAX).await?;
         let Some(last) = page.last() else { break };
         next = last.row.delivered.entry.next_of_all();
-        entries.extend(page.iter().filter(|judged| judged.passes(&filter)).map(Line::from));
+        entries.extend(page.iter().filter(|entry| entry.passes(&filter)).map(Line::from));
     }
     entries.truncate(limit);
     let nothing = entries.is_empty() && !filter.is_empty();

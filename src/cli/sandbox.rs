@@ -220,8 +220,7 @@ impl Sandbox<'_> {
     }
 
     pub(super) async fn audit(&self) -> Result<ledger::Audit> {
-        let Context { redis, store, keys, .. } = self.context;
-        Ok(ledger::audit(store, &mut redis.connection(), keys, None).await?)
+        Ok(ledger::audit(&mut self.context.servers(), None).await?)
     }
 
     /// Waits until no order is on its way.

@@ -115,8 +115,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
         }
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
-            let mut conn = context.redis.connection();
-            match ledger::audit(&context.store, &mut conn, &context.keys, None).await {
+            match ledger::audit(&mut context.servers(), None).await {
                 Ok(audit) if audit.balanced => {}
                 Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if prevents_audit(&error, &broken) => {

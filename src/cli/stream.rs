@@ -100,8 +100,7 @@ pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) ->
 
 async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8> {
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut conn = context.redis.connection();
-    let partitions = show::show(&mut conn, &context.keys, partition, dead_ms).await?;
+    let partitions = show::show(&mut context.servers(), partition, dead_ms).await?;
     out.answer(&json!({ "partitions": partitions }), || {
         partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n")
     })?;
@@ -152,9 +151,7 @@ fn group(group: &GroupState) -> String {
 }
 
 async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8> {
-    let mut conn = context.redis.connection();
-    let (store, keys) = (context.store.clone(), context.keys.clone());
-    let plan = rewind::preview(&store, &mut conn, &keys, &args.to, args.partition).await?;
+    let plan = rewind::preview(&mut context.servers(), &args.to, args.partition).await?;
     let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
         out.answer(&json!({ "plan": plan, "done": null }), || {
@@ -216,8 +213,7 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     let operator = context.writer(&consent)?;
     let scope = from.map_or(ClaimScope::Entries(entries), ClaimScope::Holder);
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut conn = context.redis.connection();
-    let plan = claim::preview(&mut conn, &context.keys, &scope, &to, dead_ms, force).await?;
+    let plan = claim::preview(&mut context.servers(), &scope, &to, dead_ms, force).await?;
     for part in &plan.parts {
         let (partition, entries, from, to) = (part.partition, part.count, &part.from, &part.to);
         out.say(&text!("cli-claim-part", partition, entries, from, to));
@@ -238,9 +234,8 @@ async fn remove(
 ) -> Result<u8> {
     let operator = context.writer(consent)?;
     let dead_ms = context.config.engine.node_dead_ms;
-    let mut conn = context.redis.connection();
     // An invalid request is rejected before the question.
-    let found = remove::preview(&mut conn, &context.keys, &name, partition, dead_ms).await?;
+    let found = remove::preview(&mut context.servers(), &name, partition, dead_ms).await?;
     ask(consent, &text!("cli-remove-consumer", name, groups = found.partitions.len()))?;
     reply::answer(out, &reply::execute(&operator, Command::RemoveConsumer(found)).await?)?;
     Ok(0)

@@ -9,19 +9,19 @@ use std::{
 };
 
 use seckill_model::{Act, EntryId, Message, Verdict};
-use seckill_redis::{Connection, keys::replay_of, stream};
+use seckill_redis::{keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
-    deployment::Deployment,
     error::PartDone,
     operator::Operator,
     order_writer::{Writer, by_partition},
-    pending::{Judge, Judged, PAGE},
+    pending::{Classified, Classifier, PAGE},
     plan::{Line, Plan, same_order},
     rebuild::rebuild,
+    servers::Servers,
 };
 use crate::telemetry::snapshot::RecoveryLine;
 
@@ -42,14 +42,15 @@ pub(super) async fn apply(
     pace: Pace,
     stop: &CancellationToken,
 ) -> Result<ReplayReport, EngineError> {
-    let Operator { deployment, node, .. } = operator;
-    let Deployment { redis, store, keys, settings } = deployment;
     operator.check_plan(plan).await?;
     let mut applying = Applying {
-        consumer: replay_of(node),
-        writer: Writer::new(redis, store.clone(), keys.clone()),
-        judge: Judge::new(redis, store.clone(), keys.clone(), settings.clone(), false),
-        conn: redis.connection(),
+        consumer: replay_of(&operator.node),
+        writer: Writer::new(operator.servers()),
+        classifier: Classifier::new(
+            operator.servers(),
+            operator.deployment.settings.clone(),
+            false,
+        ),
         rebuilt: BTreeMap::new(),
         finished: 0,
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
@@ -69,8 +70,7 @@ pub(super) async fn apply(
 struct Applying {
     consumer: String,
     writer: Writer,
-    judge: Judge,
-    conn: Connection,
+    classifier: Classifier,
     /// Partitions whose lost orders were rebuilt, and whether Redis held all of their sales.
     rebuilt: BTreeMap<u16, bool>,
     report: ReplayReport,
@@ -128,14 +128,14 @@ impl Applying {
     async fn step(&mut self, page: Vec<Line>, stop: &CancellationToken) -> Result<(), EngineError> {
         self.report.seen += page.len() as u64;
         let entries: Vec<EntryId> = page.iter().map(|line| line.entry).collect();
-        let mut now: HashMap<EntryId, Judged> = HashMap::new();
-        for judged in self.judge.entries(&entries).await? {
-            now.insert(judged.row.delivered.entry, judged);
+        let mut now: HashMap<EntryId, Classified> = HashMap::new();
+        for found in self.classifier.entries(&entries).await? {
+            now.insert(found.row.delivered.entry, found);
         }
         let (mut written, mut stuck, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut dead = Vec::new();
         for line in page {
-            let Some(judged) = now.remove(&line.entry) else {
+            let Some(current) = now.remove(&line.entry) else {
                 self.report.gone += 1;
                 continue;
             };
@@ -143,16 +143,16 @@ impl Applying {
                 self.report.left += 1;
                 continue;
             }
-            if !judged.verdict.continues(line.verdict) || !same_order(&line, &judged) {
-                self.change(&line, judged.verdict);
+            if !current.verdict.continues(line.verdict) || !same_order(&line, &current) {
+                self.change(&line, current.verdict);
                 continue;
             }
-            match judged.verdict.act() {
+            match current.verdict.act() {
                 Act::Acknowledge => written.push(line.entry),
-                Act::Process => stuck.push(judged),
+                Act::Process => stuck.push(current),
                 Act::Rebuild => gone.push(line.entry),
                 Act::DeadLetter => {
-                    let why = judged.fault().as_ref().map(Message::of);
+                    let why = current.fault().as_ref().map(Message::of);
                     dead.push((line.entry, why.unwrap_or_default()));
                 }
                 Act::Leave => self.report.left += 1,
@@ -178,14 +178,14 @@ impl Applying {
         }
     }
 
-    /// Claims entries and writes their orders. An entry that was delivered again since it was judged is no longer idle
+    /// Claims entries and writes their orders. An entry that was delivered again since it was classified is no longer idle
     /// and is skipped.
     async fn take_over(
         &mut self,
-        stuck: Vec<Judged>,
+        stuck: Vec<Classified>,
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
-        let Some(youngest) = stuck.iter().map(|judged| judged.row.idle_ms).min() else {
+        let Some(youngest) = stuck.iter().map(|it| it.row.idle_ms).min() else {
             return Ok(());
         };
         let mut bodies: HashMap<EntryId, _> =
@@ -193,9 +193,9 @@ impl Applying {
         let asked = bodies.len();
         let mut ours = Vec::with_capacity(asked);
         let entries: Vec<EntryId> = bodies.keys().copied().collect();
-        for (of, entries) in by_partition(&self.writer.keys, entries) {
-            let taken =
-                stream::claim(&mut self.conn, &of, &self.consumer, youngest, &entries).await?;
+        let Servers { conn, keys, .. } = &mut self.writer.servers;
+        for (of, entries) in by_partition(keys, entries, |entry| *entry) {
+            let taken = stream::claim(conn, &of, &self.consumer, youngest, &entries).await?;
             ours.extend(taken.iter().filter_map(|entry| bodies.remove(entry)));
         }
         // Oldest first, in the order of delivery.
@@ -211,18 +211,18 @@ impl Applying {
     /// The bodies are gone, so their orders are unknown. The buyers hash still has them: every admitted buyer without a
     /// result is enqueued again. Once per partition, since this covers all of its buyers.
     async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
-        for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
-            let Writer { conn, store, keys, .. } = &mut self.writer;
+        let servers = &mut self.writer.servers;
+        for (of, gone) in by_partition(&servers.keys, gone.iter().copied(), |entry| *entry) {
             let complete = if let Some(complete) = self.rebuilt.get(&of.number()) {
                 *complete
             } else {
-                let rebuilt = rebuild(store, conn, keys, &of).await?;
+                let rebuilt = rebuild(servers, &of).await?;
                 self.report.rebuilt += rebuilt.orders;
                 self.rebuilt.insert(of.number(), rebuilt.complete);
                 rebuilt.complete
             };
             if complete {
-                self.report.hollow += stream::acknowledge(conn, &of, gone).await?;
+                self.report.hollow += stream::acknowledge(&mut servers.conn, &of, gone).await?;
             } else {
                 self.report.lost += gone.len() as u64;
             }

@@ -10,7 +10,7 @@ use super::{
     command::{Command, LetterScope, LoadTest},
     error::{MAX_REASON, MAX_REASON_BYTES},
     event::Subject,
-    group::{self, RemoveReport},
+    group::RemoveReport,
     repair::SaleRepair,
 };
 
@@ -81,8 +81,13 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
             let (entries, filter) = (plan.totals.entries, plan.head.filter.clone());
             (apply::APPLY, on(Subject::Plan { entries, digest, filter }))
         }
-        Command::Rewind(plan) => ("stream rewind", on(group::words::rewind(plan))),
-        Command::Claim(plan) => ("stream claim", on(group::words::claim(plan))),
+        Command::Rewind(plan) => {
+            ("stream rewind", on(Subject::Rewind(plan.iter().map(Into::into).collect())))
+        }
+        Command::Claim(plan) => (
+            "stream claim",
+            on(Subject::Claim(plan.parts.iter().map(Into::into).collect(), plan.force)),
+        ),
         Command::RemoveConsumer(RemoveReport { consumer, partitions }) => {
             let only = <[u16; 1]>::try_from(partitions.as_slice()).ok().map(|[only]| only);
             ("stream remove-consumer", on(Subject::Consumer(consumer.clone(), only)))

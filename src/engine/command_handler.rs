@@ -18,12 +18,13 @@ use super::{
     jobs::{Job, Runner, builtin, job_lock},
     load_generator::LoadGenerator,
     locks::{LockName, revoke},
-    mend, operator_lock,
+    operator_lock,
     outcome::CommandOutcome,
-    payment,
-    pending::Judge,
+    partition_repair, payment,
+    pending::Classifier,
     plan::{self, Plan},
     purchase, repair,
+    servers::Servers,
     settings::Settings,
     trace,
     vouchers::Vouchers,
@@ -85,10 +86,10 @@ impl Operator {
     ///
     /// # Errors
     /// Redis is unreachable.
-    pub async fn judge(&self) -> Result<Judge, EngineError> {
-        let Deployment { redis, store, keys, settings } = &self.deployment;
-        let replay_alive = operator_lock::is_taken(&mut redis.connection(), keys).await?;
-        Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
+    pub async fn classifier(&self) -> Result<Classifier, EngineError> {
+        let mut servers = self.servers();
+        let replay_alive = operator_lock::is_taken(&mut servers.conn, &servers.keys).await?;
+        Ok(Classifier::new(servers, self.deployment.settings.clone(), replay_alive))
     }
 
     /// Plans the recovery of pending entries; allowed in read-only mode, since it changes nothing.
@@ -137,9 +138,9 @@ impl Operator {
     }
 
     async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
-        let Deployment { redis, store, keys, settings } = &self.deployment;
-        let mut conn = redis.connection();
-        let mut vouchers = Vouchers { store, conn: &mut conn, keys };
+        let mut servers = self.servers();
+        let dead_ms = self.deployment.settings.node_dead_ms;
+        let mut vouchers = Vouchers { servers: &mut servers };
         Ok(match command {
             Command::Plan(scope) => Reply::Planned(self.plan(&scope, stop).await?),
             Command::CountLetters(scope) => {
@@ -149,7 +150,7 @@ impl Operator {
                 Reply::Previewed(Box::pin(group::preview::of(self, &preview, stop)).await?)
             }
             Command::Trace(order) => {
-                let tracing = Box::pin(trace::follow(store, &mut conn, keys, order));
+                let tracing = Box::pin(trace::follow(&mut servers, order));
                 Reply::Traced(Box::new(tracing.await?))
             }
             Command::Cancel => Reply::Cancelled(self.under_way.cancel()),
@@ -157,7 +158,7 @@ impl Operator {
                 Reply::VoucherCreated(vouchers.create_voucher(&voucher.checked()?).await?)
             }
             Command::BuyVoucher(voucher, user) => {
-                Reply::VoucherBought(purchase::buy(store, &mut conn, keys, voucher, user).await?)
+                Reply::VoucherBought(purchase::buy(&mut servers, voucher, user).await?)
             }
             Command::CreateSale(sale) => {
                 Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)
@@ -178,9 +179,9 @@ impl Operator {
             }
             Command::LoadTest(plan) => {
                 plan.check()?;
-                store.sale(plan.voucher).await?;
+                self.deployment.store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
-                let (store, keys) = (store.clone(), keys.clone());
+                let Servers { store, conn, keys } = servers;
                 let listed = self.load_tests.begin(plan.voucher, stop);
                 let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
                 let generator = LoadGenerator { admission, store, conn, keys, meters, halt };
@@ -190,11 +191,11 @@ impl Operator {
                 Reply::LoadTestStopped { voucher, tests: self.load_tests.stop(voucher) }
             }
             Command::Pay(order) => {
-                Reply::Paid { order, payment: payment::pay(store, &mut conn, order).await? }
+                Reply::Paid { order, payment: payment::pay(&mut servers, order).await? }
             }
             Command::ReleaseLock { name, owner } => {
                 let lock = LockName::new(name.as_str())?;
-                revoke(&mut conn, keys, &lock, &owner).await?;
+                revoke(&mut servers.conn, &servers.keys, &lock, &owner).await?;
                 Reply::LockReleased { name, owner }
             }
             Command::RunJob(name) => {
@@ -205,17 +206,18 @@ impl Operator {
             }
             Command::SwitchJob { job, paused } => {
                 self.job(&job)?;
-                store.pause_job(&job, paused, conn.now().await?).await?;
+                let now = servers.conn.now().await?;
+                servers.store.pause_job(&job, paused, now).await?;
                 Reply::JobSwitched { job, paused }
             }
             Command::Repair(plan) => {
                 let (outbox, node) = (&self.outbox, &self.node);
-                let mended = mend::mend_all(store, &mut conn, keys, outbox, node).await?;
+                let faults = partition_repair::repair_all(&mut servers, outbox, node).await?;
                 let (streams, orders) =
-                    mend::mend_streams(store, &mut conn, keys, outbox, node).await?;
-                let mut done = repair::apply_all(store, &mut conn, keys, &plan, stop).await?;
+                    partition_repair::reconcile_streams(&mut servers, outbox, node).await?;
+                let mut done = repair::apply_all(&mut servers, &plan, stop).await?;
                 done.enqueued += orders;
-                done.mended = mended + streams;
+                done.partition_faults = faults + streams;
                 Reply::Repaired(done)
             }
             Command::Apply(plan, pace) => {
@@ -228,15 +230,13 @@ impl Operator {
                 Reply::LettersDiscarded(self.letters().discard(&scope, compensate, stop).await?)
             }
             Command::Rewind(plan) => {
-                Reply::Rewound(group::rewind::apply(&mut conn, keys, &plan, stop).await?)
+                Reply::Rewound(group::rewind::apply(&mut servers, &plan, stop).await?)
             }
             Command::Claim(plan) => {
-                let dead_ms = settings.node_dead_ms;
-                Reply::Claimed(group::claim::apply(&mut conn, keys, &plan, dead_ms, stop).await?)
+                Reply::Claimed(group::claim::apply(&mut servers, &plan, dead_ms, stop).await?)
             }
             Command::RemoveConsumer(shown) => {
-                let dead_ms = settings.node_dead_ms;
-                let removed = group::remove::remove(&mut conn, keys, &shown, dead_ms);
+                let removed = group::remove::remove(&mut servers, &shown, dead_ms);
                 Reply::ConsumerRemoved(removed.await?)
             }
         })
@@ -249,8 +249,7 @@ impl Operator {
 
     /// The dead letters, over a separate connection, with progress reports.
     pub(super) fn letters(&self) -> Letters {
-        let Deployment { redis, store, keys, settings } = &self.deployment;
-        Letters::new(redis, store.clone(), keys.clone(), settings).shown_on(&self.meters)
+        Letters::new(self.servers(), &self.deployment.settings).shown_on(&self.meters)
     }
 }
 

@@ -4,15 +4,14 @@
 //! acknowledged only after its order was committed or it became a dead letter.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
 use futures::future::join_all;
-use seckill_model::{EntryId, Message, OrderFault, OrderId, UserId};
+use seckill_model::{EntryId, Message, OrderFault, UserId};
 use seckill_redis::{
-    Connection, Redis, RedisError,
+    Redis, RedisError,
     keys::Partition,
     stream::{self, Body, Delivered, ReadFrom},
 };
@@ -25,6 +24,7 @@ use super::{
     locks::{Guard, LockError, LockName, Locks},
     order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
     rebuild::rebuild,
+    servers::Servers,
     settings::Settings,
 };
 
@@ -47,7 +47,7 @@ const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 pub struct Consumer {
     name: String,
     partition: Partition,
-    reader: Connection,
+    reader: Servers,
     writer: Writer,
     settings: Settings,
     locks: Locks,
@@ -78,7 +78,9 @@ impl Consumer {
         locks: Locks,
         hold: Hold,
     ) -> Self {
-        let reader = redis.blocking_connection(BLOCK);
+        let Servers { store, keys, .. } = &writer.servers;
+        let reader =
+            Servers { conn: redis.blocking_connection(BLOCK), ..Servers::new(redis, store, keys) };
         Self {
             name: partition.consumer(node),
             partition,
@@ -124,7 +126,7 @@ impl Consumer {
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
         let count = self.settings.consumer_batch;
         while let Some(from) = next {
-            let (reader, of) = (&mut self.reader, &self.partition);
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
             let own = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = own.last() else { break };
             next = last.entry.next();
@@ -149,7 +151,7 @@ impl Consumer {
                 Err(error) => error,
             };
             if matches!(error, EngineError::Redis(RedisError::NoGroup)) {
-                let made = stream::ensure_group(&mut self.reader, &self.partition).await;
+                let made = stream::ensure_group(&mut self.reader.conn, &self.partition).await;
                 tracing::warn!(made = made.is_ok(), "the consumer group was gone");
                 if made.is_ok() {
                     continue;
@@ -166,7 +168,7 @@ impl Consumer {
         stop: &CancellationToken,
         pause: &mut Duration,
     ) -> Result<(), EngineError> {
-        stream::ensure_group(&mut self.reader, &self.partition).await?;
+        stream::ensure_group(&mut self.reader.conn, &self.partition).await?;
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
@@ -192,8 +194,8 @@ impl Consumer {
                     self.settle(batch, stop).await?;
                     continue;
                 }
-                let Writer { conn, store, keys, in_hand, .. } = &mut self.writer;
-                (batch.len(), entry_check::check(store, conn, keys, in_hand, batch).await?)
+                let Writer { servers, in_hand, .. } = &mut self.writer;
+                (batch.len(), entry_check::check(servers, in_hand, batch).await?)
             };
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
@@ -238,14 +240,13 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<(Option<(usize, Checked)>, Rejected), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
-        let (store, keys) = (Arc::clone(&writer.store), writer.keys.clone());
         let in_hand = writer.in_hand.clone();
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
-            let read = stream::read_group(reader, partition, name, from, count).await?;
-            reject_all(reader, &keys, rejected).await?;
+            let read = stream::read_group(&mut reader.conn, partition, name, from, count).await?;
+            reject_all(reader, rejected).await?;
             let count = read.len();
-            let checked = entry_check::check(&store, reader, &keys, &in_hand, read).await?;
+            let checked = entry_check::check(reader, &in_hand, read).await?;
             Ok::<_, EngineError>((count, checked))
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
@@ -282,7 +283,7 @@ impl Consumer {
             let batch = if resumed {
                 let count = self.settings.consumer_batch;
                 let Some(first) = after.next() else { break };
-                let (reader, of) = (&mut self.reader, &self.partition);
+                let (reader, of) = (&mut self.reader.conn, &self.partition);
                 stream::own_page(reader, of, &self.name, first, count).await?
             } else {
                 self.read(ReadFrom::Own(after)).await?
@@ -304,7 +305,7 @@ impl Consumer {
         let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
         while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
             let count = self.settings.consumer_batch;
-            let (reader, of) = (&mut self.reader, &self.partition);
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
             let given = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = given.last() else { break };
             next = last.entry.next();
@@ -320,9 +321,8 @@ impl Consumer {
         while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
             let idle = self.settings.claim_idle();
             let count = self.settings.consumer_batch;
-            let of = &self.partition;
-            let claimed =
-                stream::auto_claim(&mut self.reader, of, &self.name, idle, start, count).await?;
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
+            let claimed = stream::auto_claim(reader, of, &self.name, idle, start, count).await?;
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
@@ -337,12 +337,11 @@ impl Consumer {
 
     /// Rebuilds what claims have dropped, by this consumer or by one that died before it did so.
     async fn rebuild(&mut self) -> Result<(), EngineError> {
-        let gone = stream::gone(&mut self.reader, &self.partition).await?;
+        let gone = stream::gone(&mut self.reader.conn, &self.partition).await?;
         if !gone.is_empty() {
-            let Writer { conn, store, keys, .. } = &mut self.writer;
-            let rebuilt = rebuild(store, conn, keys, &self.partition).await?;
+            let rebuilt = rebuild(&mut self.writer.servers, &self.partition).await?;
             tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
-            stream::rebuilt(&mut self.reader, &self.partition, &gone).await?;
+            stream::rebuilt(&mut self.reader.conn, &self.partition, &gone).await?;
         }
         Ok(())
     }
@@ -355,32 +354,23 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
-        let pending = stream::pending_ids(
-            &mut self.reader,
-            &self.partition,
-            Some(&self.name),
-            first.entry,
-            last.entry,
-            batch.len(),
-        )
-        .await?;
+        let (first, last, count) = (first.entry, last.entry, batch.len());
+        let (reader, of) = (&mut self.reader.conn, &self.partition);
+        let pending = stream::pending_ids(reader, of, Some(&self.name), first, last, count).await?;
         let most = self.settings.max_deliveries;
-        let times: HashMap<EntryId, u64> =
-            pending.into_iter().map(|it| (it.entry, it.deliveries)).collect();
-        let too_often = |entry: EntryId| times.get(&entry).copied().filter(|times| *times > most);
-        let (often, fine): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
-        let orders: Vec<OrderId> =
-            often.iter().filter_map(|delivered| Some(delivered.order()?.order)).collect();
-        let written: HashSet<OrderId> =
-            self.writer.store.existing(&orders).await?.into_iter().collect();
-        let (mut fine, mut rejected) = (fine, Vec::new());
+        let often = pending.into_iter().filter(|it| it.deliveries > most);
+        let times: HashMap<EntryId, u64> = often.map(|it| (it.entry, it.deliveries)).collect();
+        let (often, mut fine): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
+        let orders = often.iter().filter_map(Delivered::order);
+        let written = self.writer.servers.written(orders.map(|order| order.order)).await?;
+        let mut rejected = Rejected::new();
         for delivered in often {
             if delivered.order().is_some_and(|order| written.contains(&order.order)) {
                 fine.push(delivered);
                 continue;
             }
-            let times = too_often(delivered.entry).unwrap_or_default();
+            let times = times.get(&delivered.entry).copied().unwrap_or_default();
             rejected.push((delivered.entry, Message::of(&OrderFault::TooOften(times))));
         }
         self.writer.reject_all(rejected).await?;
@@ -421,7 +411,7 @@ impl Consumer {
 
     async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
         let count = self.settings.consumer_batch;
-        stream::read_group(&mut self.reader, &self.partition, &self.name, from, count).await
+        stream::read_group(&mut self.reader.conn, &self.partition, &self.name, from, count).await
     }
 }
 

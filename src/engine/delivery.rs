@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use seckill_model::{Sale, SaleState, locale::in_english};
-use seckill_redis::{Connection, Layout};
-use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    reconcile::{Closed, Reconciler, new_token},
-    retention,
+    reconcile::{Closed, Reconciler, Scope, new_token},
+    retention::drop_keys,
     sale_copy::{Synced, sync, try_sync},
     sale_versions::SaleVersions,
+    servers::Servers,
 };
 
 /// Interval between checks for unconfirmed changes.
@@ -24,42 +23,36 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// A server is unreachable, or Redis holds another sale of that number; the change is delivered later.
-pub(super) async fn deliver(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<(), EngineError> {
-    deliver_as(store, conn, keys, sale, "").await
+pub(super) async fn deliver(servers: &mut Servers, sale: &Sale) -> Result<(), EngineError> {
+    deliver_as(servers, sale, "").await
 }
 
 /// As [`deliver`]; `how` is `new` for a sale that was just created.
 pub(super) async fn deliver_as(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     sale: &Sale,
     how: &str,
 ) -> Result<(), EngineError> {
     let voucher = sale.voucher_id;
     if sale.state == SaleState::Archived {
-        retention::drop_keys(conn, keys, voucher).await?;
+        drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
     } else {
-        let first = try_sync(conn, keys, sale, how).await?;
+        let first = try_sync(servers, sale, how).await?;
         let synced = match first {
             Some(synced) => synced,
-            None => sync(conn, keys, sale).await?,
+            None => sync(servers, sale).await?,
         };
         if synced == Synced::Damaged {
-            let run = conn.run_id(&keys.sale(voucher)).await?;
-            let mut reconciler = Reconciler { store, conn, keys, run: &run, token: &new_token() };
-            if reconciler.sale(voucher, &[]).await?.closed == Some(Closed::OtherSale) {
+            let of = servers.keys.partition_of(voucher);
+            let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+            let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+            if done.closed == Some(Closed::OtherSale) {
                 return Err(EngineError::OtherSale(voucher));
             }
         }
     }
     if sale.is_undelivered() {
-        store.note_delivered(voucher, sale.version).await?;
+        servers.store.note_delivered(voucher, sale.version).await?;
     }
     Ok(())
 }
@@ -67,9 +60,7 @@ pub(super) async fn deliver_as(
 /// The task that delivers changes of sales to Redis, one per node; ends with its token.
 #[derive(Debug)]
 pub(super) struct Delivery {
-    pub(super) store: SharedStore,
-    pub(super) conn: Connection,
-    pub(super) keys: Layout,
+    pub(super) servers: Servers,
     pub(super) versions: SaleVersions,
 }
 
@@ -101,14 +92,14 @@ impl Delivery {
     }
 
     async fn deliver(&mut self) -> Result<(), EngineError> {
-        let waiting = self.store.undelivered().await?;
+        let waiting = self.servers.store.undelivered().await?;
         // All of them: one failed delivery must not block the others.
         for sale in &waiting {
             self.versions.note(sale);
         }
         let mut first_error = None;
         for sale in waiting {
-            let done = deliver(&self.store, &mut self.conn, &self.keys, &sale).await;
+            let done = deliver(&mut self.servers, &sale).await;
             if let Err(error) = done {
                 first_error.get_or_insert(error);
             }

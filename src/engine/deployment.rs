@@ -4,10 +4,10 @@
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
-use seckill_redis::{Connection, Layout, Redis, repair};
+use seckill_redis::{Layout, Redis, repair};
 use seckill_store::SharedStore;
 
-use super::{EngineError, settings::Settings};
+use super::{EngineError, servers::Servers, settings::Settings};
 
 /// What every task of a node needs. Cheap to clone; each task opens its own connection.
 #[derive(Clone, Debug)]
@@ -22,6 +22,13 @@ pub struct Deployment {
     pub settings: Settings,
 }
 
+impl Deployment {
+    /// Redis and SQL, over a connection of its own.
+    pub fn servers(&self) -> Servers {
+        Servers::new(&self.redis, &self.store, &self.keys)
+    }
+}
+
 /// Key of the name among the settings.
 const SETTING: &str = "deployment";
 
@@ -30,12 +37,8 @@ const SETTING: &str = "deployment";
 ///
 /// # Errors
 /// [`EngineError::Foreign`], or a server is unreachable.
-pub async fn tie(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    read_only: bool,
-) -> Result<(), EngineError> {
+pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineError> {
+    let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
         None if read_only => return Ok(()),

@@ -5,19 +5,18 @@
 //! rebuilt from this very stream: then an entry without a buyer waits.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, hash_map},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
-use redis::cmd;
 use seckill_model::{EntryId, Message, OrderEntry, OrderFault, OrderId, SaleState, VoucherId};
 use seckill_redis::{
-    Connection, Layout, scripts,
+    scripts,
     stream::{self, Body, Delivered},
 };
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::StoreError;
 
-use super::{EngineError, promise_journal::InHand};
+use super::{EngineError, lists::group_by, promise_journal::InHand, servers::Servers};
 
 /// Entries that become dead letters, each with the reason.
 pub(super) type Rejected = Vec<(EntryId, Message)>;
@@ -54,36 +53,27 @@ pub(super) enum Backing {
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn backing(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     orders: &[OrderEntry],
 ) -> Result<Vec<Backing>, EngineError> {
     let mut found = vec![Backing::Unknown; orders.len()];
-    let mut by_voucher: BTreeMap<VoucherId, Vec<usize>> = BTreeMap::new();
-    for (index, order) in orders.iter().enumerate() {
-        by_voucher.entry(order.voucher).or_default().push(index);
-    }
-    for (voucher, mut indexes) in by_voucher {
+    let by_voucher = group_by(orders.iter().zip(&mut found), |(order, _)| order.voucher);
+    for (voucher, mut looked_up) in by_voucher {
         // Nearly all of them are promised, which needs no check of the other keys.
-        let mut read = cmd("HMGET");
-        read.arg(keys.buyers(voucher));
-        for order in indexes.iter().filter_map(|index| orders.get(*index)) {
-            read.arg(order.seat().to_string());
-        }
-        // The script handles values that are not order IDs.
-        if let Ok(held) = conn.query::<Vec<Option<u64>>>(&read).await {
+        let places = looked_up.iter().map(|(order, _)| order.seat());
+        // The script also handles a key of another type.
+        if let Ok(held) = servers.held(voucher, places).await {
             let mut held = held.into_iter();
-            indexes.retain(|index| {
-                let order = orders.get(*index).map(|order| order.order.get());
-                let promised = held.next().flatten().is_some_and(|held| Some(held) == order);
-                if let Some(slot) = found.get_mut(*index).filter(|_| promised) {
-                    *slot = Backing::Promised;
+            looked_up.retain_mut(|(order, backing)| {
+                let promised = held.next().flatten() == Some(order.order);
+                if promised {
+                    **backing = Backing::Promised;
                 }
                 !promised
             });
         }
-        if !indexes.is_empty() {
-            look_closer(conn, keys, voucher, orders, &indexes, &mut found).await?;
+        if !looked_up.is_empty() {
+            look_closer(servers, voucher, looked_up).await?;
         }
     }
     Ok(found)
@@ -91,30 +81,24 @@ pub(super) async fn backing(
 
 /// The same for entries of one voucher, with a check whether its keys are consistent.
 async fn look_closer(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
-    orders: &[OrderEntry],
-    indexes: &[usize],
-    found: &mut [Backing],
+    looked_up: Vec<(&OrderEntry, &mut Backing)>,
 ) -> Result<(), EngineError> {
+    let Servers { conn, keys, .. } = servers;
     let mut call = scripts::PROMISED.prepare_invoke();
     call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-    let asked = || indexes.iter().filter_map(|index| Some((*index, orders.get(*index)?)));
-    for (_, order) in asked() {
+    for (order, _) in &looked_up {
         call.arg(order.seat().to_string());
     }
     let (state, held): (String, Vec<Option<String>>) = conn.invoke(&call).await?;
-    for ((index, order), held) in asked().zip(held) {
-        let backing = match held.and_then(|id| id.parse::<OrderId>().ok()) {
+    for ((order, backing), held) in looked_up.into_iter().zip(held) {
+        *backing = match held.and_then(|id| id.parse::<OrderId>().ok()) {
             Some(id) if id == order.order => Backing::Promised,
             _ if state != "whole" => Backing::Unknown,
             Some(other) => Backing::Other(other),
             None => Backing::Nothing,
         };
-        if let Some(slot) = found.get_mut(index) {
-            *slot = backing;
-        }
     }
     Ok(())
 }
@@ -124,16 +108,14 @@ async fn look_closer(
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn unverified(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     orders: &[OrderEntry],
 ) -> Result<Vec<OrderEntry>, EngineError> {
-    let mut verified: HashMap<u16, Option<(EntryId, EntryId)>> = HashMap::new();
-    for order in orders {
-        if let hash_map::Entry::Vacant(unknown) = verified.entry(order.entry.partition) {
-            let of = keys.partition(order.entry.partition);
-            unknown.insert(stream::verified(conn, &of).await?);
-        }
+    let mut verified: BTreeMap<u16, Option<(EntryId, EntryId)>> = BTreeMap::new();
+    let partitions: BTreeSet<u16> = orders.iter().map(|order| order.entry.partition).collect();
+    for number in partitions {
+        let of = servers.keys.partition(number);
+        verified.insert(number, stream::verified(&mut servers.conn, &of).await?);
     }
     let is_verified = |order: &&OrderEntry| {
         let verified = verified.get(&order.entry.partition).copied().flatten();
@@ -148,14 +130,11 @@ pub(super) async fn unverified(
 /// # Errors
 /// A server is unreachable.
 pub(super) async fn check(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     in_hand: &InHand,
     batch: Vec<Delivered>,
 ) -> Result<Checked, EngineError> {
     let mut checked = Checked::default();
-    let mut unbacked: BTreeMap<VoucherId, Vec<(OrderEntry, Backing)>> = BTreeMap::new();
     let mut all = Vec::with_capacity(batch.len());
     for delivered in batch {
         match delivered.body {
@@ -166,28 +145,19 @@ pub(super) async fn check(
             Body::Gone => checked.gone += 1,
         }
     }
-    let unverified = unverified(conn, keys, &all).await?;
-    let backing = backing(conn, keys, &unverified).await?;
-    for (order, backing) in unverified.into_iter().zip(backing) {
-        if backing != Backing::Promised {
-            unbacked.entry(order.voucher).or_default().push((order, backing));
-        }
-    }
-    if unbacked.is_empty() {
-        checked.orders = in_hand.take(all);
-        return Ok(checked);
-    }
+    let unverified = unverified(servers, &all).await?;
+    let backing = backing(servers, &unverified).await?;
+    let unbacked = unverified.into_iter().zip(backing).filter(|(_, it)| *it != Backing::Promised);
     let mut set_aside: HashSet<EntryId> = HashSet::new();
-    for (voucher, orders) in unbacked {
+    for (voucher, orders) in group_by(unbacked, |(order, _)| order.voucher) {
         // SQL has the row of an order that was closed or cancelled meanwhile.
-        let ids: Vec<OrderId> = orders.iter().map(|(order, _)| order.order).collect();
-        let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
+        let written = servers.written(orders.iter().map(|(order, _)| order.order)).await?;
         let open: Vec<_> =
             orders.into_iter().filter(|(order, _)| !written.contains(&order.order)).collect();
         let mut archived = false;
         if open.iter().any(|(_, backing)| *backing == Backing::Unknown) {
             // Redis holds neither archived nor nonexistent sales.
-            match store.sale(voucher).await {
+            match servers.store.sale(voucher).await {
                 Ok(sale) => archived = sale.state == SaleState::Archived,
                 // The store returns an answer for each of them.
                 Err(StoreError::NoSale(_)) => continue,
@@ -207,7 +177,9 @@ pub(super) async fn check(
             checked.rejected.push((order.entry, Message::of(&fault)));
         }
     }
-    all.retain(|order| !set_aside.contains(&order.entry));
+    if !set_aside.is_empty() {
+        all.retain(|order| !set_aside.contains(&order.entry));
+    }
     checked.orders = in_hand.take(all);
     Ok(checked)
 }

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     lists::{CLAUSES, PARTS},
-    partition_fault::Mended,
+    partition_repair::RepairedFault,
+    reconcile::Reconciled,
 };
-use crate::telemetry::{data_loss::DataLoss, read_error::ReadError};
+use crate::telemetry::read_error::ReadError;
 
 /// An event that no command caused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,9 +53,9 @@ pub enum Event {
     /// Number of orders written after the database was unreachable.
     OrdersWritten(u64),
     /// Redis was reconciled.
-    DataLoss(DataLoss),
+    DataLoss(Reconciled),
     /// A fault of a partition was repaired.
-    Mended(Mended),
+    Repaired(RepairedFault),
 }
 
 impl fmt::Display for Event {
@@ -79,8 +80,8 @@ impl fmt::Display for Event {
             Self::Omitted(lines) => text!("event-omitted", lines),
             Self::Stopped => text!("event-stopped"),
             Self::OrdersWritten(orders) => text!("event-orders", orders),
-            Self::DataLoss(loss) => return loss.fmt(f),
-            Self::Mended(mended) => return mended.fmt(f),
+            Self::DataLoss(done) => return done.fmt(f),
+            Self::Repaired(fault) => return fault.fmt(f),
         })
     }
 }

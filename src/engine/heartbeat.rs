@@ -5,11 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_redis::{Connection, Layout, keys::Partition, nodes::FORGET_MS, scripts};
-use seckill_store::SharedStore;
+use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, mend, outbox::Outbox};
+use super::{EngineError, outbox::Outbox, partition_repair::repair_partition, servers::Servers};
 use crate::telemetry::data_loss::LossExchange;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -17,38 +16,33 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The task that sends a node's heartbeats in one partition.
 #[derive(Debug)]
-pub(super) struct Beat {
-    pub(super) conn: Connection,
+pub(super) struct HeartbeatTask {
+    pub(super) servers: Servers,
     pub(super) partition: Partition,
     pub(super) node: String,
     pub(super) instance: String,
     pub(super) dead_ms: u64,
-    pub(super) store: SharedStore,
-    pub(super) keys: Layout,
     pub(super) outbox: Outbox,
 }
 
-impl Beat {
+impl HeartbeatTask {
     /// Sends heartbeats until `stop`; cancels it if another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut losses = LossExchange::default();
-        let is_home = self.partition == self.keys.home();
+        let is_home = self.partition == self.servers.keys.home();
         loop {
-            let conn = &mut self.conn;
+            let conn = &mut self.servers.conn;
             let beat = beat(conn, &self.partition, &self.node, &self.instance, self.dead_ms, "");
             // The collector reports outages; the next heartbeat retries.
             if let Ok(false) = beat.await {
-                tracing::error!(
-                    node = self.node,
-                    "another process goes by this name by now; this one stops"
-                );
+                tracing::error!(node = self.node, "another process has taken the name; stopping");
                 stop.cancel();
             }
-            self.mend().await;
+            self.repair().await;
             let next = Instant::now() + BEAT_EVERY;
             loop {
                 if is_home {
-                    let (conn, of, node) = (&mut self.conn, &self.partition, &self.node);
+                    let (conn, of, node) = (&mut self.servers.conn, &self.partition, &self.node);
                     // The collector reports outages here as well.
                     let _ = losses.run(conn, of, node, &self.outbox).await;
                 }
@@ -61,20 +55,15 @@ impl Beat {
             }
         }
     }
-}
 
-impl Beat {
     /// Repairs the current faults of the partition; what could not be repaired is retried.
-    async fn mend(&mut self) {
-        let Self { conn, partition, node, store, keys, outbox, .. } = self;
-        match mend::mend_partition(store, conn, keys, partition).await {
-            Ok(mended) if mended.is_empty() => {}
-            Ok(mended) => {
-                mend::record(outbox, node, partition, mended);
-                outbox.write(store).await;
-            }
+    async fn repair(&mut self) {
+        let Self { servers, partition, node, outbox, .. } = self;
+        match repair_partition(servers, partition, outbox, node).await {
+            Ok(0) => {}
+            Ok(_) => _ = outbox.write(&servers.store).await,
             Err(error) => {
-                tracing::debug!(%error, partition = partition.number(), "not looked through");
+                tracing::debug!(%error, partition = partition.number(), "partition not checked");
             }
         }
     }
@@ -86,8 +75,7 @@ impl Beat {
 /// # Errors
 /// [`EngineError::NameTaken`] if it is alive; Redis is unreachable.
 pub async fn take_name(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     node: &str,
     instance: &str,
     dead_ms: u64,
@@ -95,8 +83,8 @@ pub async fn take_name(
 ) -> Result<(), EngineError> {
     let until = Instant::now() + Duration::from_millis(dead_ms) + BEAT_EVERY;
     let how = if force { "take" } else { "" };
-    for of in keys.partitions() {
-        while !beat(conn, &of, node, instance, dead_ms, how).await? {
+    for of in servers.keys.partitions() {
+        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how).await? {
             if Instant::now() > until {
                 return Err(EngineError::NameTaken(node.to_owned()));
             }

@@ -16,16 +16,16 @@ use seckill_model::{
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
-    Connection, Layout, RedisError, dead_letters,
+    Connection, RedisError, dead_letters,
     keys::Partition,
     lossy_utf8::Text,
     stream,
     stream_stats::{self, SaleStats},
 };
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::StoreError;
 use serde::Serialize;
 
-use super::{EngineError, sale_copy};
+use super::{EngineError, sale_copy, servers::Servers};
 
 const PAGE: usize = 1_000;
 /// A finding counts if it persists for this many reads; a command in between may look like one.
@@ -81,39 +81,30 @@ impl Flows {
 }
 
 /// Audits every sale, or the given one.
-pub async fn audit(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    only: Option<VoucherId>,
-) -> Result<Audit, EngineError> {
+pub async fn audit(servers: &mut Servers, only: Option<VoucherId>) -> Result<Audit, EngineError> {
     let sales = match only {
-        Some(voucher) => vec![store.sale(voucher).await?],
-        None => all_sales(store, conn, keys).await?,
+        Some(voucher) => vec![servers.store.sale(voucher).await?],
+        None => all_sales(servers).await?,
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
-        let ledger = audit_sale(store, conn, keys, sale).await?;
+        let ledger = audit_sale(servers, sale).await?;
         lines.push(line(sale, &ledger));
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
 }
 
 /// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
-pub(super) async fn all_sales(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-) -> Result<Vec<Sale>, EngineError> {
-    let mut sales = store.sales().await?;
+pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, EngineError> {
+    let mut sales = servers.store.sales().await?;
     let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
-    for of in keys.partitions() {
-        let held = stream_stats::sales_held(conn, &of).await?;
+    for of in servers.keys.partitions() {
+        let held = stream_stats::sales_held(&mut servers.conn, &of).await?;
         for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
-            match store.sale(voucher).await {
+            match servers.store.sale(voucher).await {
                 Ok(sale) => sales.push(sale),
                 Err(StoreError::NoSale(_)) => {
-                    sales.extend(sale_copy::read(conn, keys, voucher).await?);
+                    sales.extend(sale_copy::read(servers, voucher).await?);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -127,22 +118,17 @@ pub(super) async fn all_sales(
 ///
 /// # Errors
 /// A server is unreachable.
-pub async fn audit_sale(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<SaleLedger, EngineError> {
-    let mut ledger = look(store, conn, keys, sale).await?;
+pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineError> {
+    let mut ledger = look(servers, sale).await?;
     for _ in 1..LOOKS {
         if ledger.findings().is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        ledger = match store.sale(sale.voucher_id).await {
-            Ok(sale) => look(store, conn, keys, &sale).await?,
+        ledger = match servers.store.sale(sale.voucher_id).await {
+            Ok(sale) => look(servers, &sale).await?,
             // Only Redis holds the sale.
-            Err(StoreError::NoSale(_)) => look(store, conn, keys, sale).await?,
+            Err(StoreError::NoSale(_)) => look(servers, sale).await?,
             Err(error) => return Err(error.into()),
         };
     }
@@ -151,37 +137,29 @@ pub async fn audit_sale(
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
 pub async fn lost_orders(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<Vec<(OrderId, Place)>, EngineError> {
-    let buyers = buyers(conn, keys, voucher).await?;
-    Ok(follow(store, conn, keys, voucher, &buyers).await?.lost)
+    let buyers = buyers(servers, voucher).await?;
+    Ok(follow(servers, voucher, &buyers).await?.lost)
 }
 
-async fn look(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<SaleLedger, EngineError> {
+async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineError> {
     let voucher = sale.voucher_id;
     let archived = sale.state == SaleState::Archived;
-    let (sql, in_sql) = match store.ledger(voucher).await {
+    let (sql, in_sql) = match servers.store.ledger(voucher).await {
         Ok(sql) => (sql, true),
         Err(StoreError::NoSale(_)) => (SqlLedger::default(), false),
         Err(error) => return Err(error.into()),
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
-    let facts = redis_facts(conn, keys, voucher).await?;
+    let facts = redis_facts(servers, voucher).await?;
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
-    let buyers = if known { buyers(conn, keys, voucher).await? } else { Vec::new() };
-    let followed = follow(store, conn, keys, voucher, &buyers).await?;
-    let unknown =
-        if known && !archived { unknown_orders(store, conn, keys, voucher).await? } else { 0 };
+    let buyers = if known { buyers(servers, voucher).await? } else { Vec::new() };
+    let followed = follow(servers, voucher, &buyers).await?;
+    let unknown = if known && !archived { unknown_orders(servers, voucher).await? } else { 0 };
     Ok(SaleLedger {
         voucher_id: voucher,
         redis: redis_ledger(&facts, sale),
@@ -198,7 +176,7 @@ async fn look(
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
-        kept: kept(store, conn, keys, voucher, &buyers).await?.len() as u64,
+        kept: kept(servers, voucher, &buyers).await?.len() as u64,
     })
 }
 
@@ -223,12 +201,8 @@ fn line(sale: &Sale, ledger: &SaleLedger) -> SaleAudit {
     }
 }
 
-async fn redis_facts(
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-) -> Result<SaleStats, RedisError> {
-    let mut facts = stream_stats::read_sales(conn, keys, &[voucher]).await?;
+async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats, RedisError> {
+    let mut facts = stream_stats::read_sales(&mut servers.conn, &servers.keys, &[voucher]).await?;
     Ok(facts.pop().unwrap_or_default())
 }
 
@@ -246,16 +220,15 @@ fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
 
 /// Every buyer of a sale with the order ID.
 pub(super) async fn buyers(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<Vec<(OrderId, Place)>, RedisError> {
     let mut found = Vec::new();
     let mut cursor = 0u64;
     loop {
         let mut scan = cmd("HSCAN");
-        scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
-        let (next, page): (u64, Vec<(Text, Text)>) = conn.query(&scan).await?;
+        scan.arg(servers.keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
+        let (next, page): (u64, Vec<(Text, Text)>) = servers.conn.query(&scan).await?;
         for (Text(place), Text(order)) in page {
             if place == "seq" || place == "restoring" {
                 continue;
@@ -285,40 +258,30 @@ fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
 
 /// Closed orders that their buyers still hold, and that are not about to be returned.
 pub(super) async fn kept_orders(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<Vec<ClosedOrder>, EngineError> {
-    let buyers = buyers(conn, keys, voucher).await?;
-    kept(store, conn, keys, voucher, &buyers).await
+    let buyers = buyers(servers, voucher).await?;
+    kept(servers, voucher, &buyers).await
 }
 
 /// Redis is read last: an order leaves it before SQL records its return.
 async fn kept(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
 ) -> Result<Vec<ClosedOrder>, EngineError> {
     let mut kept = Vec::new();
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
-        let closed: HashSet<OrderId> = store.closed_among(&ids).await?.into_iter().collect();
+        let closed: HashSet<OrderId> =
+            servers.store.closed_among(&ids).await?.into_iter().collect();
         let held: Vec<_> = page.iter().filter(|(order, _)| closed.contains(order)).collect();
         if held.is_empty() {
             continue;
         }
-        let mut read = cmd("HMGET");
-        read.arg(keys.buyers(voucher));
-        for (_, place) in &held {
-            read.arg(place.to_string());
-        }
-        let now: Vec<Option<String>> = conn.query(&read).await?;
-        let still = held.into_iter().zip(now).filter(|((order, _), now)| {
-            now.as_ref().and_then(|id| id.parse::<OrderId>().ok()) == Some(*order)
-        });
+        let now = servers.held(voucher, held.iter().map(|(_, place)| *place)).await?;
+        let still = held.into_iter().zip(now).filter(|((order, _), now)| *now == Some(*order));
         kept.extend(still.map(|((id, place), _)| ClosedOrder {
             id: *id,
             user_id: place.user,
@@ -337,60 +300,47 @@ struct Followed {
 }
 
 async fn follow(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
 ) -> Result<Followed, EngineError> {
-    let flows = flows(conn, &keys.partition_of(voucher)).await?;
-    let mut missing = not_in_sql(store, buyers).await?;
+    let flows = flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
+    let mut missing = not_in_sql(servers, buyers).await?;
     let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
         // A replay is the only way back: a letter that was enqueued meanwhile was seen in neither place.
-        let again = self::flows(conn, &keys.partition_of(voucher)).await?;
+        let again = self::flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
         stranded.extend(again.found_of(voucher, &mut missing));
-        missing = not_in_sql(store, &missing).await?;
+        missing = not_in_sql(servers, &missing).await?;
     }
     Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
 }
 
 pub(super) async fn not_in_sql(
-    store: &SharedStore,
+    servers: &Servers,
     buyers: &[(OrderId, Place)],
 ) -> Result<Vec<(OrderId, Place)>, EngineError> {
     let mut missing = Vec::new();
     for page in buyers.chunks(PAGE) {
-        let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
-        let mut there = store.existing(&ids).await?;
-        there.sort_unstable();
-        missing.extend(page.iter().filter(|(order, _)| there.binary_search(order).is_err()));
+        let written = servers.written(page.iter().map(|(order, _)| *order)).await?;
+        missing.extend(page.iter().filter(|(order, _)| !written.contains(order)));
     }
     Ok(missing)
 }
 
 /// Live orders in SQL whose buyer holds no such order in Redis.
-async fn unknown_orders(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-) -> Result<u64, EngineError> {
+async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64, EngineError> {
     let (mut unknown, mut after) = (0, None);
     loop {
-        let page = store.live_orders(voucher, after, PAGE as u32).await?;
+        let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
         let Some(last) = page.last() else { return Ok(unknown) };
         after = Some(last.id);
-        let mut read = cmd("HMGET");
-        read.arg(keys.buyers(voucher));
-        for order in &page {
-            read.arg(order.seat().to_string());
-        }
-        let held: Vec<Option<String>> = conn.query(&read).await?;
+        let held = servers.held(voucher, page.iter().map(LiveOrder::seat)).await?;
         for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
-            let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*id);
+            let known = held == Some(*id);
             // An order that was closed since the page was read has correctly left Redis.
-            if !known && store.order(*id).await?.is_some_and(|order| order.status.is_live()) {
+            if !known && servers.store.order(*id).await?.is_some_and(|order| order.status.is_live())
+            {
                 unknown += 1;
             }
         }

@@ -1,4 +1,6 @@
-//! How lists read in the current language.
+//! Lists: grouped, and as text in the current language.
+
+use std::collections::BTreeMap;
 
 use seckill_model::{VoucherId, message::Label};
 
@@ -12,4 +14,16 @@ pub(crate) const PARTS: Label = Label("list-parts");
 /// Sale IDs as `#7 #8`.
 pub(crate) fn sales(ids: &[VoucherId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Groups items by a key; each group keeps their order.
+pub(crate) fn group_by<K: Ord, T>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> BTreeMap<K, Vec<T>> {
+    let mut groups: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    for item in items {
+        groups.entry(key(&item)).or_default().push(item);
+    }
+    groups
 }

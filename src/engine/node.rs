@@ -18,14 +18,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     EngineError,
-    admission::Admission,
+    admission::{Admission, AdmissionContext},
     command::{Focus, Remote, Request},
     command_handler::{Operator, lock_names},
     consumer::{Consumer, Hold},
     delivery::Delivery,
     deployment::Deployment,
     event_log,
-    heartbeat::Beat,
+    heartbeat::HeartbeatTask,
     jobs::{Runner, builtin, schedule},
     load_generator::LoadTests,
     locks::{Locks, Timing},
@@ -107,8 +107,8 @@ impl Node {
         let mut admission = None;
         if !read_only {
             tasks.spawn(watchdog.run(stop.clone()));
-            let (deployment, node) = (deployment.clone(), name.clone());
-            let runner = Runner { deployment, node, locks: locks.clone() };
+            let runner =
+                Runner { deployment: deployment.clone(), node: name.clone(), locks: locks.clone() };
             let jobs = schedule(builtin::jobs(settings), runner, settings.jobs.pool, stop.clone());
             let mut first = snapshots.clone();
             tasks.spawn(async move {
@@ -117,17 +117,18 @@ impl Node {
                 let _ = tokio::time::timeout(JOBS_AFTER, available).await;
                 jobs.await;
             });
-            let (requests, workers) =
-                Admission::new(&name, redis, store, keys, settings, &meters, &versions);
-            let delivery = Delivery {
-                store: store.clone(),
-                conn: redis.connection(),
-                keys: keys.clone(),
+            let (requests, workers) = Admission::new(&AdmissionContext {
+                node: name.clone(),
+                deployment: deployment.clone(),
+                meters: Arc::clone(&meters),
                 versions: versions.clone(),
-            };
+                outbox: outbox.clone(),
+                in_hand: in_hand.clone(),
+            });
+            let delivery = Delivery { servers: deployment.servers(), versions: versions.clone() };
             tasks.spawn(delivery.run(stop.clone()));
             for worker in workers {
-                tasks.spawn(worker.recording(&outbox).sharing(&in_hand).run(stop.clone()));
+                tasks.spawn(worker.run(stop.clone()));
             }
             admission = Some(requests);
             for partition in keys.partitions() {
@@ -137,9 +138,12 @@ impl Node {
                     &name,
                     partition.clone(),
                     redis,
-                    Writer::new(redis, store.clone(), keys.clone())
-                        .sharing(in_hand.clone())
-                        .with_events(outbox.clone(), name.clone()),
+                    Writer::reporting(
+                        deployment.servers(),
+                        in_hand.clone(),
+                        outbox.clone(),
+                        name.clone(),
+                    ),
                     settings.clone(),
                     locks.clone(),
                     Hold { wanted: wanted.clone(), parked: parking },
@@ -148,17 +152,15 @@ impl Node {
                 tasks.spawn(async move {
                     handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
                 });
-                let beat = Beat {
-                    conn: redis.connection(),
+                let heartbeats = HeartbeatTask {
+                    servers: deployment.servers(),
                     partition,
                     node: name.clone(),
                     instance: instance.clone(),
                     dead_ms: settings.node_dead_ms,
-                    store: store.clone(),
-                    keys: keys.clone(),
                     outbox: outbox.clone(),
                 };
-                tasks.spawn(beat.run(stop.clone()));
+                tasks.spawn(heartbeats.run(stop.clone()));
             }
         }
         let collector = Collector::new(

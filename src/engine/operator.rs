@@ -12,6 +12,7 @@ use super::{
     operator_lock::UnderWay,
     outbox::Outbox,
     plan::Plan,
+    servers::Servers,
 };
 use crate::telemetry::Meters;
 
@@ -41,6 +42,11 @@ pub struct Operator {
 }
 
 impl Operator {
+    /// The servers, over a connection of its own.
+    pub fn servers(&self) -> Servers {
+        self.deployment.servers()
+    }
+
     /// Rejects a plan of another deployment.
     ///
     /// # Errors

@@ -3,27 +3,26 @@
 //! The consumer and the replays choose the entries. In every failure case an entry is acknowledged only after its order
 //! was committed or it became a dead letter.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderFault, locale::in_english};
 use seckill_redis::{
-    Connection, Layout, Redis, RedisError, dead_letters,
+    Layout, RedisError, dead_letters,
     keys::Partition,
     stream::{self, Delivered},
 };
-use seckill_store::{SharedStore, StoreError, Written};
+use seckill_store::{StoreError, Written};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     entry_check::{self, Checked, Rejected},
     event::{Event, Subject},
+    lists::group_by,
     outbox::Outbox,
     promise_journal::InHand,
     reconcile::put_back_written,
+    servers::Servers,
 };
 use crate::telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN};
 
@@ -52,9 +51,7 @@ pub struct Settled {
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) conn: Connection,
-    pub(super) store: SharedStore,
-    pub(super) keys: Layout,
+    pub(super) servers: Servers,
     /// The last time read from the clock of Redis.
     clock: Option<(Instant, Millis)>,
     pub(super) in_hand: InHand,
@@ -63,28 +60,15 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer with its own connection.
-    pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
-        Self {
-            conn: redis.connection(),
-            store,
-            keys,
-            clock: None,
-            in_hand: InHand::default(),
-            events: None,
-        }
+    /// A writer that reports nothing to others.
+    pub fn new(servers: Servers) -> Self {
+        Self { servers, clock: None, in_hand: InHand::default(), events: None }
     }
 
-    /// Reports outages of the database as events of `node`.
-    #[must_use]
-    pub fn with_events(self, outbox: Outbox, node: String) -> Self {
-        Self { events: Some((outbox, node)), ..self }
-    }
-
-    /// Reports the orders in progress to the admission tasks of its process.
-    #[must_use]
-    pub fn sharing(self, in_hand: InHand) -> Self {
-        Self { in_hand, ..self }
+    /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages of
+    /// the database as events of `node`.
+    pub fn reporting(servers: Servers, in_hand: InHand, outbox: Outbox, node: String) -> Self {
+        Self { servers, clock: None, in_hand, events: Some((outbox, node)) }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries become dead letters. Waits while the database
@@ -97,8 +81,7 @@ impl Writer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
-        let Self { store, conn, keys, in_hand, .. } = self;
-        let checked = entry_check::check(store, conn, keys, in_hand, batch).await?;
+        let checked = entry_check::check(&mut self.servers, &self.in_hand, batch).await?;
         let (settled, rejected) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that rejects dead letters.
         Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
@@ -152,7 +135,7 @@ impl Writer {
         loop {
             // By the clock of Redis: the clocks of nodes differ, and the time to pay counts from here.
             let now = self.now(part).await?;
-            match self.store.write_orders(part, now).await {
+            match self.servers.store.write_orders(part, now).await {
                 // Also if the outcome of a commit is unknown: the next try finds what was written.
                 Err(error)
                     if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
@@ -188,10 +171,10 @@ impl Writer {
             return Ok(then.plus(asked.elapsed().as_millis() as i64));
         }
         // Of the server that the entries came from, regardless of other partitions.
-        let of = self.keys.partition(part.first().map_or(0, |order| order.entry.partition));
+        let of = self.servers.keys.partition(part.first().map_or(0, |order| order.entry.partition));
         // Counted from before the query and rounded up, it never lags: no order is dated before its entry.
         let asked = Instant::now();
-        let now = self.conn.now_at(&of.orders()).await?.plus(1);
+        let now = self.servers.conn.now_at(&of.orders()).await?.plus(1);
         self.clock = Some((asked, now));
         Ok(now)
     }
@@ -204,17 +187,17 @@ impl Writer {
         settled: &mut Settled,
         rejected: &mut Rejected,
     ) -> Result<(), EngineError> {
-        let mut done = Vec::with_capacity(part.len());
+        let mut live = Vec::with_capacity(part.len());
         for (order, written) in part.iter().zip(written) {
             let why = match written {
                 Written::New => {
                     settled.persisted += 1;
-                    done.push(order.entry);
+                    live.push(*order);
                     continue;
                 }
                 Written::Again => {
                     settled.again += 1;
-                    done.push(order.entry);
+                    live.push(*order);
                     continue;
                 }
                 Written::Conflict { holds } => {
@@ -225,14 +208,11 @@ impl Writer {
             };
             rejected.push((order.entry, Message::of(&why)));
         }
-        let all = done.len() as u64;
-        if self.acknowledge(done).await? < all {
+        let entries = live.iter().map(|order| order.entry).collect();
+        if self.acknowledge(entries).await? < live.len() as u64 {
             // Another consumer was faster, or the stream was lost during the wait for SQL: then the buyers were rebuilt
             // from rows that did not include these.
-            let live = part.iter().zip(written);
-            let live = live.filter(|it| matches!(it.1, Written::New | Written::Again));
-            let live: Vec<OrderEntry> = live.map(|(order, _)| *order).collect();
-            put_back_written(&self.store, &mut self.conn, &self.keys, &live).await?;
+            put_back_written(&mut self.servers, live).await?;
         }
         Ok(())
     }
@@ -240,15 +220,15 @@ impl Writer {
     /// Acknowledges entries of any partition; returns how many were pending.
     pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
         let mut done = 0;
-        for (of, entries) in by_partition(&self.keys, entries) {
-            done += stream::acknowledge(&mut self.conn, &of, entries).await?;
+        for (of, entries) in by_partition(&self.servers.keys, entries, |entry| *entry) {
+            done += stream::acknowledge(&mut self.servers.conn, &of, entries).await?;
         }
         Ok(done)
     }
 
     /// Makes dead letters of entries, each with its reason; returns how many were pending.
     pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
-        Ok(reject_all(&mut self.conn, &self.keys, entries).await?)
+        Ok(reject_all(&mut self.servers, entries).await?)
     }
 }
 
@@ -264,35 +244,28 @@ fn row_fault(error: &StoreError) -> Option<OrderFault> {
 
 /// The same over a connection of the caller's.
 pub(super) async fn reject_all(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     entries: Rejected,
 ) -> Result<u64, RedisError> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
     }
-    let mut parts: BTreeMap<u16, Rejected> = BTreeMap::new();
-    for (entry, reason) in entries {
-        parts.entry(entry.partition).or_default().push((entry, reason));
-    }
     let mut dead = 0;
-    for (number, part) in parts {
-        dead += dead_letters::bury_all(conn, &keys.partition(number), &part).await?;
+    for (of, part) in by_partition(&servers.keys, entries, |(entry, _)| *entry) {
+        dead += dead_letters::bury_all(&mut servers.conn, &of, &part).await?;
     }
     Ok(dead)
 }
 
-/// Entries grouped by the partition of their stream.
-pub(super) fn by_partition(
+/// Groups what has an ID in a stream by the partition of that stream.
+pub(super) fn by_partition<T>(
     keys: &Layout,
-    entries: impl IntoIterator<Item = EntryId>,
-) -> Vec<(Partition, Vec<EntryId>)> {
-    let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
-    for entry in entries {
-        parts.entry(entry.partition).or_default().push(entry);
-    }
-    parts.into_iter().map(|(number, entries)| (keys.partition(number), entries)).collect()
+    items: impl IntoIterator<Item = T>,
+    id: impl Fn(&T) -> EntryId,
+) -> Vec<(Partition, Vec<T>)> {
+    let parts = group_by(items, |item| id(item).partition);
+    parts.into_iter().map(|(number, items)| (keys.partition(number), items)).collect()
 }
 
 /// Sleeps with backoff; `false` if `stop` came first.

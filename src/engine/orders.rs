@@ -1,11 +1,10 @@
 //! Locates an order by its ID.
 
 use seckill_model::{EntryId, Message, Millis, Order, OrderId, UserId, VoucherId};
-use seckill_redis::{Connection, Layout, dead_letters};
-use seckill_store::SharedStore;
+use seckill_redis::dead_letters;
 use serde::Serialize;
 
-use super::{EngineError, ledger};
+use super::{EngineError, ledger, servers::Servers};
 
 /// Location of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,20 +74,15 @@ pub fn decode(id: OrderId) -> Decoded {
 ///
 /// # Errors
 /// A server is unreachable, so the location is unknown.
-pub async fn find(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    id: OrderId,
-) -> Result<Location, EngineError> {
-    if let Some(order) = store.order(id).await? {
+pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, EngineError> {
+    if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });
     }
     // Twice: a dead letter that is replayed meanwhile moves back to a place already searched.
-    for of in keys.partitions().chain(keys.partitions()) {
-        let flows = ledger::flows(conn, &of).await?;
+    for of in servers.keys.partitions().chain(servers.keys.partitions()) {
+        let flows = ledger::flows(&mut servers.conn, &of).await?;
         // It may have moved on during the search.
-        if let Some(order) = store.order(id).await? {
+        if let Some(order) = servers.store.order(id).await? {
             return Ok(Location::Persisted { order });
         }
         if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
@@ -100,13 +94,14 @@ pub async fn find(
             return Ok(Location::Pending { entry: e.entry, user_id, voucher_id });
         }
         if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
-            let letter = dead_letters::read(conn, &of, e.entry, 1).await?.into_iter().next();
+            let letter =
+                dead_letters::read(&mut servers.conn, &of, e.entry, 1).await?.into_iter().next();
             let reason = letter.map(|letter| letter.reason).unwrap_or_default();
             return Ok(Location::Dead { reason, user_id: e.user, voucher_id: e.voucher });
         }
     }
-    for sale in store.sales().await? {
-        let buyers = ledger::buyers(conn, keys, sale.voucher_id).await?;
+    for sale in servers.store.sales().await? {
+        let buyers = ledger::buyers(servers, sale.voucher_id).await?;
         if let Ok(index) = buyers.binary_search_by_key(&id, |(order, _)| *order) {
             let (user_id, voucher_id) = (buyers[index].1.user, sale.voucher_id);
             return Ok(Location::Lost { user_id, voucher_id });

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
-use seckill_model::{VoucherId, message::text, order_id::utc_day};
+use seckill_model::{message::text, order_id::utc_day};
 use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use super::{
     EngineError,
     reconcile::{new_token, reconcile},
     retention::drop_keys,
+    servers::Servers,
     settings::MAX_PARTITIONS,
 };
 
@@ -43,13 +44,13 @@ pub enum PartitionsFault {
     Changed,
     /// It cannot be changed from the first to the second now.
     #[error("{}", text!("partitions-not-now", from = _0, to = _1, why = _2))]
-    NotNow(u16, u16, UnderWay),
+    NotNow(u16, u16, Obstacle),
 }
 
 /// What prevents a change of the number of partitions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UnderWay {
+pub enum Obstacle {
     /// A live node that uses the old number.
     #[error("{}", text!("partitions-node", node = _0))]
     Node(String),
@@ -94,49 +95,42 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 
 /// Rejects a number other than that in SQL: a node that was started or suspended before a change must not sell with the
 /// old one.
-pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), EngineError> {
-    match stored(store).await? {
-        Some(stored) if stored != keys.count() => {
-            Err(PartitionsFault::Other(stored, keys.count()).into())
-        }
+pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
+    let known = servers.keys.count();
+    match stored(&servers.store).await? {
+        Some(stored) if stored != known => Err(PartitionsFault::Other(stored, known).into()),
         _ => Ok(()),
     }
 }
 
-/// Changes the number of partitions from that of `old` to that of `new`. Each step can be interrupted: SQL holds every
-/// order, and the next node to start loads the sales from it.
+/// Changes the number of partitions to that of `new`. Each step can be interrupted: SQL holds every order, and the next
+/// node to start loads the sales from it.
 ///
 /// # Errors
 /// [`EngineError::Partitions`] with the obstacle: a node, or entries in flight.
-pub async fn change(
-    store: &SharedStore,
-    conn: &mut Connection,
-    old: &Layout,
-    new: &Layout,
-    dead_ms: u64,
-) -> Result<(), EngineError> {
-    if stored(store).await? != Some(old.count()) {
+pub async fn change(servers: &mut Servers, new: &Layout, dead_ms: u64) -> Result<(), EngineError> {
+    let old = servers.keys.clone();
+    if stored(&servers.store).await? != Some(old.count()) {
         return Err(PartitionsFault::Changed.into());
     }
-    let turn: Option<String> = conn
-        .query(cmd("SET").arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS))
-        .await?;
-    if turn.is_none() {
+    let mut lock = cmd("SET");
+    lock.arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS);
+    if servers.conn.query::<Option<String>>(&lock).await?.is_none() {
         return Err(PartitionsFault::Changed.into());
     }
-    let done = drain_and_change(store, conn, old, new, dead_ms).await;
-    conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
+    let done = drain_and_change(servers, &old, new, dead_ms).await;
+    servers.conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
     done
 }
 
 async fn drain_and_change(
-    store: &SharedStore,
-    conn: &mut Connection,
+    servers: &mut Servers,
     old: &Layout,
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    refuse_unless_drained(conn, old, new.count(), dead_ms).await?;
+    refuse_unless_drained(servers, new.count(), dead_ms).await?;
+    let Servers { store, conn, keys } = servers;
     for of in old.partitions() {
         // A suspended node has to reconcile before it sells again.
         conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
@@ -156,40 +150,40 @@ async fn drain_and_change(
     if !store.change_setting(SETTING, Some(&from), &to).await? {
         return Err(PartitionsFault::Changed.into());
     }
+    new.clone_into(keys);
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
-        keep_tally(conn, new, voucher, tally).await?;
+        let mut keep = cmd("HSET");
+        keep.arg(new.tally(voucher));
+        for (name, count) in tally {
+            keep.arg(name).arg(count);
+        }
+        conn.query::<u64>(&keep).await?;
     }
     for of in new.partitions() {
-        reconcile(store, conn, new, &of, &[], &new_token()).await?;
+        reconcile(servers, &of, &[], &new_token()).await?;
     }
     Ok(())
 }
 
 async fn refuse_unless_drained(
-    conn: &mut Connection,
-    old: &Layout,
+    servers: &mut Servers,
     wanted: u16,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    let refuse = |why| Err(PartitionsFault::NotNow(old.count(), wanted, why).into());
-    for of in old.partitions() {
-        let nodes = Nodes::read(conn, &of).await?;
-        if let Some(node) = nodes.alive(dead_ms).next() {
-            return refuse(UnderWay::Node(node.to_string()));
+    let Servers { conn, keys, .. } = servers;
+    let refuse = |why| Err(PartitionsFault::NotNow(keys.count(), wanted, why).into());
+    for of in keys.partitions() {
+        if let Some(node) = Nodes::read(conn, &of).await?.alive(dead_ms).next() {
+            return refuse(Obstacle::Node(node.to_owned()));
         }
     }
-    let stream = stream_stats::read_stats(conn, old, &[]).await?.stream;
-    let Some(lag) = stream.lag else {
-        return refuse(UnderWay::Unknown);
-    };
-    let under_way = lag + stream.pending;
-    if under_way > 0 {
-        return refuse(UnderWay::Entries(under_way, old.count()));
+    let stream = stream_stats::read_stats(conn, keys, &[]).await?.stream;
+    match stream.lag.map(|lag| lag + stream.pending) {
+        None => refuse(Obstacle::Unknown),
+        Some(entries @ 1..) => refuse(Obstacle::Entries(entries, keys.count())),
+        Some(0) if stream.dead > 0 => refuse(Obstacle::Letters(stream.dead)),
+        Some(0) => Ok(()),
     }
-    if stream.dead > 0 {
-        return refuse(UnderWay::Letters(stream.dead));
-    }
-    Ok(())
 }
 
 /// Numbers of the day that were used by the old counters are below those of the new ones.
@@ -197,7 +191,7 @@ async fn raise_counters(
     conn: &mut Connection,
     old: &Layout,
     new: &Layout,
-) -> Result<(), EngineError> {
+) -> Result<(), RedisError> {
     // Nodes date IDs by their own clocks, which may be in the next or the previous day.
     let now = conn.now().await?.0.div_euclid(1_000);
     for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {
@@ -217,20 +211,5 @@ async fn raise_counters(
             }
         }
     }
-    Ok(())
-}
-
-async fn keep_tally(
-    conn: &mut Connection,
-    new: &Layout,
-    voucher: VoucherId,
-    tally: HashMap<String, i64>,
-) -> Result<(), RedisError> {
-    let mut keep = cmd("HSET");
-    keep.arg(new.tally(voucher));
-    for (name, count) in tally {
-        keep.arg(name).arg(count);
-    }
-    conn.query::<u64>(&keep).await?;
     Ok(())
 }

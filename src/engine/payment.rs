@@ -7,11 +7,10 @@ use seckill_model::{
     ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId,
     faults::{self, Point},
 };
-use seckill_redis::{Connection, Layout, scripts};
-use seckill_store::SharedStore;
+use seckill_redis::scripts;
 use tokio_util::sync::CancellationToken;
 
-use super::EngineError;
+use super::{EngineError, servers::Servers};
 
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
@@ -33,12 +32,8 @@ pub struct Closed {
 ///
 /// # Errors
 /// The database is unreachable, or Redis, whose clock dates the payment.
-pub async fn pay(
-    store: &SharedStore,
-    conn: &mut Connection,
-    order: OrderId,
-) -> Result<Payment, EngineError> {
-    let paid = store.pay(&[order], conn.now().await?).await?;
+pub async fn pay(servers: &mut Servers, order: OrderId) -> Result<Payment, EngineError> {
+    let paid = servers.store.pay(&[order], servers.conn.now().await?).await?;
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
 
@@ -48,28 +43,26 @@ pub async fn pay(
 /// # Errors
 /// A server is unreachable, or the lock of `fence` was lost. Orders closed by then are returned by the next run.
 pub async fn close_overdue(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     before: Millis,
     now: Millis,
     fence: &Fence,
     stop: &CancellationToken,
 ) -> Result<Closed, EngineError> {
-    let mut done = Closed { orders: 0, given_back: give_back_open(store, conn, keys).await? };
+    let mut done = Closed { orders: 0, given_back: give_back_open(servers).await? };
     while !stop.is_cancelled() {
-        let page = store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
+        let page = servers.store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
         if page.is_empty() {
             break;
         }
         faults::pass(Point::AfterClosing);
         done.orders += page.len() as u64;
-        done.given_back += give_back(store, conn, keys, &page).await?;
+        done.given_back += give_back(servers, &page).await?;
         tokio::time::sleep(BREATH).await;
     }
     // Those of ordinary vouchers hold no piece.
     while !stop.is_cancelled() {
-        let closed = store.close_overdue_ordinary(before, CLOSE_PAGE, now, fence).await?;
+        let closed = servers.store.close_overdue_ordinary(before, CLOSE_PAGE, now, fence).await?;
         if closed == 0 {
             break;
         }
@@ -80,55 +73,46 @@ pub async fn close_overdue(
 }
 
 /// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
-pub async fn give_back_open(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-) -> Result<u64, EngineError> {
+pub async fn give_back_open(servers: &mut Servers) -> Result<u64, EngineError> {
     let (mut given, mut after) = (0, None);
     loop {
-        let page = store.give_backs(after, CLOSE_PAGE).await?;
+        let page = servers.store.give_backs(after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
-        given += give_back(store, conn, keys, &page).await?;
+        given += give_back(servers, &page).await?;
     }
 }
 
 /// Updates Redis, then records that in SQL.
 pub(super) async fn give_back(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
-    let given = return_in_redis(conn, keys, orders).await?;
+    let given = return_in_redis(servers, orders).await?;
     faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
-    store.gave_back(&ids, conn.now().await?).await?;
+    servers.store.gave_back(&ids, servers.conn.now().await?).await?;
     Ok(given)
 }
 
 /// Repeats the recent updates of Redis, which may have lost them.
 pub(super) async fn give_back_again(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<u64, EngineError> {
-    let since = conn.now().await?.plus(-REMEMBER_MS);
+    let since = servers.conn.now().await?.plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
-        let page = store.given_since(voucher, since, after, CLOSE_PAGE).await?;
+        let page = servers.store.given_since(voucher, since, after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
-        given += return_in_redis(conn, keys, &page).await?;
+        given += return_in_redis(servers, &page).await?;
     }
 }
 
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
 pub(super) async fn return_in_redis(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
     let mut vouchers: Vec<VoucherId> = orders.iter().map(|order| order.voucher_id).collect();
@@ -137,11 +121,13 @@ pub(super) async fn return_in_redis(
     let mut given = 0;
     for voucher in vouchers {
         let mut call = scripts::GIVE_BACK.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+        call.key(servers.keys.sale(voucher))
+            .key(servers.keys.stock(voucher))
+            .key(servers.keys.buyers(voucher));
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
             call.arg(order.seat().to_string()).arg(order.id.get());
         }
-        given += conn.invoke::<u64>(&call).await?;
+        given += servers.conn.invoke::<u64>(&call).await?;
     }
     Ok(given)
 }

@@ -11,17 +11,17 @@ use seckill_model::{
     verdict::{self, Evidence, Row},
 };
 use seckill_redis::{
-    Connection, Layout, Redis,
     keys::{is_replay, node_of},
     nodes::Nodes,
     stream::{self, Body, Pending},
 };
-use seckill_store::{SharedStore, Written};
+use seckill_store::Written;
 
 use super::{
     EngineError,
     entry_check::{self, Backing},
     order_writer::by_partition,
+    servers::Servers,
     settings::Settings,
 };
 
@@ -45,10 +45,8 @@ pub const FIELDS: &[Field] = &[
 
 /// Classifies pending entries by what Redis and SQL currently hold.
 #[derive(Debug)]
-pub struct Judge {
-    conn: Connection,
-    store: SharedStore,
-    keys: Layout,
+pub struct Classifier {
+    servers: Servers,
     settings: Settings,
     /// An operator's replay is running: entries claimed by a replay belong to it.
     replay_alive: bool,
@@ -56,7 +54,7 @@ pub struct Judge {
 
 /// A pending entry with its verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct Classified {
     /// The entry.
     pub row: Pending,
     /// The state of its order in SQL.
@@ -67,16 +65,10 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-impl Judge {
-    /// A judge with its own connection. `replay_alive` means that another process holds the operator lock.
-    pub fn new(
-        redis: &Redis,
-        store: SharedStore,
-        keys: Layout,
-        settings: Settings,
-        replay_alive: bool,
-    ) -> Self {
-        Self { conn: redis.connection(), store, keys, settings, replay_alive }
+impl Classifier {
+    /// A classifier with its own connection. `replay_alive` means that another process holds the operator lock.
+    pub fn new(servers: Servers, settings: Settings, replay_alive: bool) -> Self {
+        Self { servers, settings, replay_alive }
     }
 
     /// One page of the pending list, from `first` to `last` inclusive.
@@ -87,46 +79,48 @@ impl Judge {
         &mut self,
         first: EntryId,
         last: EntryId,
-    ) -> Result<Vec<Judged>, EngineError> {
-        let page = stream::pending_of_all(&mut self.conn, &self.keys, first, last, PAGE).await?;
-        self.judge(page).await
+    ) -> Result<Vec<Classified>, EngineError> {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        let page = stream::pending_of_all(conn, keys, first, last, PAGE).await?;
+        self.classify(page).await
     }
 
     /// Those of these entries that are pending.
     ///
     /// # Errors
     /// A server is unreachable.
-    pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Judged>, EngineError> {
+    pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Classified>, EngineError> {
         let mut rows = Vec::with_capacity(entries.len());
-        for (of, entries) in by_partition(&self.keys, entries.iter().copied()) {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        for (of, entries) in by_partition(keys, entries.iter().copied(), |entry| *entry) {
             for page in entries.chunks(PAGE) {
-                rows.extend(stream::pending_entries(&mut self.conn, &of, page).await?);
+                rows.extend(stream::pending_entries(conn, &of, page).await?);
             }
         }
-        self.judge(rows).await
+        self.classify(rows).await
     }
 
     /// The verdicts on these entries, as they were just read.
     ///
     /// # Errors
     /// A server is unreachable.
-    pub async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
+    pub async fn classify(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.
-        let backing = entry_check::backing(&mut self.conn, &self.keys, &orders).await?;
-        let answers = self.store.foresee(&orders).await?.into_iter().map(row_state);
+        let backing = entry_check::backing(&mut self.servers, &orders).await?;
+        let answers = self.servers.store.foresee(&orders).await?.into_iter().map(row_state);
         let mut answers = answers.zip(backing).map(|(row, backing)| match (row, backing) {
             (Row::Absent, Backing::Nothing) => Row::NotPromised,
             (Row::Absent, Backing::Other(holds)) => Row::Holds(holds),
             (row, _) => row,
         });
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
-        let mut judged = Vec::with_capacity(rows.len());
+        let mut classified = Vec::with_capacity(rows.len());
         for row in rows {
             let entry = row.delivered.entry;
             if let Entry::Vacant(new) = nodes.entry(entry.partition) {
-                let of = self.keys.partition(entry.partition);
-                new.insert(Nodes::read(&mut self.conn, &of).await?);
+                let of = self.servers.keys.partition(entry.partition);
+                new.insert(Nodes::read(&mut self.servers.conn, &of).await?);
             }
             let sql = match &row.delivered.body {
                 Body::Good(_) => answers.next().unwrap_or(Row::Absent),
@@ -134,12 +128,12 @@ impl Judge {
             };
             let nodes = nodes.get(&entry.partition);
             let age_ms = nodes.map_or(0, |nodes| nodes.now.since(entry.added()));
-            judged.push(self.verdict(row, sql, age_ms, nodes));
+            classified.push(self.verdict(row, sql, age_ms, nodes));
         }
-        Ok(judged)
+        Ok(classified)
     }
 
-    fn verdict(&self, row: Pending, sql: Row, age_ms: u64, nodes: Option<&Nodes>) -> Judged {
+    fn verdict(&self, row: Pending, sql: Row, age_ms: u64, nodes: Option<&Nodes>) -> Classified {
         let holder_alive = if is_replay(&row.consumer) {
             self.replay_alive
         } else {
@@ -158,7 +152,7 @@ impl Judge {
             deliveries: row.deliveries,
         };
         let verdict = verdict::judge(&evidence, self.settings.limits());
-        Judged { row, sql, age_ms, verdict }
+        Classified { row, sql, age_ms, verdict }
     }
 }
 
@@ -172,7 +166,7 @@ fn row_state(written: Written) -> Row {
     }
 }
 
-impl Judged {
+impl Classified {
     /// What is wrong with it, for the operator and the dead letter; `None` if valid.
     pub fn fault(&self) -> Option<OrderFault> {
         Some(match (&self.row.delivered.body, self.sql, self.verdict) {

@@ -7,10 +7,9 @@ use seckill_model::{
     OrderId, VoucherId,
     faults::{self, Point},
 };
-use seckill_redis::{Connection, Layout, keys::Partition};
-use seckill_store::SharedStore;
+use seckill_redis::keys::Partition;
 
-use super::{EngineError, ledger};
+use super::{EngineError, ledger, servers::Servers};
 
 const PAGE: usize = 500;
 
@@ -25,31 +24,24 @@ pub struct Rebuilt {
 
 /// Enqueues every order of a partition that was admitted and has no result anywhere. Safe to repeat: an order that
 /// exists already is written once.
-pub async fn rebuild(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    of: &Partition,
-) -> Result<Rebuilt, EngineError> {
+pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt, EngineError> {
     let mut rebuilt = Rebuilt { orders: 0, complete: true };
-    let sales = store.sales().await?;
-    for sale in sales.iter().filter(|sale| keys.partition_of(sale.voucher_id) == *of) {
+    for sale in servers.sales_of(of).await? {
         let voucher = sale.voucher_id;
-        rebuilt.complete &= conn.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
-        rebuilt.orders += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
+        let exists = cmd("EXISTS").arg(servers.keys.sale(voucher)).take();
+        rebuilt.complete &= servers.conn.query::<bool>(&exists).await?;
+        rebuilt.orders += enqueue_lost(servers, voucher).await?.len() as u64;
     }
     Ok(rebuilt)
 }
 
 /// The same for one sale; returns the orders that were enqueued.
 pub(super) async fn enqueue_lost(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<Vec<OrderId>, EngineError> {
-    let of = keys.partition_of(voucher);
-    let lost = ledger::lost_orders(store, conn, keys, voucher).await?;
+    let of = servers.keys.partition_of(voucher);
+    let lost = ledger::lost_orders(servers, voucher).await?;
     for page in lost.chunks(PAGE) {
         let mut add = pipe();
         for (order, place) in page {
@@ -57,7 +49,7 @@ pub(super) async fn enqueue_lost(
             add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
             add.arg("place").arg(place.number).ignore();
         }
-        conn.pipe::<()>(&add).await?;
+        servers.conn.pipe::<()>(&add).await?;
         faults::pass(Point::AfterRebuild);
     }
     Ok(lost.into_iter().map(|(order, _)| order).collect())

@@ -7,26 +7,30 @@
 //! the other nodes that were alive before it admits buyers.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
-use redis::{cmd, pipe};
+use redis::cmd;
 use seckill_model::{
     EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
     faults::{self, Point},
 };
 use seckill_redis::{
-    Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text, scripts, stream,
+    Connection, RedisError, keys::Partition, lossy_utf8::Text, nodes::Nodes, scripts, stream,
 };
 use seckill_store::{SharedStore, StoreError};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    EngineError, entry_check, ledger, payment,
+    EngineError, entry_check, ledger,
+    lists::group_by,
+    payment,
     promise_journal::Admitted,
     rebuild::enqueue_lost,
     retention,
     sale_copy::{self, Synced},
+    servers::Servers,
 };
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.
@@ -44,33 +48,41 @@ const CHECKED: usize = 1_000;
 /// reply and to reconnect.
 const GRACE: Duration = Duration::from_secs(8);
 /// Longer than any outage of Redis over which a node could remember promises.
-const DEAD_NODE_MS: f64 = 120_000.0;
+const DEAD_NODE_MS: i64 = 120_000;
 const PEER_POLL: Duration = Duration::from_millis(20);
 
-/// What was lost, and what was restored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What was lost, and what was restored: the data of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Reconciled {
-    /// Keys that were lost, replaced or rolled back.
+    /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
     pub keys: Vec<String>,
     /// Buyers restored, each with a piece.
     pub restored: u64,
     /// Buyers removed because their order is closed: an older copy of the buyers still held them.
     pub removed: u64,
     /// Orders unknown to SQL that were enqueued again: their buyers got the reply "admitted".
-    pub promised: Vec<OrderId>,
+    pub promised: u64,
     /// Orders that cannot be restored: the piece is gone, or the buyer holds another one. A promise among them has
     /// become a dead letter.
-    pub refused: Vec<OrderId>,
+    pub refused: u64,
     /// Buyers that Redis had admitted according to its stock, and of whom nothing else is known.
     pub unknown: u64,
     /// Archived sales that Redis still held.
     pub archived: u64,
     /// Why the sale stays closed.
     pub closed: Option<Closed>,
+    /// The `promised` orders; the event has only their number.
+    #[serde(skip)]
+    pub promised_ids: Vec<OrderId>,
+    /// The `refused` orders.
+    #[serde(skip)]
+    pub refused_ids: Vec<OrderId>,
 }
 
 /// Why a sale cannot be reconciled without an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Closed {
     /// It has more buyers than pieces.
     Oversold,
@@ -93,24 +105,34 @@ impl Reconciled {
         self.keys.extend(other.keys);
         self.restored += other.restored;
         self.removed += other.removed;
-        self.promised.extend(other.promised);
-        self.refused.extend(other.refused);
-        self.archived += other.archived;
+        self.promised += other.promised;
+        self.refused += other.refused;
         self.unknown += other.unknown;
+        self.archived += other.archived;
         self.closed = self.closed.or(other.closed);
+        self.promised_ids.extend(other.promised_ids);
+        self.refused_ids.extend(other.refused_ids);
     }
 }
 
-/// The servers, and the run of Redis that a sale is reconciled on.
+/// A process that reconciles, on one run of the Redis server.
 #[derive(Debug)]
 pub(super) struct Reconciler<'a> {
-    pub(super) store: &'a SharedStore,
-    pub(super) conn: &'a mut Connection,
-    pub(super) keys: &'a Layout,
-    /// The run of the Redis server.
-    pub(super) run: &'a str,
+    pub(super) servers: &'a mut Servers,
+    pub(super) run: String,
     /// Identifies the process: after an interruption it resumes its own work, others wait for the end of its lease.
-    pub(super) token: &'a str,
+    pub(super) token: String,
+}
+
+/// When a sale is reconciled; the argument of `reconcile_begin.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// If its keys are inconsistent, or it was not reconciled on this run of the server.
+    IfNeeded,
+    /// Even if its keys are consistent with one another: they may not match SQL.
+    Always,
+    /// Even if Redis holds another sale of that number: the keys of that one are renamed.
+    Replace,
 }
 
 /// A token of a process or task that reconciles.
@@ -124,30 +146,24 @@ pub(super) fn new_token() -> String {
 /// # Errors
 /// A server is unreachable.
 pub async fn reconcile(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     promises: &[Admitted],
     token: &str,
 ) -> Result<Reconciled, EngineError> {
-    let run = conn.run_id(&of.orders()).await?;
-    let mut reconciler = Reconciler { store, conn, keys, run: &run, token };
+    let mut reconciler = Reconciler::new(servers, of, token).await?;
     let mut done = Reconciled::default();
-    let mut by_voucher: BTreeMap<VoucherId, Vec<Admitted>> = BTreeMap::new();
-    for promise in promises {
-        by_voucher.entry(promise.voucher).or_default().push(*promise);
-    }
-    stream::ensure_group(reconciler.conn, of).await?;
-    for sale in sales_of(store, keys, of).await? {
+    let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher);
+    stream::ensure_group(&mut reconciler.servers.conn, of).await?;
+    for sale in reconciler.servers.sales_of(of).await? {
         let voucher = sale.voucher_id;
-        let part = reconciler.sale(voucher, &[]).await?;
+        let part = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
         let closed = part.closed.is_some();
         done.add(part);
         if closed {
             // Its promises are restored, or become dead letters, meanwhile.
             let promises = by_voucher.remove(&voucher).unwrap_or_default();
-            done.add(reconciler.sale(voucher, &promises).await?);
+            done.add(reconciler.sale(voucher, &promises, Scope::IfNeeded).await?);
         }
     }
     for (voucher, promises) in by_voucher {
@@ -162,7 +178,7 @@ pub async fn reconcile(
             keys = done.keys.join(", "),
             restored = done.restored,
             removed = done.removed,
-            refused = done.refused.len(),
+            refused = done.refused,
             "Redis had lost data"
         );
     }
@@ -174,31 +190,21 @@ pub async fn reconcile(
 /// # Errors
 /// A server is unreachable.
 pub(super) async fn put_back_written(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    orders: &[OrderEntry],
+    servers: &mut Servers,
+    orders: impl IntoIterator<Item = OrderEntry>,
 ) -> Result<(), EngineError> {
     let until = Instant::now() + WITHIN;
-    let mut by_voucher: BTreeMap<VoucherId, Vec<(OrderId, Place)>> = BTreeMap::new();
-    for order in orders {
-        by_voucher.entry(order.voucher).or_default().push((order.order, order.seat()));
-    }
-    for (voucher, orders) in by_voucher {
-        let run = conn.run_id(&keys.sale(voucher)).await?;
-        let mut reconciler = Reconciler { store, conn, keys, run: &run, token: "" };
+    for (voucher, orders) in group_by(orders, |order| order.voucher) {
+        let orders: Vec<_> = orders.iter().map(|it| (it.order, it.seat())).collect();
+        let of = servers.keys.partition_of(voucher);
+        let mut reconciler = Reconciler::new(servers, &of, "").await?;
         // A sale that is being reconciled may have read SQL before they were written.
         while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
-            let archived = match store.sale(voucher).await {
-                Ok(sale) => sale.state == SaleState::Archived,
-                Err(StoreError::NoSale(_)) => true,
-                Err(error) => return Err(error.into()),
-            };
-            if archived {
+            if !is_current(&reconciler.servers.store, voucher).await? {
                 break;
             }
             if Instant::now() > until {
-                tracing::error!(%voucher, "written orders have no buyer in Redis; 'seckill audit --repair' mends that");
+                tracing::error!(%voucher, "written orders have no buyer in Redis; run 'seckill audit --repair'");
                 break;
             }
             tokio::time::sleep(POLL).await;
@@ -207,15 +213,13 @@ pub(super) async fn put_back_written(
     Ok(())
 }
 
-/// Sales of a partition that Redis has to hold.
-pub(super) async fn sales_of(
-    store: &SharedStore,
-    keys: &Layout,
-    of: &Partition,
-) -> Result<Vec<Sale>, EngineError> {
-    let mut sales = store.sales().await?;
-    sales.retain(|sale| keys.partition_of(sale.voucher_id) == *of);
-    Ok(sales)
+/// Whether Redis has to hold this sale: SQL has it, and it is not archived.
+async fn is_current(store: &SharedStore, voucher: VoucherId) -> Result<bool, StoreError> {
+    match store.sale(voucher).await {
+        Ok(sale) => Ok(sale.state != SaleState::Archived),
+        Err(StoreError::NoSale(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether some node has reconciled the partition on this run of its server.
@@ -266,37 +270,32 @@ pub(super) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn check(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     sales: &[(VoucherId, Millis)],
 ) -> Result<Damage, RedisError> {
-    let mut damage = Damage::default();
-    let mut rest = sales;
-    loop {
-        let (page, behind) = rest.split_at(rest.len().min(CHECKED));
-        let (streams, found, added) = check_page(conn, keys, of, page, None).await?;
-        damage.streams = streams;
-        damage.added = added;
-        let damaged = found.iter().filter_map(|place| page.get(place.checked_sub(1)?));
-        damage.sales.extend(damaged.map(|(voucher, _)| *voucher));
-        rest = behind;
-        if rest.is_empty() {
-            return Ok(damage);
+    let (first, rest) = sales.split_at(sales.len().min(CHECKED));
+    let mut damage = check_page(servers, of, first, None).await?;
+    for page in rest.chunks(CHECKED) {
+        let Damage { streams, sales, .. } = check_page(servers, of, page, None).await?;
+        for name in streams {
+            if !damage.streams.contains(&name) {
+                damage.streams.push(name);
+            }
         }
+        damage.sales.extend(sales);
     }
+    Ok(damage)
 }
 
-/// What the streams lost, the indexes of damaged sales from 1, and entries ever added to the order stream.
-type Checked = (Vec<String>, Vec<usize>, u64);
-
+/// Checks one page of sales; with `accept`, this number of entries is what the order stream has to hold from now on.
 async fn check_page(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     sales: &[(VoucherId, Millis)],
     accept: Option<u64>,
-) -> Result<Checked, RedisError> {
+) -> Result<Damage, RedisError> {
+    let Servers { conn, keys, .. } = servers;
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
     for (sale, _) in sales {
@@ -307,7 +306,10 @@ async fn check_page(
     for (_, created) in sales {
         call.arg(created.0);
     }
-    conn.invoke(&call).await
+    // The indexes of damaged sales count from 1.
+    let (streams, damaged, added): (Vec<String>, Vec<usize>, u64) = conn.invoke(&call).await?;
+    let sales = damaged.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
+    Ok(Damage { streams, sales: sales.map(|(voucher, _)| *voucher).collect(), added })
 }
 
 /// Result of an attempt to begin.
@@ -324,7 +326,17 @@ enum Start {
     Closed(Vec<String>),
 }
 
-impl Reconciler<'_> {
+impl<'a> Reconciler<'a> {
+    /// A process with this token, on the current run of the server of a partition.
+    pub(super) async fn new(
+        servers: &'a mut Servers,
+        of: &Partition,
+        token: &str,
+    ) -> Result<Self, RedisError> {
+        let run = servers.conn.run_id(&of.orders()).await?;
+        Ok(Self { servers, run, token: token.to_owned() })
+    }
+
     /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
     /// the result of an earlier check.
     pub(super) async fn streams(
@@ -336,7 +348,7 @@ impl Reconciler<'_> {
         let keys = Damage::put_right(seen).collect();
         let mut done = Reconciled { keys, ..Reconciled::default() };
         loop {
-            let found = check(self.conn, self.keys, of, &[]).await?;
+            let found = check(self.servers, of, &[]).await?;
             if found.streams.is_empty() {
                 return Ok(done);
             }
@@ -358,20 +370,20 @@ impl Reconciler<'_> {
                     done.keys.push(key);
                 }
             }
-            stream::ensure_group(self.conn, of).await?;
+            stream::ensure_group(&mut self.servers.conn, of).await?;
             if entries_lost {
-                for sale in sales_of(self.store, self.keys, of).await? {
-                    let lost = enqueue_lost(self.store, self.conn, self.keys, sale.voucher_id);
-                    done.promised.extend(lost.await?);
+                for sale in self.servers.sales_of(of).await? {
+                    done.promised_ids.extend(enqueue_lost(self.servers, sale.voucher_id).await?);
                 }
+                done.promised = done.promised_ids.len() as u64;
             }
-            let added = check(self.conn, self.keys, of, &[]).await?.added;
-            check_page(self.conn, self.keys, of, &[], Some(added)).await?;
+            let added = check(self.servers, of, &[]).await?.added;
+            check_page(self.servers, of, &[], Some(added)).await?;
         }
     }
 
-    /// Reconciles one sale if its keys are inconsistent or it was not reconciled on this run of the server, with SQL,
-    /// the stream, the dead letters, and its `promises`. It admits no buyers meanwhile.
+    /// Reconciles one sale with SQL, the stream, the dead letters, and its `promises`, as far as `scope` requires it. It
+    /// admits no buyers meanwhile.
     ///
     /// # Errors
     /// A server is unreachable, or other processes take too long to reconcile the sale.
@@ -379,42 +391,18 @@ impl Reconciler<'_> {
         &mut self,
         voucher: VoucherId,
         promises: &[Admitted],
-    ) -> Result<Reconciled, EngineError> {
-        self.sale_as(voucher, promises, "").await
-    }
-
-    /// As [`Self::sale`], even if its keys are consistent with one another: they may not match SQL.
-    pub(super) async fn whole_sale(
-        &mut self,
-        voucher: VoucherId,
-    ) -> Result<Reconciled, EngineError> {
-        self.sale_as(voucher, &[], "always").await
-    }
-
-    /// As [`Self::sale`], even if Redis holds another sale of that number: the keys of that one are renamed.
-    pub(super) async fn replace_sale(
-        &mut self,
-        voucher: VoucherId,
-    ) -> Result<Reconciled, EngineError> {
-        self.sale_as(voucher, &[], "replace").await
-    }
-
-    /// `how` is the argument of `reconcile_begin.lua`.
-    async fn sale_as(
-        &mut self,
-        voucher: VoucherId,
-        promises: &[Admitted],
-        how: &str,
+        scope: Scope,
     ) -> Result<Reconciled, EngineError> {
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
         while Instant::now() < until {
-            let sale = self.store.sale(voucher).await?;
+            let sale = self.servers.store.sale(voucher).await?;
             if sale.state == SaleState::Archived {
-                let held = retention::drop_keys(self.conn, self.keys, voucher).await?;
+                let Servers { conn, keys, .. } = &mut *self.servers;
+                let held = retention::drop_keys(conn, keys, voucher).await?;
                 return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
-            match self.begin(&sale, how).await? {
+            match self.begin(&sale, scope).await? {
                 Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
                 Start::Busy => tokio::time::sleep(POLL).await,
                 Start::Other => {
@@ -424,7 +412,7 @@ impl Reconciler<'_> {
                 }
                 Start::Open => {
                     // First the stock according to SQL, which the buyers may need.
-                    if sale_copy::sync(self.conn, self.keys, &sale).await? == Synced::Damaged {
+                    if sale_copy::sync(self.servers, &sale).await? == Synced::Damaged {
                         continue;
                     }
                     if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {
@@ -432,18 +420,20 @@ impl Reconciler<'_> {
                     }
                 }
                 Start::Closed(found) => {
-                    let damaged = !how.is_empty() || !found.is_empty();
+                    let forced = scope != Scope::IfNeeded;
+                    let damaged = forced || !found.is_empty();
                     // If only the stock or the tally was lost, the buyers are those that were admitted.
-                    let names = [self.keys.sale(voucher), self.keys.buyers(voucher)];
+                    let names =
+                        [self.servers.keys.sale(voucher), self.servers.keys.buyers(voucher)];
                     // Nor is the state known in which another process began.
                     let of_buyers = |key: &String| {
                         key == "restoring" || names.iter().any(|name| key.starts_with(name))
                     };
-                    let buyers_known = how.is_empty() && !found.iter().any(of_buyers);
+                    let buyers_known = !forced && !found.iter().any(of_buyers);
                     // The stock gives the number of buyers, unless it was lost as well.
-                    let counts = found.contains(&self.keys.buyers(voucher))
-                        && !found.contains(&self.keys.stock(voucher));
-                    let returning = self.store.returning().await?;
+                    let counts = found.contains(&self.servers.keys.buyers(voucher))
+                        && !found.contains(&self.servers.keys.stock(voucher));
+                    let returning = self.servers.store.returning().await?;
                     for key in found {
                         // What Redis never held is not lost, and the mark of another process is no key.
                         let lost = sale.delivered > 0 && key != "restoring";
@@ -451,11 +441,11 @@ impl Reconciler<'_> {
                             keys.push(key);
                         }
                     }
-                    let done =
-                        self.rebuild(&sale, self.token, promises, damaged, buyers_known).await?;
+                    let token = self.token.clone();
+                    let done = self.rebuild(&sale, &token, promises, damaged, buyers_known).await?;
                     if let Some(done) = done {
                         // Closed orders return their pieces, and no longer have a buyer.
-                        let returning = returning.max(self.store.returning().await?);
+                        let returning = returning.max(self.servers.store.returning().await?);
                         let unknown =
                             if counts { done.unknown.saturating_sub(returning) } else { 0 };
                         return Ok(Reconciled { keys, unknown, ..done });
@@ -464,20 +454,24 @@ impl Reconciler<'_> {
                 }
             }
         }
-        Err(EngineError::Reconciling(self.keys.sale(voucher)))
+        Err(EngineError::Reconciling(self.servers.keys.sale(voucher)))
     }
 
-    async fn begin(&mut self, sale: &Sale, how: &str) -> Result<Start, EngineError> {
-        let (keys, voucher) = (self.keys, sale.voucher_id);
+    async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start, EngineError> {
+        let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(keys.tally(voucher));
-        call.arg(self.token).arg(LEASE.as_millis() as u64).arg(self.run);
+        call.arg(&self.token).arg(LEASE.as_millis() as u64).arg(&self.run);
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
-        call.arg(how);
-        let mut answer: Vec<String> = self.conn.invoke(&call).await?;
+        call.arg(match scope {
+            Scope::IfNeeded => "",
+            Scope::Always => "always",
+            Scope::Replace => "replace",
+        });
+        let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         if answer.is_empty() {
             return Err(RedisError::reply("reconcile_begin.lua").into());
         }
@@ -519,7 +513,7 @@ impl Reconciler<'_> {
         done.removed = self.remove_closed(voucher, damaged).await?;
         let mut after: Option<OrderId> = None;
         loop {
-            let page = self.store.live_orders(voucher, after, PAGE).await?;
+            let page = self.servers.store.live_orders(voucher, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
@@ -542,11 +536,11 @@ impl Reconciler<'_> {
         // And after them: an order that was closed since its page was read was restored wrongly.
         done.removed += self.remove_closed(voucher, damaged).await?;
         let mut call = scripts::RECONCILE_END.prepare_invoke();
-        let (keys, of) = (self.keys, self.keys.partition_of(voucher));
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(of.watermark()).key(keys.tally(voucher));
-        call.arg(token).arg(self.run).arg(voucher.0);
-        let answer: Vec<redis::Value> = self.conn.invoke(&call).await?;
+        call.arg(token).arg(&self.run).arg(voucher.0);
+        let answer: Vec<redis::Value> = self.servers.conn.invoke(&call).await?;
         match answer.first() {
             Some(redis::Value::BulkString(word)) if word == b"done" => {
                 let number = |at: usize| {
@@ -572,11 +566,11 @@ impl Reconciler<'_> {
     ) -> Result<u64, EngineError> {
         let mut removed = 0;
         if damaged {
-            let closed = ledger::kept_orders(self.store, self.conn, self.keys, voucher).await?;
-            removed = payment::return_in_redis(self.conn, self.keys, &closed).await?;
+            let closed = ledger::kept_orders(self.servers, voucher).await?;
+            removed = payment::return_in_redis(self.servers, &closed).await?;
         }
         // An order may have been closed, and Redis updated, just before its buyer was restored.
-        removed += payment::give_back_again(self.store, self.conn, self.keys, voucher).await?;
+        removed += payment::give_back_again(self.servers, voucher).await?;
         Ok(removed)
     }
 
@@ -587,13 +581,13 @@ impl Reconciler<'_> {
         voucher: VoucherId,
         buyers_known: bool,
     ) -> Result<Vec<(OrderId, Place)>, EngineError> {
-        let of = self.keys.partition_of(voucher);
+        let of = self.servers.keys.partition_of(voucher);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
-        let letters = ledger::dead_orders(self.conn, &of).await?;
-        let flows = ledger::flows(self.conn, &of).await?;
+        let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
+        let flows = ledger::flows(&mut self.servers.conn, &of).await?;
         let mut all = [flows.undelivered, flows.pending].concat();
         if buyers_known {
-            let doubtful = entry_check::unverified(self.conn, self.keys, &all).await?;
+            let doubtful = entry_check::unverified(self.servers, &all).await?;
             let doubtful: HashSet<EntryId> = doubtful.iter().map(|it| it.entry).collect();
             all.retain(|it| !doubtful.contains(&it.entry));
         } else {
@@ -617,13 +611,10 @@ impl Reconciler<'_> {
         if let Some(done) = self.put_back(voucher, Entry::Add, &places).await? {
             return Ok(done);
         }
-        match self.store.sale(voucher).await {
-            Ok(sale) if sale.state != SaleState::Archived => {
-                Err(EngineError::Reconciling(self.keys.sale(voucher)))
-            }
-            Ok(_) | Err(StoreError::NoSale(_)) => self.give_up(voucher, promises).await,
-            Err(error) => Err(error.into()),
+        if is_current(&self.servers.store, voucher).await? {
+            return Err(EngineError::Reconciling(self.servers.keys.sale(voucher)));
         }
+        self.give_up(voucher, promises).await
     }
 
     /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
@@ -632,8 +623,7 @@ impl Reconciler<'_> {
         voucher: VoucherId,
         promises: &[Admitted],
     ) -> Result<Reconciled, EngineError> {
-        let ids: Vec<OrderId> = promises.iter().map(|it| it.order).collect();
-        let written: HashSet<OrderId> = self.store.existing(&ids).await?.into_iter().collect();
+        let written = self.servers.written(promises.iter().map(|it| it.order)).await?;
         let open = promises.iter().filter(|it| !written.contains(&it.order));
         let open: Vec<_> = open.map(|it| (it.order, it.place)).collect();
         let mut done = Reconciled::default();
@@ -672,7 +662,7 @@ impl Reconciler<'_> {
         let mut done = Reconciled::default();
         for page in orders.chunks(PAGE as usize) {
             let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
-            let rows = self.store.orders_among(&ids).await?;
+            let rows = self.servers.store.orders_among(&ids).await?;
             let live: HashMap<OrderId, bool> =
                 rows.into_iter().map(|row| (row.id, row.status.is_live())).collect();
             let (mut new, mut written) = (Vec::new(), Vec::new());
@@ -703,7 +693,7 @@ impl Reconciler<'_> {
         if buyers.is_empty() {
             return Ok(Some(Reconciled::default()));
         }
-        let (keys, of) = (self.keys, self.keys.partition_of(voucher));
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.key(of.orders()).key(of.dead()).key(of.watermark()).key(keys.tally(voucher));
@@ -718,13 +708,15 @@ impl Reconciler<'_> {
             call.arg(place.user.0).arg(place.number).arg(order.get());
         }
         let (restored, refused, promised): (i64, Vec<String>, Vec<String>) =
-            self.conn.invoke(&call).await?;
+            self.servers.conn.invoke(&call).await?;
         let Ok(restored) = u64::try_from(restored) else { return Ok(None) };
         let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
         Ok(Some(Reconciled {
             restored,
-            refused: ids(refused),
-            promised: ids(promised),
+            promised: promised.len() as u64,
+            refused: refused.len() as u64,
+            promised_ids: ids(promised),
+            refused_ids: ids(refused),
             ..Reconciled::default()
         }))
     }
@@ -743,9 +735,6 @@ enum Entry {
     Refuse,
 }
 
-/// Nodes with their last heartbeats, and the run of the server for which each of them has restored its promises.
-type Peers = (Vec<(Text, f64)>, Vec<(Text, Text)>);
-
 /// Confirms that `node` has restored its promises into this run of the server, and waits until every node that was
 /// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
 /// Redis still has.
@@ -757,32 +746,28 @@ pub async fn await_peers(
     peers: &[String],
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    let mut say = cmd("HSET");
-    say.arg(of.healed()).arg(node).arg(run_id);
-    conn.query::<u64>(&say).await?;
-    let mut look = pipe();
-    look.cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
-    look.cmd("HGETALL").arg(of.healed());
+    let mut confirm = cmd("HSET");
+    confirm.arg(of.healed()).arg(node).arg(run_id);
+    conn.query::<u64>(&confirm).await?;
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, confirmed): Peers = conn.pipe(&look).await?;
-        let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
-        let confirmed: HashMap<_, _> =
-            confirmed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
-        let confirmed = |name: &str| confirmed.get(name).is_some_and(|run| run == run_id);
-        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !confirmed(name)).collect();
+        let nodes = Nodes::read(conn, of).await?.signs;
+        let confirmed: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.healed())).await?;
+        let is_confirmed = |name: &str| {
+            confirmed.iter().any(|(Text(node), Text(run))| node == name && run == run_id)
+        };
+        let open: Vec<_> = nodes.iter().filter(|(name, _)| !is_confirmed(name)).collect();
         // Heartbeats are compared with the newest one, so that the downtime of Redis does not count. A single one
         // cannot be compared, and a node that was silent for minutes is dead.
-        let newest = open.iter().map(|(_, at)| *at).fold(0.0, f64::max);
-        let latest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
+        let newest = open.iter().map(|(_, at)| at.0).max().unwrap_or(0);
+        let latest = nodes.iter().map(|(_, at)| at.0).max().unwrap_or(0);
         let newest = if latest - newest > DEAD_NODE_MS { latest } else { newest };
-        let seen = peers.iter().filter(|name| !confirmed(name)).map(String::as_str);
-        let alive = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
-        let missing = seen.chain(alive.map(|(name, _)| name.as_str())).next();
-        match missing {
+        let seen = peers.iter().filter(|name| !is_confirmed(name));
+        let alive = open.iter().filter(|(_, at)| newest - at.0 < dead_ms as i64);
+        match seen.chain(alive.map(|(name, _)| name)).next() {
             None => return Ok(()),
             Some(missing) if Instant::now() > until => {
-                tracing::warn!(missing, "a node does not answer for what it promised; going on");
+                tracing::warn!(missing, "a node did not confirm its promises in time");
                 return Ok(());
             }
             Some(_) => tokio::time::sleep(PEER_POLL).await,

@@ -7,8 +7,6 @@ use seckill_model::{
     SaleState, VoucherId,
     ledger::{Cure, Finding, cures, sentences},
 };
-use seckill_redis::{Connection, Layout};
-use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -18,8 +16,10 @@ use super::{
     error::PartDone,
     ledger, payment,
     rebuild::enqueue_lost,
-    reconcile::{Closed, Reconciler, new_token},
-    retention, sale_copy,
+    reconcile::{Closed, Reconciler, Scope, new_token},
+    retention::drop_keys,
+    sale_copy,
+    servers::Servers,
 };
 
 /// Findings of one sale, and their repair.
@@ -56,21 +56,17 @@ pub struct Repaired {
     pub given_back: u64,
     /// Faults of partitions that were repaired.
     #[serde(default)]
-    pub mended: u64,
+    pub partition_faults: u64,
 }
 
 /// Plans the repair of every sale that is not archived; sales without findings are omitted.
 ///
 /// # Errors
 /// A server is unreachable.
-pub async fn plan(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-) -> Result<Vec<SaleRepair>, EngineError> {
+pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
-    for sale in ledger::all_sales(store, conn, keys).await? {
-        let findings = ledger::audit_sale(store, conn, keys, &sale).await?.findings();
+    for sale in ledger::all_sales(servers).await? {
+        let findings = ledger::audit_sale(servers, &sale).await?.findings();
         if !findings.is_empty() {
             plan.push(SaleRepair::of(sale.voucher_id, findings));
         }
@@ -83,9 +79,7 @@ pub async fn plan(
 /// # Errors
 /// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
 pub async fn apply_all(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     plan: &[SaleRepair],
     stop: &CancellationToken,
 ) -> Result<Repaired, EngineError> {
@@ -94,7 +88,7 @@ pub async fn apply_all(
         let one = if stop.is_cancelled() {
             Err(EngineError::Stopping)
         } else {
-            apply(store, conn, keys, sale).await
+            apply(servers, sale).await
         };
         match one {
             Ok(one) => {
@@ -115,47 +109,41 @@ pub async fn apply_all(
 ///
 /// # Errors
 /// A server is unreachable; finished steps are kept.
-pub async fn apply(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    plan: &SaleRepair,
-) -> Result<Repaired, EngineError> {
+pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired, EngineError> {
     let (voucher, mut done) = (plan.voucher_id, Repaired::default());
     for cure in &plan.cures {
         match cure {
             Cure::Adopt => {
-                let held = sale_copy::read(conn, keys, voucher).await?;
-                store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
+                let held = sale_copy::read(servers, voucher).await?;
+                servers.store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
                 // Orders that SQL lost with it are enqueued again.
-                done.enqueued += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
+                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
             }
-            Cure::Remove => _ = retention::drop_keys(conn, keys, voucher).await?,
+            Cure::Remove => {
+                drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+            }
             Cure::Replace | Cure::Reconcile => {
-                let run = conn.run_id(&keys.sale(voucher)).await?;
-                let mut reconciler =
-                    Reconciler { store, conn, keys, run: &run, token: &new_token() };
-                let reconciled = match cure {
-                    Cure::Replace => reconciler.replace_sale(voucher).await?,
-                    _ => reconciler.whole_sale(voucher).await?,
-                };
+                let scope = if *cure == Cure::Replace { Scope::Replace } else { Scope::Always };
+                let of = servers.keys.partition_of(voucher);
+                let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+                let reconciled = reconciler.sale(voucher, &[], scope).await?;
                 if reconciled.closed == Some(Closed::OtherSale) {
                     return Err(EngineError::OtherSale(voucher));
                 }
                 done.put_back += reconciled.restored;
             }
             Cure::GiveBack => {
-                let kept = ledger::kept_orders(store, conn, keys, voucher).await?;
-                done.given_back += payment::return_in_redis(conn, keys, &kept).await?;
+                let kept = ledger::kept_orders(servers, voucher).await?;
+                done.given_back += payment::return_in_redis(servers, &kept).await?;
             }
             Cure::Enqueue => {
-                done.enqueued += enqueue_lost(store, conn, keys, voucher).await?.len() as u64;
+                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
             }
         }
     }
-    let sale = store.sale(voucher).await?;
+    let sale = servers.store.sale(voucher).await?;
     if sale.state != SaleState::Archived {
-        deliver(store, conn, keys, &sale).await?;
+        deliver(servers, &sale).await?;
     }
     Ok(done)
 }

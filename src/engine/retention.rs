@@ -5,11 +5,12 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
-use seckill_redis::{Connection, Layout, dead_letters, keys::Partition, lossy_utf8::Text, scripts};
-use seckill_store::SharedStore;
+use seckill_redis::{
+    Connection, Layout, RedisError, dead_letters, keys::Partition, lossy_utf8::Text, scripts,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, dead_letters::judge, ledger, settings::Settings};
+use super::{EngineError, dead_letters::classify, ledger, servers::Servers, settings::Settings};
 
 /// Entries per call: a millisecond of Redis.
 const TRIM_PAGE: u64 = 10_000;
@@ -35,9 +36,7 @@ pub struct Trimmed {
 /// # Errors
 /// A server is unreachable; what was trimmed by then is trimmed.
 pub async fn trim(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     settings: &Settings,
     stop: &CancellationToken,
@@ -47,7 +46,7 @@ pub async fn trim(
         let mut call = scripts::TRIM.prepare_invoke();
         call.key(of.orders()).arg(settings.jobs.keep_stream_ms).arg(TRIM_PAGE);
         call.arg(settings.jobs.keep_stream_entries);
-        let (trimmed, held): (u64, Option<String>) = conn.invoke(&call).await?;
+        let (trimmed, held): (u64, Option<String>) = servers.conn.invoke(&call).await?;
         done.entries += trimmed;
         if trimmed == 0 || stop.is_cancelled() {
             done.held = held;
@@ -57,29 +56,27 @@ pub async fn trim(
     let mut call = scripts::FORGET_CONSUMERS.prepare_invoke();
     call.key(of.orders()).key(of.nodes()).arg(of.group());
     call.arg(settings.jobs.keep_consumers_ms).arg(settings.node_dead_ms);
-    let consumers: Vec<Text> = conn.invoke(&call).await?;
+    let consumers: Vec<Text> = servers.conn.invoke(&call).await?;
     done.consumers = consumers.into_iter().map(|Text(name)| name).collect();
-    done.letters = trim_letters(store, conn, keys, of, settings, stop).await?;
+    done.letters = trim_letters(servers, of, settings, stop).await?;
     Ok(done)
 }
 
 /// Letters beyond their age or number, oldest first. A letter whose buyer waits, or may wait, stays: it is the only
 /// result that the buyer has.
 async fn trim_letters(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     settings: &Settings,
     stop: &CancellationToken,
 ) -> Result<u64, EngineError> {
-    let old = conn.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
+    let old = servers.conn.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
     let old = u64::try_from(old.0).unwrap_or(0);
-    let length: u64 = conn.query(cmd("XLEN").arg(of.dead())).await?;
+    let length: u64 = servers.conn.query(cmd("XLEN").arg(of.dead())).await?;
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
     while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
-        let page = dead_letters::read(conn, of, from, LETTERS_PAGE).await?;
+        let page = dead_letters::read(&mut servers.conn, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
         next = last.letter.next();
         let mut due = Vec::new();
@@ -93,9 +90,10 @@ async fn trim_letters(
         if due.is_empty() {
             break;
         }
-        let judged = judge(store, conn, keys, settings.max_replays, due).await?;
-        let useless = judged.iter().filter(|it| !it.verdict.is_awaited());
-        trimmed += dead_letters::remove(conn, of, useless.map(|it| it.letter.letter)).await?;
+        let letters = classify(servers, settings.max_replays, due).await?;
+        let useless = letters.iter().filter(|it| !it.verdict.is_awaited());
+        trimmed +=
+            dead_letters::remove(&mut servers.conn, of, useless.map(|it| it.letter.letter)).await?;
     }
     Ok(trimmed)
 }
@@ -105,24 +103,22 @@ async fn trim_letters(
 /// # Errors
 /// A server is unreachable. A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     after_ms: u64,
     stop: &CancellationToken,
 ) -> Result<Vec<VoucherId>, EngineError> {
-    let now = conn.now().await?;
+    let now = servers.conn.now().await?;
     let mut archived = Vec::new();
-    for sale in store.sales().await? {
+    for sale in servers.store.sales().await? {
         if stop.is_cancelled() {
             break;
         }
-        if is_over(&sale, now, after_ms) && archive(store, conn, keys, &sale).await? {
+        if is_over(&sale, now, after_ms) && archive(servers, &sale).await? {
             archived.push(sale.voucher_id);
         }
     }
-    for sale in store.archived(None, RECENTLY_ARCHIVED).await? {
-        drop_keys(conn, keys, sale.voucher_id).await?;
+    for sale in servers.store.archived(None, RECENTLY_ARCHIVED).await? {
+        drop_keys(&mut servers.conn, &servers.keys, sale.voucher_id).await?;
     }
     Ok(archived)
 }
@@ -137,22 +133,19 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
 }
 
 /// Archives one ended sale; `false` while the audit has findings or orders are not settled.
-async fn archive(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<bool, EngineError> {
+async fn archive(servers: &mut Servers, sale: &Sale) -> Result<bool, EngineError> {
     let voucher = sale.voucher_id;
-    let audit = ledger::audit(store, conn, keys, Some(voucher)).await?;
+    let audit = ledger::audit(servers, Some(voucher)).await?;
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
-    if !audit.balanced || audit.sales.iter().any(open) || store.ledger(voucher).await?.returning > 0
+    if !audit.balanced
+        || audit.sales.iter().any(open)
+        || servers.store.ledger(voucher).await?.returning > 0
     {
         return Ok(false);
     }
-    store.set_state(voucher, SaleState::Ended, None).await?;
-    store.set_state(voucher, SaleState::Archived, None).await?;
-    drop_keys(conn, keys, voucher).await?;
+    servers.store.set_state(voucher, SaleState::Ended, None).await?;
+    servers.store.set_state(voucher, SaleState::Archived, None).await?;
+    drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
     Ok(true)
 }
 
@@ -161,7 +154,7 @@ pub(super) async fn drop_keys(
     conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<bool, EngineError> {
+) -> Result<bool, RedisError> {
     let mut unlink = cmd("UNLINK");
     unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
     unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));

@@ -4,9 +4,9 @@ use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::{Connection, Layout, RedisError, scripts};
+use seckill_redis::{RedisError, scripts};
 
-use super::EngineError;
+use super::{EngineError, servers::Servers};
 
 /// Interval between checks of a stock reduction in progress: most take a few milliseconds.
 const CUT_POLL: Duration = Duration::from_millis(20);
@@ -16,12 +16,11 @@ const CUT_POLL: Duration = Duration::from_millis(20);
 /// # Errors
 /// Redis is unreachable.
 pub(super) async fn read(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     voucher: VoucherId,
 ) -> Result<Option<Sale>, RedisError> {
     let fields: Result<HashMap<String, String>, RedisError> =
-        conn.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
+        servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(voucher))).await;
     let fields = match fields {
         Err(RedisError::Refused(_) | RedisError::Reply(_)) => return Ok(None),
         fields => fields?,
@@ -62,13 +61,9 @@ pub enum Synced {
 ///
 /// # Errors
 /// Redis is unreachable, or holds another sale of that number.
-pub async fn sync(
-    conn: &mut Connection,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<Synced, EngineError> {
+pub async fn sync(servers: &mut Servers, sale: &Sale) -> Result<Synced, EngineError> {
     loop {
-        match try_sync(conn, keys, sale, "").await? {
+        match try_sync(servers, sale, "").await? {
             // Its stock is being reduced; if that process has died, its lease ends.
             None => tokio::time::sleep(CUT_POLL).await,
             Some(synced) => return Ok(synced),
@@ -78,21 +73,22 @@ pub async fn sync(
 
 /// As [`sync`], but `None` if another process is reducing the stock of that very version.
 pub(super) async fn try_sync(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     sale: &Sale,
     how: &str,
 ) -> Result<Option<Synced>, EngineError> {
     let voucher = sale.voucher_id;
-    let run = conn.run_id(&keys.sale(voucher)).await?;
+    let run = servers.conn.run_id(&servers.keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
-    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-    call.key(keys.partition_of(voucher).watermark());
+    call.key(servers.keys.sale(voucher))
+        .key(servers.keys.stock(voucher))
+        .key(servers.keys.buyers(voucher));
+    call.key(servers.keys.partition_of(voucher).watermark());
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
     call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
-    let answer: String = conn.invoke(&call).await?;
+    let answer: String = servers.conn.invoke(&call).await?;
     match answer.as_str() {
         "taken" => Ok(Some(Synced::Taken)),
         "known" => Ok(Some(Synced::Known)),

@@ -25,7 +25,7 @@ use super::{
     command_handler::Operator,
     deployment::Deployment,
     jobs::{board, builtin},
-    ledger, mend,
+    ledger, partition_repair,
     sale_versions::SaleVersions,
 };
 use crate::telemetry::{
@@ -62,7 +62,7 @@ const AUDIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between reads of the job history and of the log, and the timeout of each.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Timeout for classifying a page of the pending list.
-const JUDGE_TIMEOUT: Duration = Duration::from_secs(1);
+const CLASSIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs of each job in a snapshot.
 const JOB_RUNS: u32 = 20;
 /// Lines of the log in a snapshot.
@@ -296,11 +296,11 @@ impl SnapshotTask {
         if rows.is_empty() || !snapshot.sql.up {
             return page;
         }
-        let judging = async { self.operator.judge().await?.judge(rows).await };
-        if let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_TIMEOUT, judging).await {
-            for (line, judged) in page.lines.iter_mut().zip(judged) {
-                line.verdict = Some(judged.verdict);
-                line.fault = judged.fault().as_ref().map(Message::of);
+        let classifying = async { self.operator.classifier().await?.classify(rows).await };
+        if let Ok(Ok(entries)) = tokio::time::timeout(CLASSIFY_TIMEOUT, classifying).await {
+            for (line, entry) in page.lines.iter_mut().zip(entries) {
+                line.verdict = Some(entry.verdict);
+                line.fault = entry.fault().as_ref().map(Message::of);
             }
         }
         page
@@ -477,14 +477,13 @@ async fn audit(
 }
 
 async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
-    let Deployment { redis, store, keys, .. } = &operator.deployment;
-    let (mut conn, mut partitions) = (redis.connection(), Vec::new());
-    for of in keys.partitions() {
-        let found = mend::faults(&mut conn, keys, &of).await?.into_iter();
+    let (mut servers, mut partitions) = (operator.servers(), Vec::new());
+    for of in servers.keys.partitions() {
+        let found = partition_repair::faults(&mut servers, &of).await?.into_iter();
         let partition = of.number();
         partitions.extend(found.map(|it| PartitionFinding { partition, fault: Message::of(&it) }));
     }
-    let audit = ledger::audit(store, &mut conn, keys, None).await?;
+    let audit = ledger::audit(&mut servers, None).await?;
     Ok(LedgerPage::of(taken, audit.sales, partitions))
 }
 

@@ -5,16 +5,16 @@
 use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
 use seckill_redis::{
-    Connection, Layout,
+    Connection,
     entries::{self, DeliveryState},
     keys::Partition,
     stream,
 };
-use seckill_store::SharedStore;
 
 use super::{
     EngineError,
     orders::{self, Location},
+    servers::Servers,
 };
 
 /// Entries per read, and maximum of reads: a second or two of an idle server.
@@ -48,13 +48,8 @@ pub struct Trace {
 ///
 /// # Errors
 /// A server is unreachable, so the trace is unknown.
-pub async fn follow(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    id: OrderId,
-) -> Result<Trace, EngineError> {
-    let standing = orders::find(store, conn, keys, id).await?;
+pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineError> {
+    let standing = orders::find(servers, id).await?;
     let mut trace = Trace {
         id,
         standing,
@@ -65,27 +60,27 @@ pub async fn follow(
         delivered: None,
     };
     let Some((seat, voucher)) = bought(&trace.standing) else { return Ok(trace) };
-    let of = keys.partition_of(voucher);
-    trace.partition = (keys.count() > 1).then(|| of.number());
+    let of = servers.keys.partition_of(voucher);
+    trace.partition = (servers.keys.count() > 1).then(|| of.number());
     let mut read = cmd("HGET");
-    read.arg(keys.buyers(voucher)).arg(seat.to_string());
-    let held: Option<String> = conn.query(&read).await?;
+    read.arg(servers.keys.buyers(voucher)).arg(seat.to_string());
+    let held: Option<String> = servers.conn.query(&read).await?;
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
     let entry = match trace.standing {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
         Location::Persisted { .. } => {
-            let (entry, more) = near(conn, &of, id).await?;
+            let (entry, more) = near(&mut servers.conn, &of, id).await?;
             trace.more = more;
             entry
         }
         Location::Dead { .. } | Location::Lost { .. } | Location::Unknown => None,
     };
     if let Some(entry) = entry {
-        let window = entries::window(conn, &of, entry.next(), 1).await?;
+        let window = entries::window(&mut servers.conn, &of, entry.next(), 1).await?;
         let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
         trace.entry = seen.map(|seen| (entry, seen.holding));
         if let Some((_, DeliveryState::Pending { idle_ms, .. })) = &trace.entry {
-            let now = conn.now_at(&of.orders()).await?;
+            let now = servers.conn.now_at(&of.orders()).await?;
             trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
         }
     }

@@ -8,13 +8,14 @@ use seckill_model::{
     faults::{self, Point},
     sale::check_restock,
 };
-use seckill_redis::{Connection, Layout, RedisError, scripts};
-use seckill_store::{Reason, SharedStore, StoreError};
+use seckill_redis::{RedisError, scripts};
+use seckill_store::{Reason, StoreError};
 
 use super::{
     EngineError,
     delivery::{deliver, deliver_as},
     sale_copy::try_sync,
+    servers::Servers,
 };
 
 /// Lease of a stock reduction, during which the pieces may be out of Redis and not out of SQL; updates of the sale in
@@ -26,12 +27,8 @@ const CUT_WITHIN: Duration = Duration::from_secs(3);
 /// Changes vouchers and sales, over the connection of one task.
 #[derive(Debug)]
 pub struct Vouchers<'a> {
-    /// SQL.
-    pub store: &'a SharedStore,
-    /// The connection to Redis.
-    pub conn: &'a mut Connection,
-    /// Names of keys.
-    pub keys: &'a Layout,
+    /// The servers.
+    pub servers: &'a mut Servers,
 }
 
 impl Vouchers<'_> {
@@ -41,7 +38,7 @@ impl Vouchers<'_> {
         voucher: &VoucherDetails,
     ) -> Result<VoucherId, EngineError> {
         self.reserve_numbers().await?;
-        Ok(self.store.create_voucher(voucher, Millis::now()).await?)
+        Ok(self.servers.store.create_voucher(voucher, Millis::now()).await?)
     }
 
     /// Creates a sale: in SQL, then in Redis.
@@ -50,7 +47,7 @@ impl Vouchers<'_> {
     /// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
     pub async fn create(&mut self, sale: &NewSale) -> Result<Sale, EngineError> {
         self.reserve_numbers().await?;
-        let sale = self.store.create_sale(sale, Millis::now()).await?;
+        let sale = self.servers.store.create_sale(sale, Millis::now()).await?;
         faults::pass(Point::AfterSaleCommit);
         self.announce(&sale, "new").await?;
         Ok(sale)
@@ -60,26 +57,26 @@ impl Vouchers<'_> {
     /// sales of one number differ by their time of creation.
     async fn reserve_numbers(&mut self) -> Result<(), EngineError> {
         let mut highest = 0;
-        for of in self.keys.partitions() {
+        for of in self.servers.keys.partitions() {
             let mut read = cmd("HGET");
             read.arg(of.watermark()).arg("voucher");
-            let seen: Option<u64> = self.conn.query(&read).await.ok().flatten();
+            let seen: Option<u64> = self.servers.conn.query(&read).await.ok().flatten();
             highest = highest.max(seen.unwrap_or(0));
         }
         let last = VoucherId(highest.saturating_sub(1));
-        if highest > 0 && self.store.vouchers(Some(last), 1).await?.is_empty() {
-            self.store.reserve_numbers(VoucherId(highest)).await?;
+        if highest > 0 && self.servers.store.vouchers(Some(last), 1).await?.is_empty() {
+            self.servers.store.reserve_numbers(VoucherId(highest)).await?;
         }
         Ok(())
     }
 
     /// Opens a planned sale now, by the clock of Redis.
     pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale, EngineError> {
-        let sale = self.store.sale(voucher).await?;
+        let sale = self.servers.store.sale(voucher).await?;
         if sale.state == SaleState::Paused {
             return Err(EngineError::IsPaused(voucher));
         }
-        let now = self.conn.now().await?;
+        let now = self.servers.conn.now().await?;
         let open = sale.begin.is_none_or(|begin| begin <= now);
         if sale.state == SaleState::Running && open {
             return Err(EngineError::HasStarted(voucher));
@@ -114,7 +111,7 @@ impl Vouchers<'_> {
     /// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
     /// updated from SQL, so that both agree.
     async fn add(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
-        let error = match self.store.restock(voucher, by, None).await {
+        let error = match self.servers.store.restock(voucher, by, None).await {
             Err(error @ StoreError::Unknown(_)) => error,
             other => return Ok(other?),
         };
@@ -129,7 +126,7 @@ impl Vouchers<'_> {
     async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale, EngineError> {
         let seen = self.take_out(voucher, by).await?;
         faults::pass(Point::AfterCut);
-        let writing = self.store.restock(voucher, -(by as i64), Some(seen));
+        let writing = self.servers.store.restock(voucher, -(by as i64), Some(seen));
         let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
             Ok(Ok(sale)) => return Ok(sale),
             Ok(Err(error)) => error,
@@ -139,8 +136,8 @@ impl Vouchers<'_> {
             // The commit may still succeed; after the lease, SQL is authoritative.
             tokio::time::sleep(CUT_LEASE).await;
             // Under the lock of its row, which a commit in progress holds.
-            if let Ok(sale) = self.store.sale(voucher).await {
-                let _ = self.store.set_state(voucher, sale.state, None).await;
+            if let Ok(sale) = self.servers.store.sale(voucher).await {
+                let _ = self.servers.store.set_state(voucher, sale.state, None).await;
             }
             ""
         } else {
@@ -152,16 +149,16 @@ impl Vouchers<'_> {
 
     /// Removes the pieces from Redis; returns the version in SQL that this was based on.
     async fn take_out(&mut self, voucher: VoucherId, by: u64) -> Result<u64, EngineError> {
-        let (keys, mut retried) = (self.keys, false);
+        let (keys, mut retried) = (self.servers.keys.clone(), false);
         loop {
-            let sale = self.store.sale(voucher).await?;
+            let sale = self.servers.store.sale(voucher).await?;
             if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
                 return Err(StoreError::Ended(voucher).into());
             }
             let mut call = scripts::CUT.prepare_invoke();
             call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
             call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
-            let answer: Result<(String, i64), RedisError> = self.conn.invoke(&call).await;
+            let answer: Result<(String, i64), RedisError> = self.servers.conn.invoke(&call).await;
             let (word, left) = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
@@ -189,16 +186,16 @@ impl Vouchers<'_> {
 
     /// Updates the sale in Redis from SQL.
     async fn resync(&mut self, voucher: VoucherId) -> Result<(), EngineError> {
-        let sale = self.store.sale(voucher).await?;
-        deliver(self.store, self.conn, self.keys, &sale).await
+        let sale = self.servers.store.sale(voucher).await?;
+        deliver(self.servers, &sale).await
     }
 
     /// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until
     /// the next node starts or the sale changes.
     async fn put_back(&mut self, voucher: VoucherId, whose: &str) {
         let done = async {
-            let sale = self.store.sale(voucher).await?;
-            try_sync(self.conn, self.keys, &sale, whose).await
+            let sale = self.servers.store.sale(voucher).await?;
+            try_sync(self.servers, &sale, whose).await
         };
         if let Err(error) = done.await {
             tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
@@ -211,11 +208,11 @@ impl Vouchers<'_> {
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale, EngineError> {
-        let sale = match self.store.set_state(voucher, state, begin).await {
+        let sale = match self.servers.store.set_state(voucher, state, begin).await {
             // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
             // idempotent.
             Err(unknown @ StoreError::Unknown(_)) => {
-                let again = self.store.set_state(voucher, state, begin).await;
+                let again = self.servers.store.set_state(voucher, state, begin).await;
                 again.map_err(|error| if error.is_away() { unknown } else { error })?
             }
             other => other?,
@@ -227,7 +224,7 @@ impl Vouchers<'_> {
 
     /// Delivers a change that was just committed. If that fails, the change is still in SQL.
     async fn announce(&mut self, sale: &Sale, how: &str) -> Result<(), EngineError> {
-        match deliver_as(self.store, self.conn, self.keys, sale, how).await {
+        match deliver_as(self.servers, sale, how).await {
             Err(EngineError::Redis(why)) => {
                 Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
             }

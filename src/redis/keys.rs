@@ -48,8 +48,9 @@ impl Layout {
     }
 
     /// All partitions.
-    pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<'_> {
-        (0..self.partitions).map(|number| self.partition(number))
+    pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
+        let keys = self.clone();
+        (0..self.partitions).map(move |number| keys.partition(number))
     }
 
     /// One partition.

@@ -41,7 +41,7 @@ async fn claim_plan(
     to: &str,
     force: bool,
 ) -> Result<ClaimPlan, EngineError> {
-    claim::preview(&mut world.redis.connection(), &world.keys, &scope, to, DEAD_MS, force).await
+    claim::preview(&mut world.servers(), &scope, to, DEAD_MS, force).await
 }
 
 async fn claimed(world: &World, plan: ClaimPlan) -> Result<ClaimReport, EngineError> {
@@ -184,8 +184,7 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let of = world.keys.partition_of(voucher).number();
     let name = world.keys.partition(of).consumer("node-b");
     let remove = async |name: &str, partition| {
-        let mut conn = world.redis.connection();
-        let shown = remove::preview(&mut conn, &world.keys, name, partition, DEAD_MS).await?;
+        let shown = remove::preview(&mut world.servers(), name, partition, DEAD_MS).await?;
         world.execute(Command::RemoveConsumer(shown)).await
     };
     let outcome = fault(remove(&name, None).await);
@@ -223,12 +222,11 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
         let orders = of.orders();
         let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &orders, &group, name]);
     }
-    let mut conn = world.redis.connection();
-    let shown = remove::preview(&mut conn, &world.keys, name, None, 1).await.unwrap();
+    let shown = remove::preview(&mut world.servers(), name, None, 1).await.unwrap();
     assert_eq!(shown.partitions, [0, 1]);
     // The reply for one partition does not cover another.
     let only = RemoveReport { partitions: vec![0], ..shown.clone() };
-    let done = remove::remove(&mut conn, &world.keys, &only, 1).await.unwrap();
+    let done = remove::remove(&mut world.servers(), &only, 1).await.unwrap();
     assert_eq!(done.partitions, [0]);
     let there = |number: u16| {
         let orders = world.keys.partition(number).orders();
@@ -253,7 +251,7 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
         &orders,
         ">",
     ]);
-    let error = remove::remove(&mut conn, &world.keys, &shown, 1).await.unwrap_err();
+    let error = remove::remove(&mut world.servers(), &shown, 1).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
     assert_eq!(done, PartDone::Removed(vec![0]));

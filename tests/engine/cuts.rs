@@ -34,8 +34,7 @@ async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
 }
 
 async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
-    let (store, conn, keys) = (&world.store, &mut world.redis.connection(), &world.keys);
-    Vouchers { store, conn, keys }.restock(voucher, -by).await
+    Vouchers { servers: &mut world.servers() }.restock(voucher, -by).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,11 +110,9 @@ async fn half_way(
     world.admits().await;
     let held = world.lock_database().await;
     let initial = in_redis(world, voucher).await.1;
-    let (store, redis, keys) = (world.store.clone(), world.redis.clone(), world.keys.clone());
-    let cutting = tokio::spawn(async move {
-        let (store, conn, keys) = (&store, &mut redis.connection(), &keys);
-        Vouchers { store, conn, keys }.restock(voucher, -by).await
-    });
+    let mut servers = world.servers();
+    let cutting =
+        tokio::spawn(async move { Vouchers { servers: &mut servers }.restock(voucher, -by).await });
     world.until("Redis is cut", async || in_redis(world, voucher).await.1 < initial).await;
     (held, cutting)
 }
@@ -141,10 +138,9 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     let voucher = world.create(sale(10)).await;
     let old = world.store.sale(voucher).await.unwrap();
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
-    let (redis, keys) = (world.redis.clone(), world.keys.clone());
+    let mut servers = world.servers();
     // What a node does for each sale at its start.
-    let starting =
-        tokio::spawn(async move { sale_copy::sync(&mut redis.connection(), &keys, &old).await });
+    let starting = tokio::spawn(async move { sale_copy::sync(&mut servers, &old).await });
     let mut sold = 0;
     // Bounded: the reduction waits three seconds for SQL.
     for user in 1..=7 {

@@ -53,13 +53,11 @@ async fn rush(database: Database) {
     let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
     let paid = world.store.pay(&some, Millis::now()).await.unwrap();
     assert_eq!(paid, [Payment::Paid; 100]);
-    let (mut conn, stop) = (world.redis.connection(), CancellationToken::new());
+    let stop = CancellationToken::new();
     let fence = Fence { name: "close".into(), token: 1 };
     let (now, later) = (Millis::now(), Millis::now().plus(60_000));
     let closed =
-        payment::close_overdue(&world.store, &mut conn, &world.keys, later, now, &fence, &stop)
-            .await
-            .unwrap();
+        payment::close_overdue(&mut world.servers(), later, now, &fence, &stop).await.unwrap();
     assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
     world.balanced().await;
     let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, count) }).await;

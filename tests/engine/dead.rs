@@ -19,7 +19,7 @@ use seckill_engine::{
     command::{
         Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadTest, Reply,
     },
-    dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
+    dead_letters::{ClassifiedLetter, LETTER_FIELDS, Letters},
     ledger,
     orders::{self, Location},
     payment, retention,
@@ -48,10 +48,10 @@ fn matching(filter: &str) -> LetterScope {
 
 fn reader(world: &World) -> Letters {
     let settings = Settings::default();
-    Letters::new(&world.redis, world.store.clone(), world.keys.clone(), &settings)
+    Letters::new(world.servers(), &settings)
 }
 
-async fn letters_of(world: &World) -> Vec<JudgedLetter> {
+async fn letters_of(world: &World) -> Vec<ClassifiedLetter> {
     reader(world).page(EntryId::MIN, EntryId::MAX, 10_000).await.unwrap()
 }
 
@@ -213,8 +213,7 @@ async fn compensation_happens_once(database: Database) {
     let result = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
     assert_eq!(result, [Cancelled::Now; 10]);
     world.stranded().await;
-    let mut conn = world.redis.connection();
-    let given = payment::give_back_open(&world.store, &mut conn, &world.keys).await.unwrap();
+    let given = payment::give_back_open(&mut world.servers()).await.unwrap();
     assert_eq!((given, stock(&world, voucher)), (10, 210));
     world.stranded().await;
     world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();
@@ -238,7 +237,7 @@ async fn compensation_happens_once(database: Database) {
     assert_eq!((books.stock, books.live, books.closed), (500, 0, 300));
     world.balanced().await;
     let id = entries[5].order;
-    let found = orders::find(&world.store, &mut conn, &world.keys, id).await.unwrap();
+    let found = orders::find(&mut world.servers(), id).await.unwrap();
     let Location::Persisted { order } = found else { panic!("{found:?}") };
     assert_eq!(order.status, OrderStatus::Cancelled);
     // Compensated buyers may order again.
@@ -269,8 +268,7 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
             async {
                 let mut audits = 0;
                 while dead(&world) > 0 {
-                    let mut conn = world.redis.connection();
-                    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
+                    let audit = ledger::audit(&mut world.servers(), None).await;
                     for found in audit.unwrap().findings() {
                         assert!(matches!(found.what, Finding::Stranded(_)), "{found}");
                     }
@@ -385,8 +383,7 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     let mut settings = Settings::default();
     settings.jobs.keep_dead_entries = 0;
     let of = world.keys.home();
-    let trimmed =
-        retention::trim(&world.store, &mut conn, &world.keys, &of, &settings, &stop).await;
+    let trimmed = retention::trim(&mut world.servers(), &of, &settings, &stop).await;
     assert_eq!(trimmed.unwrap().letters, 0);
     let report = hands.discard(&all, true, &stop).await.unwrap();
     assert_eq!((report.discarded, report.compensated, report.given_back), (4, 4, 0));
@@ -401,7 +398,7 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
 
     // Ended and archived: every admitted buyer has their order in SQL.
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let archived = retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &stop).await;
+    let archived = retention::archive_ended(&mut world.servers(), 0, &stop).await;
     assert_eq!(archived.unwrap(), [voucher]);
     let v = voucher.to_string();
     let mut add = cmd("XADD");

@@ -17,6 +17,7 @@ use seckill_engine::{
     deployment, ledger,
     node::{Node, NodeConfig},
     repair,
+    servers::Servers,
     settings::Settings,
     telemetry::data_loss::REDIS_RECONCILED,
 };
@@ -50,6 +51,11 @@ impl Deployment {
         Self { redis, store, keys, settings, _files: files }
     }
 
+    /// The servers, over a connection of its own.
+    fn servers(&self) -> Servers {
+        Servers::new(&self.redis, &self.store, &self.keys)
+    }
+
     fn node(&self, name: &str) -> Node {
         Node::start(NodeConfig {
             deployment: deployment::Deployment {
@@ -73,10 +79,9 @@ impl Deployment {
     }
 
     async fn audit(&self) -> ledger::Audit {
-        let mut conn = self.redis.connection();
         let mut audit = None;
         wait_until(PATIENCE, "Redis answers", async || {
-            audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.ok();
+            audit = ledger::audit(&mut self.servers(), None).await.ok();
             audit.is_some()
         })
         .await;
@@ -202,10 +207,9 @@ async fn the_audit_reports_what_a_failover_lost() {
     let findings = &audit.sales[0].findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(findings[0], Finding::Unknown(40));
-    let mut conn = deployment.redis.connection();
-    let plan = repair::plan(&deployment.store, &mut conn, &deployment.keys).await.unwrap();
+    let plan = repair::plan(&mut deployment.servers()).await.unwrap();
     assert_eq!(plan.len(), 1, "{plan:?}");
-    let done = repair::apply(&deployment.store, &mut conn, &deployment.keys, &plan[0]).await;
+    let done = repair::apply(&mut deployment.servers(), &plan[0]).await;
     assert_eq!(done.unwrap().put_back, 40);
     deployment.balanced().await;
     assert_eq!(deployment.audit().await.sales[0].admitted, 140);

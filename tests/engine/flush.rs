@@ -53,8 +53,7 @@ async fn alarmed(world: &World, what: &str, is_it: impl Fn(&AlarmKind) -> bool) 
 }
 
 async fn repaired(world: &World) -> u64 {
-    let mut conn = world.redis.connection();
-    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.unwrap();
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
     let cures: Vec<Cure> = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
     assert_eq!(cures, [Cure::Enqueue], "{plan:?}");
     match world.execute(Command::Repair(plan)).await.unwrap() {
@@ -64,8 +63,7 @@ async fn repaired(world: &World) -> u64 {
 }
 
 async fn findings(world: &World) -> Vec<String> {
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     audit.sales.into_iter().flat_map(|sale| sale.findings).map(|it| it.to_string()).collect()
 }
 

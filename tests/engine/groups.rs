@@ -15,7 +15,7 @@ use seckill_engine::{
         GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
         show::{self, StreamState},
     },
-    ledger, mend,
+    ledger, partition_repair,
 };
 use seckill_model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding};
 use seckill_redis::{dead_letters, stream};
@@ -37,7 +37,7 @@ async fn sold(world: &World, buyers: u64) -> VoucherId {
 
 async fn preview(world: &World, to: &str, only: Option<u16>) -> Result<Vec<Rewind>, EngineError> {
     let to: To = to.parse().unwrap();
-    rewind::preview(&world.store, &mut world.redis.connection(), &world.keys, &to, only).await
+    rewind::preview(&mut world.servers(), &to, only).await
 }
 
 async fn rewound(world: &World, plan: Vec<Rewind>) -> Result<RewindReport, EngineError> {
@@ -55,7 +55,7 @@ fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
 }
 
 async fn states(world: &World) -> Vec<StreamState> {
-    show::show(&mut world.redis.connection(), &world.keys, None, DEAD_MS).await.unwrap()
+    show::show(&mut world.servers(), None, DEAD_MS).await.unwrap()
 }
 
 /// Entries of partition 0, oldest first.
@@ -218,7 +218,7 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     let stuck = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 100).await;
     let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
     assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     assert!(audit.sales[0].findings[0] == Finding::Lost(20), "{audit:?}");
     // An order without a buyer would be written, so that is reported.
     world.hold().await;
@@ -465,7 +465,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
     assert!(letter.reason.contains("in the future"), "{}", letter.reason);
-    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &world.keys.home()).await;
+    let faults = partition_repair::faults(&mut world.servers(), &world.keys.home()).await;
     assert_eq!(faults.unwrap(), []);
     let kept: u64 = world.server.query(&["XLEN", "seckill:{p0}:orders:replaced"]);
     assert_eq!(kept, 7, "the old stream can still be read");
@@ -495,7 +495,7 @@ async fn orders_with_ids_of_the_future_are_kept() {
     world.stop_node().await;
     let now: (u64, u64) = world.server.query(&["TIME"]);
     forge(&world, &format!("{}-0", now.0 * 1_000 + 600_000), 4_243).await;
-    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &world.keys.home()).await;
+    let faults = partition_repair::faults(&mut world.servers(), &world.keys.home()).await;
     assert_eq!(faults.unwrap(), []);
 }
 
@@ -508,11 +508,11 @@ async fn an_audit_ends_at_every_last_id() {
     for key in [of.orders(), of.dead()] {
         world.server.query::<()>(&["XADD", &key, LAST_ID, "userId", "7"]);
     }
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None);
+    let mut servers = world.servers();
+    let audit = ledger::audit(&mut servers, None);
     let audit = tokio::time::timeout(std::time::Duration::from_secs(20), audit).await;
     assert!(audit.expect("the audit ends").unwrap().balanced);
-    let delivered = show::show(&mut conn, &world.keys, None, DEAD_MS);
+    let delivered = show::show(&mut servers, None, DEAD_MS);
     let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
     delivered.expect("the look at the stream ends").unwrap();
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 5);
@@ -549,10 +549,9 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
     let plan = preview(&world, "start", None).await.unwrap();
     assert_eq!((plan[0].again, plan[0].written, plan[0].undelivered), (11, 10, 0));
     let stop = tokio_util::sync::CancellationToken::new();
-    let done =
-        rewind::apply(&mut world.redis.connection(), &world.keys, &plan, &stop).await.unwrap();
+    let done = rewind::apply(&mut world.servers(), &plan, &stop).await.unwrap();
     assert_eq!(done.again, 11);
-    let faults = mend::faults(&mut world.redis.connection(), &world.keys, &of).await.unwrap();
+    let faults = partition_repair::faults(&mut world.servers(), &of).await.unwrap();
     assert_eq!(faults, []);
     let state = states(&world).await.remove(0);
     assert_eq!(state.group.unwrap().lag, Some(11));

@@ -128,8 +128,7 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     server.restart();
     world.until("it answers again", async || world.store.ping().await.is_ok()).await;
     let lost = 500 - ids().await.len();
-    let mut conn = world.redis.connection();
-    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.unwrap();
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
     if lost > 0 {
         let result = Finding::Lost(lost as u64).to_string();
         assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&result)), "{plan:?}");

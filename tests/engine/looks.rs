@@ -204,7 +204,7 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     add.arg(of.orders()).arg(format!("{}-1", issued + 900));
     add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
     let entry: String = conn.query(&add).await.unwrap();
-    let trace = trace::follow(&world.store, &mut conn, &keys, order).await.unwrap();
+    let trace = trace::follow(&mut world.servers(), order).await.unwrap();
     let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
     assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
 }

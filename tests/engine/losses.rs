@@ -17,11 +17,11 @@ use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
     command::{Command, LetterScope, LoadTest, Reply},
-    dead_letters::judge,
+    dead_letters::classify,
     ledger,
-    mend::{self, PartitionFault},
     order_writer::Writer,
     outbox::Outbox,
+    partition_repair::{self, PartitionFault},
     repair,
     telemetry::snapshot::AlarmKind,
 };
@@ -44,18 +44,16 @@ fn sale(stock: u64) -> NewSale {
 }
 
 async fn findings(world: &World) -> Vec<Finding> {
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     audit.findings().map(|found| found.what).collect()
 }
 
 /// Repairs like `audit --repair`; returns the repairs.
 async fn repaired(world: &World) -> Vec<Cure> {
-    let mut conn = world.redis.connection();
-    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.unwrap();
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
     let cures = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
     for sale in &plan {
-        repair::apply(&world.store, &mut conn, &world.keys, sale).await.unwrap();
+        repair::apply(&mut world.servers(), sale).await.unwrap();
     }
     cures
 }
@@ -193,8 +191,7 @@ async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
     world.rush(rush(voucher, 3)).await;
     world.stop_node().await;
     let _: u64 = world.server.query(&["DEL", &world.keys.stock(voucher)]);
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     let [sale] = audit.sales.as_slice() else { panic!("{audit:?}") };
     assert_eq!((sale.stock, sale.admitted, sale.persisted), (None, 3, 3), "{sale:?}");
     assert_eq!(sale.findings, [Finding::Damaged(SaleKey::Stock)]);
@@ -208,13 +205,12 @@ async fn a_stream_that_is_lost_without_a_node_is_found_and_reconciled() {
     world.stop_node().await;
     let home = world.keys.home();
     let _: u64 = world.server.query(&["DEL", &home.orders()]);
-    let mut conn = world.redis.connection();
-    let found = mend::faults(&mut conn, &world.keys, &home).await.unwrap();
+    let found = partition_repair::faults(&mut world.servers(), &home).await.unwrap();
     assert_eq!(found, [PartitionFault::Lost(home.orders())]);
     let outbox = Outbox::default();
-    let done = mend::mend_streams(&world.store, &mut conn, &world.keys, &outbox, "cli").await;
+    let done = partition_repair::reconcile_streams(&mut world.servers(), &outbox, "cli").await;
     assert_eq!(done.unwrap(), (1, 0), "every order was in SQL");
-    assert_eq!(mend::faults(&mut conn, &world.keys, &home).await.unwrap(), []);
+    assert_eq!(partition_repair::faults(&mut world.servers(), &home).await.unwrap(), []);
     assert!(outbox.waiting()[0].result.contains(&home.orders()));
     world.balanced().await;
 }
@@ -532,7 +528,7 @@ async fn orders_pending_at_consumers_are_not_sold_again() {
 async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
     let world = World::start().await;
     let (of, mut conn) = (world.keys.home(), world.redis.connection());
-    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
+    let mut writer = Writer::new(world.servers());
     let (mut writing, stop) = (None, CancellationToken::new());
     let takes = async || {
         let from = ReadFrom::New(Duration::from_millis(1));
@@ -567,8 +563,8 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
     let mut conn = world.redis.connection();
     let of = world.keys.home();
     let letters = dead_letters::read(&mut conn, &of, EntryId::MIN, 9).await.unwrap();
-    let judged = judge(&world.store, &mut conn, &world.keys, 3, letters.clone()).await.unwrap();
-    assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
+    let found = classify(&mut world.servers(), 3, letters.clone()).await.unwrap();
+    assert!(found.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{found:?}");
     let one = LetterScope::Letters(vec![letters[0].letter]);
     let discard = Command::DiscardLetters { scope: one, compensate: true };
     let Reply::LettersDiscarded(done) = world.execute(discard).await.unwrap() else { panic!() };
@@ -809,13 +805,10 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
-    let mut conn = world.redis.connection();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let later = Millis::now().plus(3_600_000);
     seckill_engine::payment::close_overdue(
-        &world.store,
-        &mut conn,
-        &world.keys,
+        &mut world.servers(),
         later,
         Millis::now(),
         &fence,

@@ -234,9 +234,7 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
         assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
     }
     assert!(letters.iter().all(|it| it.reason.data::<OrderFault>().is_some()), "{letters:?}");
-    let audit = ledger::audit(&world.store, &mut world.redis.connection(), &world.keys, None)
-        .await
-        .unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");
 }
 
@@ -398,7 +396,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
     ];
     for (break_it, mend_it, words) in damage {
         conn.query::<()>(&break_it).await.unwrap();
-        let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+        let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
         let findings = &audit.sales[0].findings;
         assert!(
             !audit.balanced && findings.iter().any(|f| f.to_string().contains(words)),
@@ -410,7 +408,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
     let user = world.store.live_orders(voucher, None, 1).await.unwrap()[0].user_id;
     conn.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
     conn.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     assert!(
         audit.sales[0].findings.iter().any(|f| f.to_string().contains("no buyer in Redis")),
         "{audit:?}"
@@ -475,8 +473,7 @@ async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy()
     let voucher = world.create(sale(5)).await;
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let mut conn = world.redis.connection();
-    let taken = seckill_engine::sale_copy::sync(&mut conn, &world.keys, &old).await.unwrap();
+    let taken = seckill_engine::sale_copy::sync(&mut world.servers(), &old).await.unwrap();
     assert_eq!(taken, seckill_engine::sale_copy::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
@@ -523,7 +520,7 @@ async fn an_order_is_found_in_every_state() {
         orders.push(order);
     }
     let mut conn = world.redis.connection();
-    let stand = async |id| find(&world.store, &mut world.redis.connection(), &world.keys, id).await;
+    let stand = async |id| find(&mut world.servers(), id).await;
     assert!(matches!(stand(orders[0]).await, Ok(Location::Undelivered { .. })));
     fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
     assert!(matches!(stand(orders[0]).await, Ok(Location::Pending { .. })));
@@ -578,8 +575,7 @@ async fn one_malformed_key_is_reported_and_hides_no_other_sale() {
     world.stop_node().await;
     let key = world.keys.stock(bad);
     let _: () = world.server.query(&["SET", &key, "kaputt"]);
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(bad)).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), Some(bad)).await.unwrap();
     let findings = &audit.sales[0].findings;
     assert!(findings.iter().any(|it| it.to_string().contains("'stock'")), "{findings:?}");
     world.start_node();

@@ -19,6 +19,7 @@ use seckill_engine::{
     ids::IdWorker,
     orders::{self, Location},
     partitions,
+    servers::Servers,
 };
 use seckill_model::{EntryId, NewSale, OrderId, Outcome, filter::Filter};
 use seckill_redis::{Layout, nodes::Nodes, stream};
@@ -88,7 +89,7 @@ async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
 
     let stuck = stream::pending_of_all(&mut conn, &world.keys, EntryId::MIN, EntryId::MAX, 1);
     let order = stuck.await.unwrap()[0].delivered.order().unwrap().order;
-    let standing = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
+    let standing = orders::find(&mut world.servers(), order).await.unwrap();
     assert!(matches!(standing, Location::Pending { .. }), "{standing:?}");
     let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
     world.replay(Scope::Entries(some.clone())).await;
@@ -106,13 +107,11 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     world.rush(LoadTest::new(voucher, 30)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     assert_eq!(partitions::agreed(&world.store, Some(8), false).await.unwrap(), 1, "it is decided");
-    let (old, new) = (world.keys.clone(), Layout::new(8, false));
+    let new = Layout::new(8, false);
     let mut conn = world.redis.connection();
-    let (store, redis) = (world.store.clone(), world.redis.clone());
-    let change = async || {
-        let mut conn = redis.connection();
-        partitions::change(&store, &mut conn, &old, &new, DEAD_MS).await
-    };
+    let (store, redis, old) = (world.store.clone(), world.redis.clone(), world.keys.clone());
+    let change =
+        async || partitions::change(&mut Servers::new(&redis, &store, &old), &new, DEAD_MS).await;
     let refused = |error: Result<(), EngineError>, why: &str| {
         let error = error.unwrap_err().to_string();
         assert!(error.contains(why), "'{why}' is not in: {error}");
@@ -151,7 +150,6 @@ async fn the_number_of_partitions_changes_only_at_rest() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_never_share_a_node_name() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
-    let mut conn = world.redis.connection();
     world
         .until("the node gives a sign of life", async || {
             let names: Vec<String> =
@@ -159,13 +157,13 @@ async fn two_processes_never_share_a_node_name() {
             !names.is_empty()
         })
         .await;
-    let twin = take_name(&mut conn, &world.keys, crate::world::NODE, "twin", 2_000, false).await;
+    let twin = take_name(&mut world.servers(), crate::world::NODE, "twin", 2_000, false).await;
     assert!(
         matches!(&twin, Err(EngineError::NameTaken(name)) if name == crate::world::NODE),
         "{twin:?}"
     );
     // A node that was suspended past its lease finds its name taken by another process and stops.
-    take_name(&mut conn, &world.keys, crate::world::NODE, "twin", 2_000, true).await.unwrap();
+    take_name(&mut world.servers(), crate::world::NODE, "twin", 2_000, true).await.unwrap();
     let stopping = world.node().stopping().clone();
     tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
 }
@@ -175,13 +173,12 @@ async fn two_processes_never_share_a_node_name() {
 async fn a_redis_is_bound_to_one_database() {
     let (world, other) = (World::start().await, World::start().await);
     let voucher = world.create(sale(10)).await;
-    let mut conn = world.redis.connection();
     world
         .until("the node has put the name there", async || {
             world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]) == 1
         })
         .await;
-    deployment::tie(&world.store, &mut conn, &world.keys, false).await.unwrap();
+    deployment::tie(&mut world.servers(), false).await.unwrap();
     for read_only in [false, true] {
         // The other database is registered by now.
         other
@@ -189,7 +186,8 @@ async fn a_redis_is_bound_to_one_database() {
                 other.store.setting("deployment").await.unwrap().is_some()
             })
             .await;
-        let result = deployment::tie(&other.store, &mut conn, &world.keys, read_only).await;
+        let mut servers = Servers { store: other.store.clone(), ..world.servers() };
+        let result = deployment::tie(&mut servers, read_only).await;
         assert!(matches!(&result, Err(EngineError::Foreign(_))), "{result:?}");
     }
     // FLUSHALL removes the binding; the next reconciliation restores it.
@@ -212,8 +210,8 @@ async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
     let voucher = world.create(sale(10)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     node_leaves(&mut world).await;
-    let (mut conn, new) = (world.redis.connection(), Layout::new(4, false));
-    partitions::change(&world.store, &mut conn, &world.keys, &new, DEAD_MS).await.unwrap();
+    let new = Layout::new(4, false);
+    partitions::change(&mut world.servers(), &new, DEAD_MS).await.unwrap();
     // Like a node that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();

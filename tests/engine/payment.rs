@@ -16,7 +16,9 @@ use crate::world::World;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
     command::{Command, LoadTest, Reply},
-    payment, purchase, trace,
+    payment, purchase,
+    servers::Servers,
+    trace,
 };
 use seckill_model::{
     Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
@@ -37,12 +39,9 @@ fn fence(token: i64) -> Fence {
 }
 
 async fn close(world: &World, token: i64) -> payment::Closed {
-    let (mut conn, stop) = (world.redis.connection(), CancellationToken::new());
+    let (mut servers, stop) = (world.servers(), CancellationToken::new());
     let before = Millis::now().plus(FUTURE);
-    let (store, keys) = (&world.store, &world.keys);
-    payment::close_overdue(store, &mut conn, keys, before, Millis::now(), &fence(token), &stop)
-        .await
-        .unwrap()
+    payment::close_overdue(&mut servers, before, Millis::now(), &fence(token), &stop).await.unwrap()
 }
 
 async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
@@ -112,8 +111,7 @@ async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
         bought.push(order);
     }
     assert!(bought.is_sorted_by(|a, b| a < b), "{bought:?}");
-    let mut conn = world.redis.connection();
-    let trace = trace::follow(&world.store, &mut conn, &world.keys, bought[0]).await.unwrap();
+    let trace = trace::follow(&mut world.servers(), bought[0]).await.unwrap();
     assert_eq!((trace.held, trace.entry), (None, None), "it went through nothing but SQL");
     let paid = world.execute(Command::Pay(bought[0])).await.unwrap();
     assert_eq!(paid, Reply::Paid { order: bought[0], payment: Payment::Paid });
@@ -134,14 +132,14 @@ async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
 async fn a_lost_counter_issues_no_order_id_twice() {
     let mut world = World::start().await;
     world.stop_node().await;
-    let (store, keys, mut conn) = (&world.store, &world.keys, world.redis.connection());
+    let (store, keys, mut servers) = (&world.store, &world.keys, world.servers());
     let tea = store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await.unwrap();
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
-        let order = purchase::buy(store, &mut conn, keys, tea, UserId(1)).await.unwrap();
+        let order = purchase::buy(&mut servers, tea, UserId(1)).await.unwrap();
         assert!(seen.insert(order), "{order} was given twice");
         let counter = keys.partition_of(tea).sequence(order.day());
-        let forgotten: u64 = conn.query(redis::cmd("DEL").arg(counter)).await.unwrap();
+        let forgotten: u64 = servers.conn.query(redis::cmd("DEL").arg(counter)).await.unwrap();
         assert_eq!(forgotten, 1);
     }
 }
@@ -233,15 +231,14 @@ async fn process_that_closes() {
     let parts: Vec<&str> = work.split('|').collect();
     let [url, database, go] = parts[..] else { panic!("{work}") };
     let store = open_store(Path::new(database)).await;
-    let mut conn = Redis::from_url(url).unwrap().connection();
-    conn.multiplexed(HOME).await.unwrap();
+    let redis = Redis::from_url(url).unwrap();
+    let mut servers = Servers::new(&redis, &store, &Layout::default());
+    servers.conn.multiplexed(HOME).await.unwrap();
     println!("\nready");
     wait_until(PATIENCE, "the word to go", async || Path::new(go).exists()).await;
     let before = Millis::now().plus(FUTURE);
-    let (stop, keys) = (CancellationToken::new(), Layout::default());
-    payment::close_overdue(&store, &mut conn, &keys, before, Millis::now(), &fence(1), &stop)
-        .await
-        .unwrap();
+    let stop = CancellationToken::new();
+    payment::close_overdue(&mut servers, before, Millis::now(), &fence(1), &stop).await.unwrap();
 }
 
 async fn open_store(database: &Path) -> SharedStore {
@@ -261,7 +258,6 @@ async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
     let voucher = world.create(sale(20 * page)).await;
     let orders = sold(&world, voucher, 20 * page).await;
     let this = std::env::current_exe().unwrap();
-    let mut conn = world.redis.connection();
     for kills in 1..=20 {
         let sandbox = Seckill::new();
         let go = sandbox.file("go");
@@ -281,7 +277,7 @@ async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
         drop(process);
         world.server.thaw();
         // Commands of the dead process may still arrive at Redis.
-        payment::give_back_open(&world.store, &mut conn, &world.keys).await.unwrap();
+        payment::give_back_open(&mut world.servers()).await.unwrap();
         assert_eq!(world.store.returning().await.unwrap(), 0);
         assert_eq!(stock(&world, voucher), kills * page, "each piece once");
         assert_eq!(world.store.sale(voucher).await.unwrap().stock, kills * page);

@@ -63,7 +63,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     }
     world.stop_node().await;
 
-    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
+    let mut writer = Writer::new(world.servers());
     let (mut all, mut batches, stop) = (Settled::default(), 0, CancellationToken::new());
     let before = calls(&world, "evalsha");
     loop {

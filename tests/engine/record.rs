@@ -103,8 +103,7 @@ async fn unavailable_figures_are_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_node_is_found_dead() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
-    let mut conn = world.redis.connection();
-    take_name(&mut conn, &world.keys, "node-x", "i", 2_000, true).await.unwrap();
+    take_name(&mut world.servers(), "node-x", "i", 2_000, true).await.unwrap();
     world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
     let [line] = &of(&world, "node dead").await[..] else { panic!() };
     assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));

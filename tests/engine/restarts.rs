@@ -95,19 +95,11 @@ async fn a_redis_that_lost_data_is_reconciled() {
     conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
     let done =
-        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[promise], "a test")
-            .await
-            .unwrap();
-    assert_eq!((done.restored, done.refused.len()), (31, 0));
+        reconcile(&mut world.servers(), &world.keys.home(), &[promise], "a test").await.unwrap();
+    assert_eq!((done.restored, done.refused), (31, 0));
     let again =
-        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[promise], "a test")
-            .await
-            .unwrap();
-    assert_eq!(
-        (again.restored, again.refused.len()),
-        (0, 0),
-        "a second time there is nothing to do"
-    );
+        reconcile(&mut world.servers(), &world.keys.home(), &[promise], "a test").await.unwrap();
+    assert_eq!((again.restored, again.refused), (0, 0), "a second time there is nothing to do");
     world.start_node();
     world
         .until("the promise is kept", async || {
@@ -136,11 +128,9 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
         (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
     conn.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     conn.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
-    sale_copy::sync(&mut conn, &world.keys, &before).await.unwrap();
-    let done = reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &[], "a test")
-        .await
-        .unwrap();
-    assert_eq!((done.restored, done.refused.len()), (5, 0));
+    sale_copy::sync(&mut world.servers(), &before).await.unwrap();
+    let done = reconcile(&mut world.servers(), &world.keys.home(), &[], "a test").await.unwrap();
+    assert_eq!((done.restored, done.refused), (5, 0));
     let left: i64 = conn.query(cmd("GET").arg(&stock)).await.unwrap();
     assert_eq!(left, 0, "the five pieces are sold");
     world.balanced().await;
@@ -209,7 +199,6 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     world.ask(voucher, 1).await;
     world.settled().await;
     world.stop_node().await;
-    let mut conn = world.redis.connection();
     let promise = |user, order| Admitted {
         voucher,
         place: first(user),
@@ -217,12 +206,10 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     };
     let promises = [promise(1, 4_711), promise(2, 4_712)];
     let done =
-        reconcile(&world.store, &mut conn, &world.keys, &world.keys.home(), &promises, "a test")
-            .await
-            .unwrap();
-    assert_eq!(done.refused, promises.map(|promise| promise.order));
+        reconcile(&mut world.servers(), &world.keys.home(), &promises, "a test").await.unwrap();
+    assert_eq!(done.refused_ids, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no stock"]) {
-        match find(&world.store, &mut conn, &world.keys, promise.order).await {
+        match find(&mut world.servers(), promise.order).await {
             Ok(Location::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
                 let result = reason.data::<OrderFault>().map(|it| it.to_string());
@@ -278,8 +265,8 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     // No node is running to restore anything.
     world.stop_node().await;
     let _: () = world.server.query(&["FLUSHALL"]);
-    let (conn, store, keys) = (&mut world.redis.connection(), &world.store, &world.keys);
-    let mut vouchers = Vouchers { store, conn, keys };
+    let (mut servers, keys) = (world.servers(), &world.keys);
+    let mut vouchers = Vouchers { servers: &mut servers };
     vouchers.set_state(voucher, SaleState::Paused).await.unwrap();
     vouchers.set_state(voucher, SaleState::Running).await.unwrap();
     assert_eq!(held(&world, voucher), 10);
@@ -294,16 +281,13 @@ async fn a_promise_that_was_written_and_closed_is_not_restored() {
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
     world.settled().await;
     world.stop_node().await;
-    let mut conn = world.redis.connection();
+    let mut servers = world.servers();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let before = Millis::now().plus(3_600_000);
-    let (store, keys) = (&world.store, &world.keys);
-    payment::close_overdue(store, &mut conn, keys, before, Millis::now(), &fence, &stop)
-        .await
-        .unwrap();
+    payment::close_overdue(&mut servers, before, Millis::now(), &fence, &stop).await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     let promise = Admitted { voucher, place: first(1), order };
-    reconcile(store, &mut conn, keys, &keys.home(), &[promise], "a test").await.unwrap();
+    reconcile(&mut servers, &world.keys.home(), &[promise], "a test").await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;
 }
@@ -315,12 +299,11 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     let voucher = world.create(sale(6_000)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 6_000) }).await;
     world.settled().await;
-    let (mut one, mut other) = (world.redis.connection(), world.redis.connection());
+    let (mut one, mut other) = (world.servers(), world.servers());
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let before = Millis::now().plus(3_600_000);
-    let (store, keys) = (&world.store, &world.keys);
-    let closing =
-        payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
+    let keys = &world.keys;
+    let closing = payment::close_overdue(&mut one, before, Millis::now(), &fence, &stop);
     let reconciling = async {
         for round in 0..20 {
             // Alternately as after a restart of Redis and as after the loss of a key.
@@ -328,7 +311,7 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
                 0 => world.server.query(&["HDEL", &keys.sale(voucher), "run"]),
                 _ => world.server.query(&["DEL", &keys.stock(voucher)]),
             };
-            reconcile(store, &mut other, keys, &keys.home(), &[], "a test").await.unwrap();
+            reconcile(&mut other, &keys.home(), &[], "a test").await.unwrap();
         }
     };
     let (closed, ()) = tokio::join!(closing, reconciling);
@@ -345,7 +328,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     let voucher = world.create(sale(20)).await;
     world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
     world.settled().await;
-    let mut conn = world.redis.connection();
+    let mut servers = world.servers();
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
     let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
     let close = async |count| {
@@ -353,7 +336,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
         assert_eq!(closed.len(), count as usize);
     };
     let mut reconciled = async || {
-        reconcile(store, &mut conn, keys, &keys.home(), &[], "a test").await.unwrap();
+        reconcile(&mut servers, &keys.home(), &[], "a test").await.unwrap();
         held(&world, voucher)
     };
     close(5).await;

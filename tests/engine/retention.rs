@@ -26,9 +26,9 @@ fn sale(stock: u64) -> NewSale {
 async fn trim(world: &World, change: impl FnOnce(&mut Settings)) -> Trimmed {
     let mut settings = Settings::default();
     change(&mut settings);
-    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let of = world.keys.home();
     let stop = CancellationToken::new();
-    retention::trim(&world.store, &mut conn, &world.keys, &of, &settings, &stop).await.unwrap()
+    retention::trim(&mut world.servers(), &of, &settings, &stop).await.unwrap()
 }
 
 fn length(world: &World, key: &str) -> u64 {
@@ -88,7 +88,7 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     assert_eq!(done.letters, 16, "{done:?}");
     let done = trim(&world, |settings| settings.jobs.keep_dead_entries = 0).await;
     assert_eq!(done.letters, 4, "one has to stay: {done:?}");
-    let found = orders::find(&world.store, &mut conn, &world.keys, order).await.unwrap();
+    let found = orders::find(&mut world.servers(), order).await.unwrap();
     assert!(matches!(&found, Location::Dead { reason, .. } if reason == "for a test"), "{found:?}");
     world.stranded().await;
 }
@@ -127,10 +127,8 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     let (voucher, other) = (world.create(sale(100)).await, world.create(sale(5)).await);
     world.rush(LoadTest::new(voucher, 60)).await;
     world.settled().await;
-    let (mut conn, stop) = (world.redis.connection(), CancellationToken::new());
-    let mut archive = async || {
-        retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &stop).await.unwrap()
-    };
+    let stop = CancellationToken::new();
+    let archive = async || retention::archive_ended(&mut world.servers(), 0, &stop).await.unwrap();
     assert_eq!(archive().await, [], "nothing is over");
     world.execute(Command::EndSale(voucher)).await.unwrap();
     // In-flight orders have to arrive first.
@@ -158,16 +156,14 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     }
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     let mut conn = world.redis.connection();
-    let found = orders::find(&world.store, &mut conn, &world.keys, live.id).await.unwrap();
+    let found = orders::find(&mut world.servers(), live.id).await.unwrap();
     assert!(matches!(found, Location::Persisted { .. }), "{found:?}");
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, Some(voucher)).await.unwrap();
+    let audit = ledger::audit(&mut world.servers(), Some(voucher)).await.unwrap();
     assert!(audit.balanced && audit.sales[0].persisted == 60, "{audit:?}");
     world.balanced().await;
     // A copy loaded by a node in between is removed by the next run.
     conn.query::<()>(cmd("SET").arg(world.keys.stock(voucher)).arg(5)).await.unwrap();
-    retention::archive_ended(&world.store, &mut conn, &world.keys, 0, &CancellationToken::new())
-        .await
-        .unwrap();
+    retention::archive_ended(&mut world.servers(), 0, &CancellationToken::new()).await.unwrap();
     assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.stock(voucher)]), 0);
     assert_eq!(world.store.sales().await.unwrap().len(), 1);
     assert!(matches!(world.ask(other, 1).await, Outcome::Admitted { .. }));

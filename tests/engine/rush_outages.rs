@@ -13,6 +13,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadReport, LoadTest, Reply},
+    servers::Servers,
     vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
@@ -125,31 +126,30 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
     let world = World::at(&server.url(&name), &quick()).await;
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.tcp_url(&name), server.port());
-    let (cut_off, mut conn) =
-        (seckill_store::open(&url, &quick()).await.unwrap(), world.redis.connection());
+    let store = seckill_store::open(&url, &quick()).await.unwrap();
+    let mut cut_off = Servers { store, ..world.servers() };
     let sale = NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
     let voucher = world.create(sale).await;
     let (mut user, mut pieces) = (0, 10);
     for cut in [Cut::After, Cut::Before] {
         for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
             proxy.cut_at_commit(cut);
-            let (store, conn, keys) = (&cut_off, &mut conn, &world.keys);
-            let done = Vouchers { store, conn, keys }.set_state(voucher, state).await;
+            let mut vouchers = Vouchers { servers: &mut cut_off };
+            let done = vouchers.set_state(voucher, state).await;
             assert_eq!(proxy.heal(), [true]);
             assert_eq!(done.unwrap().state, state, "asked again");
             user += 1;
             assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
         }
         proxy.cut_at_commit(cut);
-        let (store, redis, keys) = (&cut_off, &mut conn, &world.keys);
-        let error = Vouchers { store, conn: redis, keys }.restock(voucher, 5).await;
+        let error = Vouchers { servers: &mut cut_off }.restock(voucher, 5).await;
         assert_eq!(proxy.heal(), [true]);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("check before you repeat it"), "{error}");
         pieces += if cut == Cut::After { 5 } else { 0 };
         let mut read = cmd("HGET");
         read.arg(world.keys.sale(voucher)).arg("initial");
-        assert_eq!(conn.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
+        assert_eq!(cut_off.conn.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
     }
     world.settled().await;
     world.balanced().await;

@@ -187,8 +187,7 @@ fn next_of(plan: &Plan) -> &'static str {
 /// A node continues where the dead one stopped, under its name or another.
 async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), String> {
     let name = next_of(plan);
-    let mut conn = world.redis.connection();
-    take_name(&mut conn, &world.keys, name, "next", 2_000, force)
+    take_name(&mut world.servers(), name, "next", 2_000, force)
         .await
         .map_err(|error| error.to_string())?;
     world.start_node_as(name, "next");
@@ -314,9 +313,7 @@ pub async fn be_one(result: &str) {
         plan.settings(it);
     })
     .await;
-    take_name(&mut world.redis.connection(), &world.keys, NODE, "child", 2_000, true)
-        .await
-        .unwrap();
+    take_name(&mut world.servers(), NODE, "child", 2_000, true).await.unwrap();
     let node = world.start(NODE, "child");
     let log = Log::printed();
     let entrance = node.operator().admission.clone().unwrap();
@@ -344,18 +341,17 @@ async fn everything_else(
     voucher: VoucherId,
     log: &Log,
 ) -> Result<(), EngineError> {
-    let mut conn = world.redis.connection();
-    let (store, keys) = (&world.store, &world.keys);
+    let mut servers = world.servers();
     if plan.closes() {
         let some = log.all().into_iter().filter(|it| it.order % 2 == 0).map(|it| it.order);
         let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
-        let now = conn.now().await?;
-        store.pay(&ids, now).await?;
+        let now = servers.conn.now().await?;
+        servers.store.pay(&ids, now).await?;
         let fence = Fence { name: "closing".into(), token: 1 };
         let stop = CancellationToken::new();
-        payment::close_overdue(store, &mut conn, keys, now.plus(1), now, &fence, &stop).await?;
+        payment::close_overdue(&mut servers, now.plus(1), now, &fence, &stop).await?;
     }
-    Vouchers { store, conn: &mut conn, keys }.create(&stage::sale(9, 1)).await?;
+    Vouchers { servers: &mut servers }.create(&stage::sale(9, 1)).await?;
     let commands = [
         Command::Restock { voucher, by: 5 },
         Command::Restock { voucher, by: -3 },

@@ -64,9 +64,8 @@ pub fn sale(stock: u64, limit: u8) -> NewSale {
 pub async fn create(world: &World, plan: &Plan) -> Vec<VoucherId> {
     let mut made = Vec::new();
     for stock in &plan.stock {
-        let (store, conn, keys) = (&world.store, &mut world.redis.connection(), &world.keys);
         let new = sale(*stock, plan.limit);
-        let made_now = Vouchers { store, conn, keys }.create(&new).await;
+        let made_now = Vouchers { servers: &mut world.servers() }.create(&new).await;
         made.push(made_now.unwrap().voucher_id);
     }
     made
@@ -153,8 +152,7 @@ async fn is_reconciled(world: &World) -> bool {
             return false;
         }
     }
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
+    let audit = ledger::audit(&mut world.servers(), None).await;
     audit.is_ok_and(|audit| {
         !audit
             .findings()
@@ -176,21 +174,19 @@ fn is_healed_by(world: &World, node: &str) -> bool {
 
 /// Closes unpaid orders and pays some of them while buyers order. Its tokens increase; a lower one is refused.
 pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinHandle<()> {
-    let (store, redis, keys, log) =
-        (world.store.clone(), world.redis.clone(), world.keys.clone(), log.clone());
+    let (mut servers, log) = (world.servers(), log.clone());
     tokio::spawn(async move {
-        let mut conn = redis.connection();
         let mut token = 0;
         while !stop.is_cancelled() {
             token += 1;
             let some = log.all().into_iter().filter(|it| it.order % 3 == 0).map(|it| it.order);
             let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
             let work = async {
-                let now = conn.now().await?;
-                store.pay(&ids, now).await?;
+                let now = servers.conn.now().await?;
+                servers.store.pay(&ids, now).await?;
                 let fence = Fence { name: "closing".into(), token };
                 let old = now.plus(-100);
-                payment::close_overdue(&store, &mut conn, &keys, old, now, &fence, &stop).await?;
+                payment::close_overdue(&mut servers, old, now, &fence, &stop).await?;
                 Ok::<_, EngineError>(())
             };
             // Servers are unreachable at times; the next round retries.
@@ -202,8 +198,7 @@ pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinH
 
 /// Completes the give-backs of an interrupted closing.
 pub async fn give_back(world: &World) -> Result<(), String> {
-    let mut conn = world.redis.connection();
-    payment::give_back_open(&world.store, &mut conn, &world.keys)
+    payment::give_back_open(&mut world.servers())
         .await
         .map(drop)
         .map_err(|error| format!("giving back: {error}"))
@@ -211,9 +206,8 @@ pub async fn give_back(world: &World) -> Result<(), String> {
 
 /// Repairs the findings of the audit as the operator; returns them.
 pub async fn repair(world: &World) -> Result<Vec<String>, String> {
-    let mut conn = world.redis.connection();
     let result = |error: EngineError| format!("repair: {error}");
-    let plan = repair::plan(&world.store, &mut conn, &world.keys).await.map_err(result)?;
+    let plan = repair::plan(&mut world.servers()).await.map_err(result)?;
     let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
     // A connection that was idle during a restart of Redis fails at its first command: the operator retries.
     while !plan.is_empty() {
@@ -230,8 +224,7 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
 
 /// Asserts that the audit and the checker agree; returns their findings.
 pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
-    let mut conn = world.redis.connection();
-    let audit = ledger::audit(&world.store, &mut conn, &world.keys, None).await;
+    let audit = ledger::audit(&mut world.servers(), None).await;
     let audit = audit.map_err(|error| format!("audit: {error}"))?;
     let seen = Seen::look(world).await;
     let books = seen.books();

@@ -22,6 +22,7 @@ use seckill_engine::{
     deployment::Deployment,
     fault_injection, ledger,
     node::{Node, NodeConfig},
+    servers::Servers,
     settings::Settings,
 };
 use seckill_model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
@@ -152,6 +153,11 @@ impl World {
         let world =
             Self { server, redis, store, keys, read_only: false, settings, node: None, files, url };
         (world, illness)
+    }
+
+    /// The servers, over a connection of its own.
+    pub fn servers(&self) -> Servers {
+        Servers::new(&self.redis, &self.store, &self.keys)
     }
 
     pub fn node(&self) -> &Node {
@@ -317,15 +323,13 @@ impl World {
     }
 
     pub async fn balanced(&self) {
-        let mut conn = self.redis.connection();
-        let audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.unwrap();
+        let audit = ledger::audit(&mut self.servers(), None).await.unwrap();
         assert!(audit.balanced, "the books are off: {audit:#?}");
     }
 
     /// Asserts that an audit finds nothing except admitted orders among the dead letters.
     pub async fn stranded(&self) {
-        let mut conn = self.redis.connection();
-        let audit = ledger::audit(&self.store, &mut conn, &self.keys, None).await.unwrap();
+        let audit = ledger::audit(&mut self.servers(), None).await.unwrap();
         let others: Vec<_> =
             audit.findings().filter(|it| !matches!(it.what, Finding::Stranded(_))).collect();
         assert!(!audit.balanced && others.is_empty(), "no more than stranded orders: {others:?}");
@@ -380,6 +384,11 @@ impl Beside {
         change(&mut settings);
         let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
         Self { redis, store, keys: Layout::new(partitions, false), settings }
+    }
+
+    /// The servers, over a connection of its own.
+    pub fn servers(&self) -> Servers {
+        Servers::new(&self.redis, &self.store, &self.keys)
     }
 
     pub fn start(&self, name: &str, instance: &str) -> Node {

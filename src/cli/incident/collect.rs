@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use seckill_engine::{
     ledger::{self, Audit},
     operator_lock,
-    pending::{Judge, Judged},
+    pending::{Classified, Classifier},
+    servers::Servers,
     settings::Settings,
     telemetry::{Snapshot, snapshot::Health},
 };
@@ -213,21 +214,20 @@ async fn pending(
     let Sources { redis, keys, settings, .. } = sources;
     let mut conn = redis.connection();
     let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
-    let judge = |store: &SharedStore| {
-        Judge::new(redis, Arc::clone(store), keys.clone(), settings.clone(), at_work)
-    };
-    let mut judge = store.map(judge);
+    let mut classifier = store.map(|store| {
+        Classifier::new(Servers::new(redis, store, keys), settings.clone(), at_work)
+    });
     let mut summary = PendingSummary {
-        verdicts: judge.is_some().then(BTreeMap::new),
+        verdicts: classifier.is_some().then(BTreeMap::new),
         ..PendingSummary::default()
     };
     let mut next = Some(EntryId::MIN);
     while let Some(from) = next {
-        let page: Vec<(Pending, Option<Verdict>)> = match &mut judge {
-            Some(judge) => within(judge.page(from, EntryId::MAX))
+        let page: Vec<(Pending, Option<Verdict>)> = match &mut classifier {
+            Some(classifier) => within(classifier.page(from, EntryId::MAX))
                 .await?
                 .into_iter()
-                .map(|Judged { row, verdict, .. }| (row, Some(verdict)))
+                .map(|Classified { row, verdict, .. }| (row, Some(verdict)))
                 .collect(),
             None => within(stream::pending_of_all(&mut conn, keys, from, EntryId::MAX, PAGE))
                 .await?
@@ -278,8 +278,8 @@ async fn dead(redis: &Redis, keys: &Layout) -> Part<DeadSummary> {
 }
 
 async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Part<(Audit, Millis)> {
-    let mut conn = redis.connection();
-    let audit = ledger::audit(store, &mut conn, keys, None);
+    let mut servers = Servers::new(redis, store, keys);
+    let audit = ledger::audit(&mut servers, None);
     match tokio::time::timeout(AUDIT_TIMEOUT, audit).await {
         Ok(Ok(audit)) => Ok((audit, Millis::now())),
         Ok(Err(error)) => Err(error.to_string()),

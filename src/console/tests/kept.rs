@@ -10,9 +10,9 @@ use seckill_engine::{
     group::{ClaimReport, GroupFault, Meanwhile, Names},
     jobs::{Cancelled, JobResult},
     locks::{LockError, LockName},
-    mend::{Mended, PartitionFault, Repair},
     outcome::CommandOutcome,
-    telemetry::data_loss::DataLoss,
+    partition_repair::{PartitionFault, Repair, RepairedFault},
+    reconcile::{Closed, Reconciled},
 };
 use seckill_model::{
     EntryFault, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderFault, Payment, SaleFault,
@@ -192,33 +192,33 @@ fn events() -> Vec<Event> {
         Event::Omitted(70),
         Event::Stopped,
         Event::ForeignKey(NO_NUMBER.to_owned()),
-        Event::Mended(Mended {
+        Event::Repaired(RepairedFault {
             fault: PartitionFault::FutureId(entry(1)),
             repair: Repair::Renewed { kept: 5, dead: 1, aside: "k7".to_owned() },
         }),
-        Event::Mended(Mended {
+        Event::Repaired(RepairedFault {
             fault: PartitionFault::GroupBeyond { delivered: entry(2), last: entry(1) },
             repair: Repair::MovedBack(entry(1)),
         }),
-        Event::Mended(Mended {
+        Event::Repaired(RepairedFault {
             fault: PartitionFault::ForeignKey(ForeignKey {
                 key: "k7".to_owned(),
                 holds: "7".to_owned(),
             }),
             repair: Repair::Renamed("k8".to_owned()),
         }),
-        Event::DataLoss(DataLoss {
+        Event::DataLoss(Reconciled {
             keys: vec!["seckill:{p0}:buyers:7".into()],
-            buyers: 5,
+            restored: 5,
             removed: 2,
             promised: 1,
             refused: 0,
             unknown: 4,
             archived: 1,
-            oversold: false,
-            other_sale: true,
+            closed: Some(Closed::OtherSale),
+            ..Reconciled::default()
         }),
-        Event::DataLoss(DataLoss { oversold: true, ..DataLoss::default() }),
+        Event::DataLoss(Reconciled { closed: Some(Closed::Oversold), ..Reconciled::default() }),
     ]
 }
 

@@ -141,7 +141,7 @@ fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
     assert_eq!(bench.said(), "nothing was changed");
     bench.keys("Ay");
     assert_eq!(bench.sent(), [Command::Repair(plan())]);
-    let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, mended: 0 };
+    let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };
     bench.answer(Ok(Reply::Repaired(done)));
     assert_eq!(bench.said(), "✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
 }

@@ -6,7 +6,7 @@ use seckill_engine::{
     EngineError,
     error::{RedisError, SqlReason, StoreError},
     event::Event,
-    partitions::{PartitionsFault, UnderWay},
+    partitions::{Obstacle, PartitionsFault},
     telemetry::read_error::ReadError,
 };
 use seckill_model::{Message, locale::set_thread_language};
@@ -17,7 +17,7 @@ use crate::{export::ExportError, text::audit_log::result};
 fn partitions() -> impl Iterator<Item = PartitionsFault> {
     let words = || "7".to_owned();
     let under_way =
-        [UnderWay::Node(words()), UnderWay::Unknown, UnderWay::Entries(9, 1), UnderWay::Letters(1)];
+        [Obstacle::Node(words()), Obstacle::Unknown, Obstacle::Entries(9, 1), Obstacle::Letters(1)];
     let faults = [
         PartitionsFault::Stored { text: words(), most: 64 },
         PartitionsFault::Other(1, 2),

@@ -3,8 +3,8 @@
 use seckill_engine::{
     event::{Event, Subject},
     jobs::JobResult,
-    mend::PartitionFault,
     outcome::CommandOutcome,
+    partition_repair::PartitionFault,
 };
 use seckill_model::{JobOutcome, Message, message::Label};
 

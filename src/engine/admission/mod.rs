@@ -13,14 +13,33 @@ use std::{
 };
 
 use seckill_model::{OrderId, Outcome, UserId, VoucherId};
-use seckill_redis::{Layout, Redis};
-use seckill_store::SharedStore;
+use seckill_redis::Layout;
 use tokio::sync::{mpsc, oneshot};
 
 pub use worker::AdmissionWorker;
 
-use super::{sale_versions::SaleVersions, settings::Settings};
+use super::{
+    deployment::Deployment, lists::group_by, outbox::Outbox, promise_journal::InHand,
+    sale_versions::SaleVersions,
+};
 use crate::telemetry::Meters;
+
+/// What admission shares with the other tasks of its node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AdmissionContext {
+    /// Name of the node.
+    pub node: String,
+    /// Servers and settings.
+    pub deployment: Deployment,
+    /// Counts requests and their latencies.
+    pub meters: Arc<Meters>,
+    /// The versions of sales that the node has seen.
+    pub versions: SaleVersions,
+    /// Takes the events of the workers.
+    pub outbox: Outbox,
+    /// Orders in progress of the node's consumers, which are restored with the promises.
+    pub in_hand: InHand,
+}
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,14 +64,9 @@ pub struct Admission {
     meters: Arc<Meters>,
 }
 
-/// A place in the queue, or a reply that needed none.
+/// A request whose reply comes within the time that the settings allow.
 #[derive(Debug)]
-pub enum Ticket {
-    /// The queue was full.
-    Busy,
-    /// The reply comes within the time that the settings allow.
-    Waiting(oneshot::Receiver<AdmissionReply>),
-}
+pub struct Ticket(oneshot::Receiver<AdmissionReply>);
 
 /// The reply to one request, and how long it took.
 #[derive(Debug)]
@@ -66,13 +80,8 @@ pub struct AdmissionReply {
 impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
-        match self {
-            Self::Busy => AdmissionReply { outcome: Ok(Outcome::Busy), took: Duration::ZERO },
-            Self::Waiting(answer) => answer.await.unwrap_or(AdmissionReply {
-                outcome: Err(AdmissionError::Stopping),
-                took: Duration::ZERO,
-            }),
-        }
+        let stopped = Err(AdmissionError::Stopping);
+        self.0.await.unwrap_or(AdmissionReply { outcome: stopped, took: Duration::ZERO })
     }
 }
 
@@ -101,57 +110,37 @@ pub(super) type Batch = Vec<AdmissionRequest>;
 impl Admission {
     /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others. The
     /// workers end when their `stop` is cancelled, and reply to every request that still waits.
-    pub fn new(
-        node: &str,
-        redis: &Redis,
-        store: &SharedStore,
-        keys: &Layout,
-        settings: &Settings,
-        meters: &Arc<Meters>,
-        versions: &SaleVersions,
-    ) -> (Self, Vec<AdmissionWorker>) {
+    pub fn new(context: &AdmissionContext) -> (Self, Vec<AdmissionWorker>) {
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
-        for partition in keys.partitions() {
-            let (queue, requests) = mpsc::channel(settings.queue);
+        for partition in context.deployment.keys.partitions() {
+            let (queue, requests) = mpsc::channel(context.deployment.settings.queue);
             queues.push(queue);
-            workers.push(AdmissionWorker::new(
-                node, partition, requests, redis, store, keys, settings, meters, versions,
-            ));
+            workers.push(AdmissionWorker::new(context.clone(), partition, requests));
         }
-        (Self { queues, keys: keys.clone(), meters: Arc::clone(meters) }, workers)
+        let (keys, meters) = (context.deployment.keys.clone(), Arc::clone(&context.meters));
+        (Self { queues, keys, meters }, workers)
     }
 
     /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let (reply, answer) = oneshot::channel();
-        let request =
-            AdmissionRequest { voucher, user, requested: Instant::now(), order: None, reply };
+        let requested = Instant::now();
+        let request = AdmissionRequest { voucher, user, requested, order: None, reply };
         let of = usize::from(self.keys.partition_of(voucher).number());
-        let Some(queue) = self.queues.get(of) else { return Ticket::Waiting(answer) };
-        match queue.try_send(request) {
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.meters.note_busy();
-                Ticket::Busy
-            }
-            // When the engine stops, the sender is dropped with the request, and the receiver reports that.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ticket::Waiting(answer),
+        if let Some(queue) = self.queues.get(of)
+            && let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request)
+        {
+            self.meters.note_busy();
+            request.reply(Instant::now(), Ok(Outcome::Busy));
         }
+        // When the engine stops, the sender is dropped with the request, and the receiver reports that.
+        Ticket(answer)
     }
 }
 
 /// Splits requests into batches of one voucher, keeping the order within each.
-pub(super) fn by_voucher(gathered: &mut Vec<AdmissionRequest>) -> Vec<Batch> {
-    let mut batches: Vec<Batch> = Vec::with_capacity(1);
-    for request in gathered.drain(..) {
-        match batches
-            .iter_mut()
-            .find(|batch| batch.first().is_some_and(|a| a.voucher == request.voucher))
-        {
-            Some(batch) => batch.push(request),
-            None => batches.push(vec![request]),
-        }
-    }
-    batches
+pub(super) fn by_voucher(gathered: &mut Vec<AdmissionRequest>) -> impl Iterator<Item = Batch> {
+    group_by(gathered.drain(..), |request| request.voucher).into_values()
 }
 
 /// Replies to a whole batch with the same error.
@@ -175,7 +164,6 @@ mod tests {
         };
         let mut gathered = vec![request(1, 1), request(2, 2), request(1, 3)];
         let users: Vec<Vec<u64>> = by_voucher(&mut gathered)
-            .iter()
             .map(|batch| batch.iter().map(|a| a.user.0).collect())
             .collect();
         assert_eq!(users, [vec![1, 3], vec![2]]);

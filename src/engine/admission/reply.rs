@@ -4,45 +4,41 @@ use redis::Value;
 
 use seckill_model::{Millis, OrderId, Outcome};
 
-/// A decision that applies to every request of the batch.
-pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
-    let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
-    Some(match why.as_slice() {
-        b"paused" => Outcome::Paused,
-        b"ended" => Outcome::Ended,
-        b"not_ready" => Outcome::NotReady,
-        b"not_started" => {
-            let begins = std::str::from_utf8(detail).ok()?.parse().ok()?;
-            Outcome::NotStarted { begins: Millis(begins) }
-        }
-        // Two buyers who both hold an order: two strings of digits, not a pair.
-        _ => return None,
-    })
+/// What the script decided about a batch.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
+    /// An outcome for each request, to be read with [`outcome_of`].
+    Each(Vec<Value>),
+    /// The same outcome for all of them.
+    All(Outcome),
+    /// Nothing: the server was emptied since this node reconciled it.
+    NotReconciled,
+    /// Nothing: a stream of the partition has lost entries.
+    StreamsDamaged,
+    /// Nothing: the keys of the sale do not agree, or Redis holds an older version than this node has seen.
+    SaleDamaged,
 }
 
-/// Why the script decided nothing for the whole batch: something has to be reconciled first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Obstacle {
-    /// The server was emptied since this node reconciled it.
-    NotHealed,
-    /// A stream of the partition has lost entries.
-    Streams,
-    /// The keys of the sale do not agree, or Redis holds an older version than this node has seen.
-    Sale,
-}
-
-/// The obstacle that a reply reports, if any.
-pub(super) fn obstacle(reply: &Value) -> Option<Obstacle> {
+/// Parses the reply to a batch; `None` if it is none of the script's.
+pub(super) fn decision(reply: Value) -> Option<Decision> {
     let Value::Array(answers) = reply else { return None };
-    let [Value::BulkString(why), Value::BulkString(detail)] = answers.as_slice() else {
-        return None;
-    };
-    match (why.as_slice(), detail.as_slice()) {
-        (b"not_healed", _) => Some(Obstacle::NotHealed),
-        (b"damaged", b"orders" | b"watermark") => Some(Obstacle::Streams),
-        (b"damaged" | b"behind", _) => Some(Obstacle::Sale),
-        _ => None,
+    // Two buyers who both hold an order are two strings of digits, not a pair.
+    if let [Value::BulkString(word), Value::BulkString(detail)] = answers.as_slice() {
+        match (word.as_slice(), detail.as_slice()) {
+            (b"paused", _) => return Some(Decision::All(Outcome::Paused)),
+            (b"ended", _) => return Some(Decision::All(Outcome::Ended)),
+            (b"not_ready", _) => return Some(Decision::All(Outcome::NotReady)),
+            (b"not_started", begins) => {
+                let begins = Millis(std::str::from_utf8(begins).ok()?.parse().ok()?);
+                return Some(Decision::All(Outcome::NotStarted { begins }));
+            }
+            (b"not_healed", _) => return Some(Decision::NotReconciled),
+            (b"damaged", b"orders" | b"watermark") => return Some(Decision::StreamsDamaged),
+            (b"damaged" | b"behind", _) => return Some(Decision::SaleDamaged),
+            _ => {}
+        }
     }
+    Some(Decision::Each(answers))
 }
 
 /// The decision for one request, and the place that the order has among those of its user. A buyer who holds the very ID
@@ -90,9 +86,10 @@ mod tests {
 
     #[test]
     fn two_duplicates_do_not_decide_the_whole_batch() {
-        let two = [Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
-        assert_eq!(whole_batch(&two), None);
-        let ended = [Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];
-        assert_eq!(whole_batch(&ended), Some(Outcome::Ended));
+        let two = vec![Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
+        assert_eq!(decision(Value::Array(two.clone())), Some(Decision::Each(two)));
+        let ended = vec![Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];
+        assert_eq!(decision(Value::Array(ended)), Some(Decision::All(Outcome::Ended)));
+        assert_eq!(decision(Value::Nil), None);
     }
 }

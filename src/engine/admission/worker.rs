@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,10 +15,8 @@ use seckill_model::{
     faults::{self, Point},
     locale::in_english,
 };
-use seckill_redis::{
-    Connection, Layout, Redis, RedisError, keys::Partition, nodes::Nodes, scripts,
-};
-use seckill_store::{SharedStore, StoreError};
+use seckill_redis::{RedisError, keys::Partition, nodes::Nodes, scripts};
+use seckill_store::StoreError;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -28,21 +25,19 @@ use super::{
         EngineError, deployment,
         event::{Event, Subject},
         ids::{IdWorker, first_second},
-        outbox::Outbox,
         partitions,
-        promise_journal::{Admitted, InHand, Journal},
-        reconcile::{self, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
+        promise_journal::{Admitted, Journal},
+        reconcile::{
+            self, Damage, Reconciled, Reconciler, Scope, await_peers, is_healed, reconcile,
+        },
         sale_copy::{self, Synced},
         sale_versions::SaleVersions,
-        settings::Settings,
+        servers::Servers,
     },
-    AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
-    reply::{Obstacle, obstacle, outcome_of, whole_batch},
+    AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
+    reply::{Decision, decision, outcome_of},
 };
-use crate::telemetry::{
-    Meters,
-    data_loss::{DataLoss, REDIS_RECONCILED},
-};
+use crate::telemetry::data_loss::REDIS_RECONCILED;
 
 /// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;
@@ -81,32 +76,20 @@ enum Prepared {
 /// The task behind a queue of [`super::Admission`]. It ends with the token that [`AdmissionWorker::run`] is given.
 #[derive(Debug)]
 pub struct AdmissionWorker {
-    node: String,
+    context: AdmissionContext,
     partition: Partition,
-    node_dead_ms: u64,
+    servers: Servers,
+    requests: mpsc::Receiver<AdmissionRequest>,
     /// Other nodes that were alive at the last check.
     peers: Vec<String>,
-    requests: mpsc::Receiver<AdmissionRequest>,
-    conn: Connection,
     ids: IdWorker,
     journal: Journal,
-    /// Orders in progress of this node's consumers, of all partitions.
-    in_hand: InHand,
+    /// The run of the Redis server that was reconciled.
     run_id: Option<String>,
     /// Why the last batch was not decided.
     last_error: String,
-    batch: usize,
-    /// Replicas that have to acknowledge a batch before its buyers get a reply, and the bound on waiting for them.
-    wait: (u32, Duration),
-    answer_within: Duration,
-    store: SharedStore,
-    keys: Layout,
-    meters: Arc<Meters>,
-    outbox: Outbox,
-    redis: Redis,
-    versions: SaleVersions,
     /// Identifies this task to others that reconcile.
-    token: Arc<str>,
+    token: String,
     /// Streams of the partition that have lost entries, and keys that a check has repaired.
     damaged_streams: Vec<String>,
     /// Requests for sales that are being looked up or reconciled; other sales go on.
@@ -120,40 +103,23 @@ pub struct AdmissionWorker {
 }
 
 impl AdmissionWorker {
-    #[allow(clippy::too_many_arguments, reason = "the worker connects all of them")]
     pub(super) fn new(
-        node: &str,
+        context: AdmissionContext,
         partition: Partition,
         requests: mpsc::Receiver<AdmissionRequest>,
-        redis: &Redis,
-        store: &SharedStore,
-        keys: &Layout,
-        settings: &Settings,
-        meters: &Arc<Meters>,
-        versions: &SaleVersions,
     ) -> Self {
+        let servers = context.deployment.servers();
         Self {
-            node: node.to_owned(),
-            node_dead_ms: settings.node_dead_ms,
-            peers: Vec::new(),
+            context,
+            servers,
             requests,
-            conn: redis.connection(),
+            peers: Vec::new(),
             ids: IdWorker::new(partition.clone()),
             partition,
             journal: Journal::default(),
-            in_hand: InHand::default(),
             run_id: None,
             last_error: String::new(),
-            batch: settings.admission_batch,
-            wait: (settings.wait_replicas, Duration::from_millis(settings.wait_ms)),
-            answer_within: Duration::from_millis(settings.answer_within_ms),
-            store: Arc::clone(store),
-            keys: keys.clone(),
-            meters: Arc::clone(meters),
-            outbox: Outbox::default(),
-            redis: redis.clone(),
-            versions: versions.clone(),
-            token: reconcile::new_token().into(),
+            token: reconcile::new_token(),
             damaged_streams: Vec::new(),
             held: HashMap::new(),
             preparing: JoinSet::new(),
@@ -162,25 +128,12 @@ impl AdmissionWorker {
         }
     }
 
-    /// Writes events into the audit log through this outbox.
-    #[must_use]
-    pub fn recording(mut self, outbox: &Outbox) -> Self {
-        self.outbox = outbox.clone();
-        self
-    }
-
-    /// Also restores the orders that the consumers of this node hold.
-    #[must_use]
-    pub fn sharing(mut self, in_hand: &InHand) -> Self {
-        self.in_hand = in_hand.clone();
-        self
-    }
-
     /// Works until `stop` is cancelled, then replies to every request that waits.
     pub async fn run(mut self, stop: CancellationToken) {
         self.recover(Vec::new(), &stop).await;
         let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
-        let mut gathered = Vec::with_capacity(self.batch);
+        let most = self.context.deployment.settings.admission_batch;
+        let mut gathered = Vec::with_capacity(most);
         let mut check = tokio::time::interval(CHECK_EVERY);
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -194,10 +147,7 @@ impl AdmissionWorker {
                 }
                 () = stop.cancelled(), if in_flight.is_empty() => break,
                 Some(Ok((voucher, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
-                    let mut waiting = self.prepared(voucher, prepared);
-                    while !waiting.is_empty() {
-                        let rest = waiting.split_off(waiting.len().min(self.batch));
-                        let batch = std::mem::replace(&mut waiting, rest);
+                    for batch in pages(self.prepared(voucher, prepared), most) {
                         self.send_into(batch, &mut in_flight, &stop).await;
                     }
                 }
@@ -208,7 +158,7 @@ impl AdmissionWorker {
                     }
                     self.expire();
                 }
-                taken = self.requests.recv_many(&mut gathered, self.batch),
+                taken = self.requests.recv_many(&mut gathered, most),
                     if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
                 {
                     if taken == 0 {
@@ -259,19 +209,20 @@ impl AdmissionWorker {
     ///
     /// That it was reconciled is noted in Redis itself: a FLUSHALL removes the note.
     async fn is_reconciled(&mut self) -> bool {
+        let here = self.partition.healed();
         let mut look = redis::pipe();
-        look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
-        let Ok((healed,)) = self.conn.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.conn.server(&self.partition.healed()).map(|server| &server.run_id);
+        look.cmd("HGET").arg(&here).arg(&self.context.node);
+        let conn = &mut self.servers.conn;
+        let Ok((healed,)) = conn.pipe::<(Option<String>,)>(&look).await else { return false };
+        let run_id = conn.server(&here).map(|server| &server.run_id);
         if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
         }
         self.journal.prune(Instant::now());
-        let of = self.partition.clone();
         let sales = self.sales_here();
         // A Redis that takes no writes now is checked again later.
-        if let Ok(damage) = reconcile::check(&mut self.conn, &self.keys, &of, &sales).await {
+        if let Ok(damage) = reconcile::check(&mut self.servers, &self.partition, &sales).await {
             let for_all = damage.is_for_all_nodes();
             // Also in that case: a key of another type is found once, and renamed.
             self.damaged_streams.extend(damage.streams);
@@ -290,15 +241,16 @@ impl AdmissionWorker {
 
     /// The sales of this partition that are known, each with its time of creation.
     fn sales_here(&self) -> Vec<(VoucherId, Millis)> {
-        let mut sales = self.versions.current();
-        sales.retain(|(voucher, _)| self.keys.partition_of(*voucher) == self.partition);
+        let mut sales = self.context.versions.current();
+        sales.retain(|(voucher, _)| self.servers.keys.partition_of(*voucher) == self.partition);
         sales
     }
 
     /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
     async fn note_peers(&mut self) {
-        if let Ok(nodes) = Nodes::read(&mut self.conn, &self.partition).await {
-            let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
+        let AdmissionContext { node, deployment, .. } = &self.context;
+        if let Ok(nodes) = Nodes::read(&mut self.servers.conn, &self.partition).await {
+            let others = nodes.alive(deployment.settings.node_dead_ms).filter(|name| name != node);
             self.peers = others.map(str::to_owned).collect();
         }
     }
@@ -321,7 +273,7 @@ impl AdmissionWorker {
 
     /// Recent promises of this node and orders that its consumers hold, of the sales that `is_wanted` accepts.
     fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<Admitted> {
-        let all = self.journal.promises().chain(self.in_hand.promises());
+        let all = self.journal.promises().chain(self.context.in_hand.promises());
         all.filter(|it| is_wanted(it.voucher)).collect()
     }
 
@@ -331,21 +283,15 @@ impl AdmissionWorker {
             return;
         }
         self.held.insert(voucher, Batch::new());
-        let (store, keys, versions) =
-            (Arc::clone(&self.store), self.keys.clone(), self.versions.clone());
-        let (mut conn, run) = (self.redis.connection(), self.run_id.clone().unwrap_or_default());
-        let token = Arc::clone(&self.token);
+        let AdmissionContext { deployment, versions, .. } = &self.context;
+        let (mut servers, versions) = (deployment.servers(), versions.clone());
+        let (run, token) = (self.run_id.clone().unwrap_or_default(), self.token.clone());
         let promises = self.promises(|it| it == voucher);
         self.preparing.spawn(async move {
+            let mut reconciler = Reconciler { servers: &mut servers, run, token };
             let mut pause = BACKOFF[0];
             loop {
-                let prepared = {
-                    let (conn, token) = (&mut conn, &*token);
-                    let reconciler =
-                        Reconciler { store: &store, conn, keys: &keys, run: &run, token };
-                    prepare(reconciler, &versions, voucher, &promises)
-                };
-                match prepared.await {
+                match prepare(&mut reconciler, &versions, voucher, &promises).await {
                     Ok(prepared) => return (voucher, prepared),
                     Err(error) => {
                         tracing::warn!(%voucher, %error, "a sale could not be reconciled yet");
@@ -362,7 +308,7 @@ impl AdmissionWorker {
         let waiting = self.held.remove(&voucher).unwrap_or_default();
         let why = match prepared {
             Prepared::Ready(done) => {
-                self.journal.forget(&done.refused);
+                self.journal.forget(&done.refused_ids);
                 let closed = done.closed;
                 // Each check finds it closed again; that is no new event.
                 let now = Instant::now();
@@ -402,7 +348,7 @@ impl AdmissionWorker {
         if waiting + batch.len() > self.requests.max_capacity() {
             let now = Instant::now();
             return batch.into_iter().for_each(|request| {
-                self.meters.note_busy();
+                self.context.meters.note_busy();
                 request.reply(now, Ok(Outcome::Busy));
             });
         }
@@ -411,9 +357,9 @@ impl AdmissionWorker {
 
     /// Refuses requests that have waited too long for their sale.
     fn expire(&mut self) {
-        let within = self.answer_within;
+        let within = self.answer_within();
         for (voucher, batch) in &mut self.held {
-            let why = english(&EngineError::Reconciling(self.keys.sale(*voucher)));
+            let why = english(&EngineError::Reconciling(self.servers.keys.sale(*voucher)));
             let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
             refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
         }
@@ -443,13 +389,13 @@ impl AdmissionWorker {
             }
             return Ok(None);
         }
-        let known = self.versions.get(voucher).filter(|known| !known.archived);
+        let known = self.context.versions.get(voucher).filter(|known| !known.archived);
         let Some(known) = known.filter(|_| !self.held.contains_key(&voucher)) else {
             self.hold(voucher, batch);
             return Ok(None);
         };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
-        match self.ids.issue(&mut self.conn, missing).await {
+        match self.ids.issue(&mut self.servers.conn, missing).await {
             Ok(ids) => {
                 let unnamed = batch.iter_mut().filter(|request| request.order.is_none());
                 unnamed.zip(ids).for_each(|(request, id)| request.order = Some(id));
@@ -461,24 +407,26 @@ impl AdmissionWorker {
             }
         }
         let here = self.partition.healed();
-        let Ok(mut connection) = self.conn.multiplexed(&here).await else { return Err(batch) };
-        if self.conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        let Ok(mut connection) = conn.multiplexed(&here).await else { return Err(batch) };
+        if conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Not the server process that was reconciled.
             return Err(batch);
         }
-        let (keys, of) = (&self.keys, &self.partition);
+        let (of, context) = (&self.partition, &self.context);
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.key(of.orders()).key(keys.tally(voucher)).key(of.healed()).key(of.watermark());
         call.arg(of.group()).arg(voucher.0);
-        call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
+        call.arg(&context.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
         for request in &batch {
             call.arg(request.user.0);
         }
         for request in &batch {
             call.arg(request.order.map_or(0, OrderId::get));
         }
-        let (replicas, bound) = self.wait;
+        let (replicas, wait_ms) =
+            (context.deployment.settings.wait_replicas, context.deployment.settings.wait_ms);
         Ok(Some(Box::pin(async move {
             let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
             faults::pass(Point::AfterAdmission);
@@ -486,7 +434,7 @@ impl AdmissionWorker {
                 return (batch, reply);
             }
             let mut wait = cmd("WAIT");
-            wait.arg(replicas).arg(bound.as_millis() as u64);
+            wait.arg(replicas).arg(wait_ms);
             match wait.query_async::<u32>(&mut connection).await {
                 Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
                 Ok(_) => (batch, reply),
@@ -498,71 +446,65 @@ impl AdmissionWorker {
     /// Replies to the requests of a batch, or returns it when its outcome is unknown.
     fn handle_reply(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
         let now = Instant::now();
-        match reply {
-            Ok(reply) if let Some(obstacle) = obstacle(&reply) => match obstacle {
-                Obstacle::NotHealed => {
-                    "Redis was emptied and is being reconciled".clone_into(&mut self.last_error);
-                    self.run_id = None;
-                    Err(batch)
-                }
-                Obstacle::Streams => {
-                    self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
-                    self.damaged_streams.push("orders".to_owned());
-                    Err(batch)
-                }
-                Obstacle::Sale => {
-                    if let Some(voucher) = batch.first().map(|request| request.voucher) {
-                        self.hold(voucher, batch);
-                    }
-                    Ok(())
-                }
-            },
-            Ok(reply) => {
-                self.meters.note_latencies(
-                    batch.iter().map(|request| now.duration_since(request.requested)),
-                );
-                self.answer(now, batch, reply);
-                Ok(())
-            }
+        let decision = match reply {
+            Ok(reply) => decision(reply),
             // Retried with the same IDs: each buyer then learns what was decided now.
             Err(Miss::Unconfirmed(held)) => {
-                self.last_error = format!("only {held} of {} replicas hold it yet", self.wait.0);
-                Err(batch)
+                let replicas = self.context.deployment.settings.wait_replicas;
+                self.last_error = format!("only {held} of {replicas} replicas hold it yet");
+                return Err(batch);
             }
-            Err(Miss::Redis(error)) => match self.conn.broke(&self.partition.healed(), &error) {
-                away if away.is_away() => {
-                    self.last_error = english(&away);
-                    Err(batch)
+            Err(Miss::Redis(error)) => {
+                let error = self.servers.conn.broke(&self.partition.healed(), &error);
+                if error.is_away() {
+                    self.last_error = english(&error);
+                    return Err(batch);
                 }
-                refused => {
-                    refuse(batch, &AdmissionError::Refused(english(&refused)));
-                    Ok(())
+                refuse(batch, &AdmissionError::Refused(english(&error)));
+                return Ok(());
+            }
+        };
+        match decision {
+            Some(Decision::NotReconciled) => {
+                "Redis was emptied and is being reconciled".clone_into(&mut self.last_error);
+                self.run_id = None;
+                return Err(batch);
+            }
+            Some(Decision::StreamsDamaged) => {
+                self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
+                self.damaged_streams.push("orders".to_owned());
+                return Err(batch);
+            }
+            Some(Decision::SaleDamaged) => {
+                if let Some(voucher) = batch.first().map(|request| request.voucher) {
+                    self.hold(voucher, batch);
                 }
-            },
+                return Ok(());
+            }
+            Some(Decision::All(outcome)) => {
+                self.note_latencies(now, &batch);
+                batch.into_iter().for_each(|request| request.reply(now, Ok(outcome)));
+            }
+            Some(Decision::Each(answers)) => {
+                self.note_latencies(now, &batch);
+                for (request, answer) in batch.into_iter().zip(answers) {
+                    let outcome = outcome_of(&answer, request.order);
+                    if let Some((Outcome::Admitted { order }, number)) = outcome {
+                        let place = Place { user: request.user, number };
+                        self.journal.note(now, Admitted { voucher: request.voucher, place, order });
+                    }
+                    let outcome = outcome.map(|(outcome, _)| outcome);
+                    request.reply(now, outcome.ok_or_else(unreadable));
+                }
+            }
+            None => refuse(batch, &unreadable()),
         }
+        Ok(())
     }
 
-    fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
-        let Value::Array(answers) = reply else {
-            let what = english(&RedisError::reply("admit.lua"));
-            return refuse(batch, &AdmissionError::Refused(what));
-        };
-        if let Some(outcome) = whole_batch(&answers) {
-            for request in batch {
-                request.reply(now, Ok(outcome));
-            }
-            return;
-        }
-        for (request, answer) in batch.into_iter().zip(answers) {
-            let outcome = outcome_of(&answer, request.order);
-            if let Some((Outcome::Admitted { order }, number)) = outcome {
-                let place = Place { user: request.user, number };
-                self.journal.note(now, Admitted { voucher: request.voucher, place, order });
-            }
-            let unreadable = || english(&RedisError::reply("admit.lua"));
-            let outcome = outcome.map(|(outcome, _)| outcome);
-            request.reply(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
-        }
+    fn note_latencies(&self, now: Instant, batch: &[AdmissionRequest]) {
+        let took = batch.iter().map(|request| now.duration_since(request.requested));
+        self.context.meters.note_latencies(took);
     }
 
     /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is unknown:
@@ -591,9 +533,8 @@ impl AdmissionWorker {
                 self.empty_queue(&mut waiting);
             }
             for batch in &mut waiting {
-                let late = |request: &mut AdmissionRequest| {
-                    request.requested.elapsed() > self.answer_within
-                };
+                let within = self.answer_within();
+                let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
                 refuse(
                     batch.extract_if(.., late),
                     &AdmissionError::NoAnswer(self.last_error.clone()),
@@ -619,33 +560,27 @@ impl AdmissionWorker {
                 Err(_) => break,
             }
         }
-        for batch in by_voucher(&mut requests) {
-            let mut rest = batch;
-            while rest.len() > self.batch {
-                let tail = rest.split_off(self.batch);
-                waiting.push(std::mem::replace(&mut rest, tail));
-            }
-            waiting.push(rest);
-        }
+        let most = self.context.deployment.settings.admission_batch;
+        waiting.extend(by_voucher(&mut requests).flat_map(|batch| pages(batch, most)));
     }
 
     async fn reconcile_partition(&mut self) -> Result<(), EngineError> {
         let here = self.partition.healed();
-        self.conn.multiplexed(&here).await?;
-        let run_id = self.conn.server(&here).map(|server| server.run_id.clone());
+        self.servers.conn.multiplexed(&here).await?;
+        let run_id = self.servers.conn.server(&here).map(|server| server.run_id.clone());
         if self.run_id != run_id {
-            partitions::same(&self.store, &self.keys).await?;
+            partitions::check(&self.servers).await?;
             // A FLUSHALL removed that, too.
-            deployment::tie(&self.store, &mut self.conn, &self.keys, false).await?;
-            for sale in reconcile::sales_of(&self.store, &self.keys, &self.partition).await? {
-                self.versions.note(&sale);
+            deployment::tie(&mut self.servers, false).await?;
+            for sale in self.servers.sales_of(&self.partition).await? {
+                self.context.versions.note(&sale);
             }
         }
         let sales = self.sales_here();
-        match reconcile::check(&mut self.conn, &self.keys, &self.partition, &sales).await {
+        match reconcile::check(&mut self.servers, &self.partition, &sales).await {
             Ok(damage) => {
                 if damage.is_for_all_nodes() {
-                    reconcile::summon_all(&mut self.conn, &self.partition).await?;
+                    reconcile::summon_all(&mut self.servers.conn, &self.partition).await?;
                     self.run_id = None;
                 }
                 self.damaged_streams.extend(damage.streams);
@@ -656,33 +591,38 @@ impl AdmissionWorker {
             }
             Err(error) => return Err(error.into()),
         }
-        if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
-            self.ids.reclaim(&mut self.conn).await?;
-            let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            if !is_healed(&mut self.conn, of, run).await? {
-                self.ids.not_before(first_second(store, of).await?);
-            }
-            let promises = self.promises(|voucher| keys.partition_of(voucher) == *of);
-            let token = &self.token;
-            let done = reconcile(store, &mut self.conn, keys, of, &promises, token).await?;
-            self.journal.forget(&done.refused);
-            self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
-            let (conn, dead_ms) = (&mut self.conn, self.node_dead_ms);
-            await_peers(conn, of, &self.node, run, &self.peers, dead_ms).await?;
-            // A restart in the middle of it is noticed by the next connection.
-            self.run_id = run_id;
-            self.note_peers().await;
+        if let Some(run) = run_id
+            && self.run_id.as_ref() != Some(&run)
+        {
+            self.reconcile_run(run).await?;
         }
         if !self.damaged_streams.is_empty() {
-            let run = self.run_id.clone().unwrap_or_default();
-            let (store, conn, keys) = (&self.store, &mut self.conn, &self.keys);
-            let of = &self.partition;
-            let done = Reconciler { store, conn, keys, run: &run, token: &self.token }
-                .streams(of, &self.damaged_streams)
-                .await?;
-            self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
+            let (of, seen) = (&self.partition, &self.damaged_streams);
+            let mut reconciler = Reconciler::new(&mut self.servers, of, &self.token).await?;
+            let done = reconciler.streams(of, seen).await?;
+            self.note_reconciled(Message::of(&Subject::Partition(self.partition.number())), done);
             self.damaged_streams.clear();
         }
+        Ok(())
+    }
+
+    /// Reconciles the partition on a run of its server that this node has not reconciled.
+    async fn reconcile_run(&mut self, run: String) -> Result<(), EngineError> {
+        let (servers, of) = (&mut self.servers, &self.partition);
+        self.ids.reclaim(&mut servers.conn).await?;
+        if !is_healed(&mut servers.conn, of, &run).await? {
+            self.ids.not_before(first_second(&servers.store, of).await?);
+        }
+        let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);
+        let done = reconcile(&mut self.servers, of, &promises, &self.token).await?;
+        self.journal.forget(&done.refused_ids);
+        self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
+        let AdmissionContext { node, deployment, .. } = &self.context;
+        let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
+        await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms).await?;
+        // A restart in the middle of it is noticed by the next connection.
+        self.run_id = Some(run);
+        self.note_peers().await;
         Ok(())
     }
 
@@ -694,15 +634,14 @@ impl AdmissionWorker {
         let ids = |ids: &[OrderId]| {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
-        let (promised, refused) = (ids(&done.promised), ids(&done.refused));
+        let (promised, refused) = (ids(&done.promised_ids), ids(&done.refused_ids));
         tracing::warn!(promised, refused, "Redis had lost promises");
-        let healed = DataLoss::from(done);
-        self.outbox.put_own(
-            &self.node,
-            REDIS_RECONCILED,
-            subject,
-            Message::of(&Event::DataLoss(healed)),
-        );
+        let AdmissionContext { outbox, node, .. } = &self.context;
+        outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
+    }
+
+    fn answer_within(&self) -> Duration {
+        Duration::from_millis(self.context.deployment.settings.answer_within_ms)
     }
 
     async fn retry(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
@@ -726,24 +665,24 @@ impl AdmissionWorker {
 
 /// Looks a sale up in SQL, and reconciles it if its keys in Redis do not agree or hold an older version.
 async fn prepare(
-    mut reconciler: Reconciler<'_>,
+    reconciler: &mut Reconciler<'_>,
     versions: &SaleVersions,
     voucher: VoucherId,
     promises: &[Admitted],
 ) -> Result<Prepared, EngineError> {
-    let sale = match reconciler.store.sale(voucher).await {
+    let sale = match reconciler.servers.store.sale(voucher).await {
         Err(StoreError::NoSale(_)) => return Ok(Prepared::NoSale),
         sale => sale?,
     };
     versions.note(&sale);
-    let of = reconciler.keys.partition_of(voucher);
-    let damage =
-        reconcile::check(reconciler.conn, reconciler.keys, &of, &[(voucher, sale.created)]).await?;
+    let of = reconciler.servers.keys.partition_of(voucher);
+    let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(voucher));
+    let damage = reconcile::check(reconciler.servers, &of, &[(voucher, sale.created)]).await?;
     if damage.is_for_all_nodes() {
-        reconcile::summon_all(reconciler.conn, &of).await?;
+        reconcile::summon_all(&mut reconciler.servers.conn, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
     }
-    let mut done = reconciler.sale(voucher, promises).await?;
+    let mut done = reconciler.sale(voucher, promises, Scope::IfNeeded).await?;
     done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived(done));
@@ -751,21 +690,31 @@ async fn prepare(
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
     if done.closed.is_none()
-        && sale_copy::try_sync(reconciler.conn, reconciler.keys, &sale, "").await?
-            == Some(Synced::Damaged)
+        && sale_copy::try_sync(reconciler.servers, &sale, "").await? == Some(Synced::Damaged)
     {
-        return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
+        return Err(reconciling);
     }
     let known = versions.get(voucher).map_or(0, |known| known.version);
     if sale.version < known {
         // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not
         // retried immediately.
-        let held = sale_copy::read(reconciler.conn, reconciler.keys, voucher).await?;
+        let held = sale_copy::read(reconciler.servers, voucher).await?;
         if held.is_none_or(|held| held.version < known) {
-            return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
+            return Err(reconciling);
         }
     }
     Ok(Prepared::Ready(done))
+}
+
+/// Splits a batch into batches of at most this many requests.
+fn pages(batch: Batch, most: usize) -> impl Iterator<Item = Batch> {
+    let mut rest = batch.into_iter();
+    std::iter::from_fn(move || Some(rest.by_ref().take(most).collect::<Batch>()))
+        .take_while(|page| !page.is_empty())
+}
+
+fn unreadable() -> AdmissionError {
+    AdmissionError::Refused(english(&RedisError::reply("admit.lua")))
 }
 
 /// An error for a buyer, who reads it in a reply of the API.

@@ -1,34 +1,30 @@
-//! Dead letters: judged against Redis and SQL, replayed, or discarded.
+//! Dead letters: classified by Redis and SQL, replayed, or discarded.
 //!
 //! A command processes each letter in idempotent steps, so an interrupted command can be repeated. This module creates
 //! no dead letters.
 
-mod judge;
 mod shown;
+mod verdict;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use seckill_model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry};
-use seckill_redis::{
-    Connection, Layout, Redis,
-    dead_letters::{self, COPIES, DeadLetter},
-};
-use seckill_store::{Cancelled, SharedStore};
+use seckill_model::{ClosedOrder, EntryId, LetterVerdict, OrderEntry};
+use seckill_redis::dead_letters::{self, COPIES, DeadLetter};
+use seckill_store::Cancelled;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     command::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::PartDone,
+    order_writer::by_partition,
     payment,
     reconcile::put_back_written,
+    servers::Servers,
     settings::Settings,
 };
 use crate::telemetry::{Meters, meters::InProgress, snapshot::RecoveryLine};
-pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
+pub use verdict::{ClassifiedLetter, LETTER_FIELDS, classify};
 
 /// On-screen name of a count, which changes nothing.
 const COUNT: &str = "dead count";
@@ -38,7 +34,7 @@ const PAGE: usize = COPIES;
 /// One page of a command's letters.
 #[derive(Debug, Default)]
 struct Page {
-    judged: Vec<JudgedLetter>,
+    letters: Vec<ClassifiedLetter>,
     /// Requested IDs that do not exist.
     gone: u64,
 }
@@ -55,44 +51,23 @@ struct Progress<'a> {
     seen: Option<EntryId>,
     /// The last one of all.
     last: EntryId,
-    /// Remaining IDs of letters requested by ID.
+    /// Remaining IDs of letters requested by ID, the oldest last: pages are taken from the end.
     ids: Vec<EntryId>,
 }
 
-impl<'a> Progress<'a> {
-    /// Covers letters that exist by `now`, so that one that returns is not processed twice.
-    fn of(scope: &'a LetterScope, now: Millis) -> Self {
-        let now = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
-        let ids = match scope {
-            // Without duplicates, the oldest last: pages are taken from the end.
-            LetterScope::Letters(ids) => ids.iter().collect::<BTreeSet<_>>(),
-            LetterScope::Matching { .. } => BTreeSet::new(),
-        };
-        let last = match scope {
-            LetterScope::Letters(_) => now,
-            LetterScope::Matching { last, .. } => now.min(*last),
-        };
-        let ids = ids.into_iter().rev().copied().collect();
-        Self { scope, shown: None, done: 0, seen: None, last, ids }
-    }
-}
-
-/// Reads, judges and settles dead letters. Owned by one task.
+/// Reads, classifies and settles dead letters. Owned by one task.
 #[derive(Debug)]
 pub struct Letters {
-    conn: Connection,
-    store: SharedStore,
-    keys: Layout,
+    servers: Servers,
     max_replays: u64,
     /// Displays the progress of a command.
     meters: Option<Arc<Meters>>,
 }
 
 impl Letters {
-    /// Covers all partitions, with its own connection.
-    pub fn new(redis: &Redis, store: SharedStore, keys: Layout, settings: &Settings) -> Self {
-        let max_replays = settings.max_replays;
-        Self { conn: redis.connection(), store, keys, max_replays, meters: None }
+    /// Covers all partitions.
+    pub fn new(servers: Servers, settings: &Settings) -> Self {
+        Self { servers, max_replays: settings.max_replays, meters: None }
     }
 
     /// Displays progress of counts and commands in `meters`.
@@ -102,30 +77,26 @@ impl Letters {
         self
     }
 
-    /// Judges one page of letters, oldest first, from `first` through `last`, with two round trips to Redis per
-    /// partition and one SQL query in total.
+    /// Classifies one page of letters, oldest first, from `first` through `last`.
     pub async fn page(
         &mut self,
         first: EntryId,
         last: EntryId,
         count: usize,
-    ) -> Result<Vec<JudgedLetter>, EngineError> {
-        let page =
-            dead_letters::page_of_all(&mut self.conn, &self.keys, first, last, count).await?;
-        self.judge(page).await
+    ) -> Result<Vec<ClassifiedLetter>, EngineError> {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        let page = dead_letters::page_of_all(conn, keys, first, last, count).await?;
+        classify(&mut self.servers, self.max_replays, page).await
     }
 
-    /// Judges these letters; missing ones are omitted.
-    pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<JudgedLetter>, EngineError> {
+    /// Classifies these letters; missing ones are omitted.
+    pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<ClassifiedLetter>, EngineError> {
+        let Servers { conn, keys, .. } = &mut self.servers;
         let mut found = Vec::new();
-        for of in self.keys.partitions() {
-            let here: Vec<EntryId> =
-                ids.iter().copied().filter(|id| id.partition == of.number()).collect();
-            if !here.is_empty() {
-                found.extend(dead_letters::named(&mut self.conn, &of, &here).await?);
-            }
+        for (of, ids) in by_partition(keys, ids.iter().copied(), |id| *id) {
+            found.extend(dead_letters::named(conn, &of, &ids).await?);
         }
-        self.judge(found).await
+        classify(&mut self.servers, self.max_replays, found).await
     }
 
     /// Counts the letters in scope by verdict, and those that do not exist.
@@ -144,7 +115,7 @@ impl Letters {
             if stop.is_cancelled() {
                 return Err(EngineError::Stopping);
             }
-            page.judged.iter().for_each(|judged| found.counts.add(judged.verdict));
+            page.letters.iter().for_each(|letter| found.counts.add(letter.verdict));
             found.gone += page.gone;
             found.last = progress.seen.unwrap_or(EntryId::MIN);
         }
@@ -177,28 +148,24 @@ impl Letters {
     ) -> Result<(), EngineError> {
         let meters = self.meters.clone();
         let mut progress = self.begin("dead replay", scope, meters.as_deref()).await?;
-        while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
+        while let Some(Page { letters, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
                 break;
             }
-            report.seen += judged.len() as u64 + gone;
+            report.seen += letters.len() as u64 + gone;
             report.gone += gone;
-            let mut parts: BTreeMap<u16, Vec<&DeadLetter>> = BTreeMap::new();
-            for JudgedLetter { letter, verdict, .. } in &judged {
+            let mut chosen: Vec<&DeadLetter> = Vec::new();
+            for ClassifiedLetter { letter, verdict, .. } in &letters {
                 match verdict {
-                    LetterVerdict::Awaited => {}
-                    LetterVerdict::CameBack if force => {}
-                    _ => {
-                        report.refused.add(*verdict);
-                        continue;
-                    }
+                    LetterVerdict::Awaited => chosen.push(letter),
+                    LetterVerdict::CameBack if force => chosen.push(letter),
+                    _ => report.refused.add(*verdict),
                 }
-                parts.entry(letter.letter.partition).or_default().push(letter);
             }
-            for (number, part) in parts {
-                let of = self.keys.partition(number);
-                let back = dead_letters::replay(&mut self.conn, &of, &part).await?;
+            let Servers { conn, keys, .. } = &mut self.servers;
+            for (of, part) in by_partition(keys, chosen, |letter| letter.letter) {
+                let back = dead_letters::replay(conn, &of, &part).await?;
                 report.replayed += back;
                 report.gone += part.len() as u64 - back;
             }
@@ -236,22 +203,21 @@ impl Letters {
     ) -> Result<(), EngineError> {
         let meters = self.meters.clone();
         let mut progress = self.begin("dead discard", scope, meters.as_deref()).await?;
-        while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
+        while let Some(Page { letters, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
                 break;
             }
-            report.seen += judged.len() as u64 + gone;
+            report.seen += letters.len() as u64 + gone;
             report.gone += gone;
             let cancelled =
-                if compensate { self.cancel(&judged, report).await? } else { BTreeMap::new() };
+                if compensate { self.cancel(&letters, report).await? } else { HashMap::new() };
             // An interrupted command may have cancelled some without completing Redis and SQL.
             let mut returning: Vec<ClosedOrder> =
-                judged.iter().filter_map(JudgedLetter::returning).collect();
-            let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
-            for JudgedLetter { letter, verdict, .. } in &judged {
-                let answer = cancelled.get(&letter.letter);
-                match (answer, letter.order) {
+                letters.iter().filter_map(ClassifiedLetter::returning).collect();
+            let mut chosen: Vec<EntryId> = Vec::new();
+            for ClassifiedLetter { letter, verdict, .. } in &letters {
+                match (cancelled.get(&letter.letter), letter.order) {
                     (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
                         returning.push(closed(&order));
                     }
@@ -267,20 +233,19 @@ impl Letters {
                     }
                     (None, _) => {}
                 }
-                parts.entry(letter.letter.partition).or_default().push(letter.letter);
+                chosen.push(letter.letter);
             }
             if !returning.is_empty() {
-                let Self { store, conn, keys, .. } = self;
-                report.given_back += payment::give_back(store, conn, keys, &returning).await?;
+                report.given_back += payment::give_back(&mut self.servers, &returning).await?;
                 // Their buyers keep the other order.
-                let another = |it: &&JudgedLetter| it.verdict == LetterVerdict::HoldsAnother;
-                let kept: Vec<OrderEntry> =
-                    judged.iter().filter(another).filter_map(|it| it.another).collect();
-                put_back_written(store, conn, keys, &kept).await?;
+                let another = |it: &&ClassifiedLetter| it.verdict == LetterVerdict::HoldsAnother;
+                let kept = letters.iter().filter(another).filter_map(|it| it.another);
+                put_back_written(&mut self.servers, kept).await?;
             }
-            for (number, part) in parts {
-                let (of, asked) = (self.keys.partition(number), part.len() as u64);
-                let removed = dead_letters::remove(&mut self.conn, &of, part).await?;
+            let Servers { conn, keys, .. } = &mut self.servers;
+            for (of, part) in by_partition(keys, chosen, |letter| *letter) {
+                let asked = part.len() as u64;
+                let removed = dead_letters::remove(conn, &of, part).await?;
                 report.discarded += removed;
                 report.gone += asked - removed;
             }
@@ -291,36 +256,44 @@ impl Letters {
     /// Cancels the orders of letters that have, or may have, a waiting buyer.
     async fn cancel(
         &mut self,
-        judged: &[JudgedLetter],
+        letters: &[ClassifiedLetter],
         report: &mut LettersDiscarded,
-    ) -> Result<BTreeMap<EntryId, Cancelled>, EngineError> {
-        let waiting =
-            |it: &&JudgedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
+    ) -> Result<HashMap<EntryId, Cancelled>, EngineError> {
+        let waiting = |it: &&ClassifiedLetter| {
+            it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken
+        };
         // An entry parsed from a letter has the letter's ID.
         let orders: Vec<OrderEntry> =
-            judged.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
+            letters.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
         if orders.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok(HashMap::new());
         }
-        let now = self.conn.now().await?;
-        let answers = self.store.cancel_orders(&orders, now).await?;
+        let now = self.servers.conn.now().await?;
+        let answers = self.servers.store.cancel_orders(&orders, now).await?;
         report.compensated += answers.iter().filter(|it| **it == Cancelled::Now).count() as u64;
         Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
     }
 
+    /// Covers letters that exist by now, so that one that returns is not processed twice.
     async fn begin<'a>(
         &mut self,
         act: &str,
         scope: &'a LetterScope,
         meters: Option<&'a Meters>,
     ) -> Result<Progress<'a>, EngineError> {
-        let mut progress = Progress::of(scope, self.conn.now().await?);
+        let Servers { conn, keys, .. } = &mut self.servers;
+        let now = EntryId::last_of(u64::try_from(conn.now().await?.0).unwrap_or(0));
+        let (mut ids, last) = match scope {
+            LetterScope::Letters(ids) => (ids.clone(), now),
+            LetterScope::Matching { last, .. } => (Vec::new(), now.min(*last)),
+        };
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        ids.dedup();
+        let mut progress = Progress { scope, shown: None, done: 0, seen: None, last, ids };
         if let Some(meters) = meters {
             let planned = match scope {
                 LetterScope::Letters(_) => progress.ids.len() as u64,
-                LetterScope::Matching { .. } => {
-                    dead_letters::count(&mut self.conn, &self.keys).await?
-                }
+                LetterScope::Matching { .. } => dead_letters::count(conn, keys).await?,
             };
             let changes = act != COUNT;
             let line = RecoveryLine { act: act.to_owned(), done: 0, planned, changes };
@@ -342,28 +315,24 @@ impl Letters {
                     return Ok(None);
                 }
                 progress.done += ids.len() as u64;
-                let judged = self.named(&ids).await?;
-                let gone = (ids.len() - judged.len()) as u64;
-                Ok(Some(Page { judged, gone }))
+                let letters = self.named(&ids).await?;
+                let gone = (ids.len() - letters.len()) as u64;
+                Ok(Some(Page { letters, gone }))
             }
             LetterScope::Matching { filter, .. } => {
                 let from = progress.seen.map_or(Some(EntryId::MIN), EntryId::next_of_all);
                 let Some(from) = from else { return Ok(None) };
-                let mut judged = self.page(from, progress.last, PAGE).await?;
-                let Some(end) = judged.last() else { return Ok(None) };
+                let mut letters = self.page(from, progress.last, PAGE).await?;
+                let Some(end) = letters.last() else { return Ok(None) };
                 progress.seen = Some(end.letter.letter);
-                progress.done += judged.len() as u64;
+                progress.done += letters.len() as u64;
                 if !filter.is_empty() {
-                    let now = self.conn.now().await?;
-                    judged.retain(|it| filter.passes(|field| it.fact(field, now)));
+                    let now = self.servers.conn.now().await?;
+                    letters.retain(|it| filter.passes(|field| it.fact(field, now)));
                 }
-                Ok(Some(Page { judged, gone: 0 }))
+                Ok(Some(Page { letters, gone: 0 }))
             }
         }
-    }
-
-    async fn judge(&mut self, letters: Vec<DeadLetter>) -> Result<Vec<JudgedLetter>, EngineError> {
-        judge(&self.store, &mut self.conn, &self.keys, self.max_replays, letters).await
     }
 }
 

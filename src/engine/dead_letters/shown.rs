@@ -1,4 +1,4 @@
-//! Dead letters for display: judged, and bounded because received data may be of any size.
+//! Dead letters for display: classified, and bounded because received data may be of any size.
 //!
 //! Reads one page and changes nothing.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seckill_model::{EntryId, Message, Millis, OrderFault, dead_letter::shown};
 
-use super::{JudgedLetter, Letters};
+use super::{ClassifiedLetter, Letters};
 use crate::EngineError;
 use crate::telemetry::snapshot::{LetterLine, LetterPage};
 
@@ -25,20 +25,20 @@ impl Letters {
     /// # Errors
     /// A server is unreachable.
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
-        let taken = self.conn.now().await?;
+        let taken = self.servers.conn.now().await?;
         // Reads one extra letter to detect whether more follow.
-        let mut judged = self.page(from, EntryId::MAX, LINES + 1).await?;
-        let more = judged.len() > LINES;
-        judged.truncate(LINES);
-        let lines = judged.iter().map(|judged| LetterLine::of(judged, taken)).collect();
+        let mut letters = self.page(from, EntryId::MAX, LINES + 1).await?;
+        let more = letters.len() > LINES;
+        letters.truncate(LINES);
+        let lines = letters.iter().map(|letter| LetterLine::of(letter, taken)).collect();
         Ok(LetterPage { from, taken: Some(taken), more, lines: Arc::new(lines) })
     }
 }
 
 impl LetterLine {
     /// Makes the line of a letter at `now`.
-    pub fn of(judged: &JudgedLetter, now: Millis) -> Self {
-        let JudgedLetter { letter, verdict, .. } = judged;
+    pub fn of(classified: &ClassifiedLetter, now: Millis) -> Self {
+        let ClassifiedLetter { letter, verdict, .. } = classified;
         let order = letter.order;
         let text = |raw: &[u8], most: usize| {
             // A character has at most four bytes; one extra character marks a truncated value.
@@ -98,9 +98,13 @@ mod tests {
             fault: Some(EntryFault::Missing("userId".into())),
             body,
         };
-        let judged =
-            JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None, another: None };
-        let line = LetterLine::of(&judged, Millis(43_000));
+        let classified = ClassifiedLetter {
+            letter,
+            verdict: LetterVerdict::Malformed,
+            row: None,
+            another: None,
+        };
+        let line = LetterLine::of(&classified, Millis(43_000));
         assert_eq!((line.age_ms, line.history.len()), (42_000, 1));
         assert_eq!((line.payload.len(), line.fields_more), (FIELDS, 62 - FIELDS));
         let (name, value) = &line.payload[0];

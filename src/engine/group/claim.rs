@@ -2,21 +2,19 @@
 //!
 //! An entry is transferred only while the holder shown to the operator still holds it.
 
-use std::collections::BTreeMap;
-
 use seckill_model::EntryId;
 use seckill_redis::{
-    Connection, Layout,
+    Connection,
     group::{self, Transferred},
     keys::{Partition, node_of},
     stream,
-    stream_stats::{RedisStats, read_partition},
+    stream_stats::RedisStats,
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, error::PartDone},
+    super::{EngineError, error::PartDone, event, lists::group_by, servers::Servers},
     GroupFault, Names, partition,
 };
 
@@ -58,10 +56,17 @@ pub struct ClaimPart {
     pub entries: ClaimEntries,
 }
 
+impl From<&ClaimPart> for event::ClaimPart {
+    fn from(part: &ClaimPart) -> Self {
+        let ClaimPart { partition, from, to, count, .. } = part.clone();
+        Self { partition, from, to, count }
+    }
+}
+
 /// Entries by ID, or all up to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimEntries {
-    /// These entries.
+    /// These entries, sorted.
     These(Vec<EntryId>),
     /// All up to this ID, the last one counted for the confirmation.
     UpTo(EntryId),
@@ -93,85 +98,74 @@ impl ClaimPlan {
 /// [`GroupFault`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
 /// unreachable.
 pub async fn preview(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     scope: &ClaimScope,
     to: &str,
     dead_ms: u64,
     force: bool,
 ) -> Result<ClaimPlan, EngineError> {
-    let plan = match scope {
-        ClaimScope::Entries(entries) => of_entries(conn, keys, entries, to, dead_ms, force).await?,
-        ClaimScope::Holder(from) => of_holder(conn, keys, from, to, dead_ms, force).await?,
+    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
+    let receiver = Receiver { name: to, dead_ms, force };
+    let from = match scope {
+        ClaimScope::Entries(entries) => {
+            add_entries(servers, &mut plan, entries, receiver).await?;
+            None
+        }
+        ClaimScope::Holder(from) => {
+            add_holder(servers, &mut plan, from, receiver).await?;
+            Some(from.clone())
+        }
     };
     if plan.parts.is_empty() {
-        let from = match scope {
-            ClaimScope::Entries(_) => None,
-            ClaimScope::Holder(from) => Some(from.clone()),
-        };
         return Err(GroupFault::NothingToGive { from, to: to.to_owned() }.into());
     }
     Ok(plan)
 }
 
-async fn of_entries(
-    conn: &mut Connection,
-    keys: &Layout,
+async fn add_entries(
+    servers: &mut Servers,
+    plan: &mut ClaimPlan,
     entries: &[EntryId],
-    to: &str,
-    dead_ms: u64,
-    force: bool,
-) -> Result<ClaimPlan, EngineError> {
-    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
-    let mut by_partition: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
-    for entry in entries {
-        by_partition.entry(entry.partition).or_default().push(*entry);
-    }
-    for (number, mut entries) in by_partition {
-        let of = partition(keys, number)?;
-        let stats = read_partition(conn, keys, &of).await?;
-        let to = receiver(&of, &stats, to, dead_ms, force)?;
+    receiver: Receiver<'_>,
+) -> Result<(), EngineError> {
+    for (number, mut entries) in group_by(entries.iter().copied(), |entry| entry.partition) {
+        let of = partition(&servers.keys, number)?;
+        let to = receiver.consumer(&of, &servers.partition_stats(&of).await?)?;
         entries.sort_unstable();
         entries.dedup();
-        let mut by_holder: BTreeMap<String, Vec<EntryId>> = BTreeMap::new();
+        let mut held: Vec<(String, EntryId)> = Vec::new();
         for page in entries.chunks(PAGE) {
-            let held = group::holders_of(conn, &of, page).await?;
-            for (entry, holder) in page.iter().zip(held) {
-                match holder {
-                    Some(holder) if holder != to => {
-                        by_holder.entry(holder).or_default().push(*entry);
-                    }
-                    _ => plan.gone += 1,
-                }
-            }
+            let holders = group::holders_of(&mut servers.conn, &of, page).await?;
+            let pending = holders.into_iter().zip(page);
+            held.extend(pending.filter_map(|(holder, entry)| Some((holder?, *entry))));
         }
+        held.retain(|(holder, _)| *holder != to);
+        plan.gone += (entries.len() - held.len()) as u64;
+        let by_holder = group_by(held, |(holder, _)| holder.clone());
         plan.parts.extend(by_holder.into_iter().map(|(from, entries)| ClaimPart {
             partition: number,
             from,
             to: to.clone(),
             count: entries.len() as u64,
-            entries: ClaimEntries::These(entries),
+            entries: ClaimEntries::These(entries.into_iter().map(|(_, entry)| entry).collect()),
         }));
     }
-    Ok(plan)
+    Ok(())
 }
 
-async fn of_holder(
-    conn: &mut Connection,
-    keys: &Layout,
+async fn add_holder(
+    servers: &mut Servers,
+    plan: &mut ClaimPlan,
     from: &str,
-    to: &str,
-    dead_ms: u64,
-    force: bool,
-) -> Result<ClaimPlan, EngineError> {
-    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
+    receiver: Receiver<'_>,
+) -> Result<(), EngineError> {
     let (mut there, mut known) = (Vec::new(), false);
-    for of in keys.partitions() {
-        let stats = read_partition(conn, keys, &of).await?;
+    for of in servers.keys.partitions() {
+        let stats = servers.partition_stats(&of).await?;
         let held = stats.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
         known |= held.is_some();
         if let Some(count) = held.filter(|count| *count > 0) {
-            let to = receiver(&of, &stats, to, dead_ms, force)?;
+            let to = receiver.consumer(&of, &stats)?;
             // Entries delivered to the holder from now on are not counted.
             let now = u64::try_from(stats.now.0).unwrap_or(0);
             let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
@@ -188,34 +182,37 @@ async fn of_holder(
         there.extend(stats.consumers);
     }
     if known {
-        return Ok(plan);
+        return Ok(());
     }
     let (name, there) = (from.to_owned(), Names::of(&there));
     Err(GroupFault::NoConsumer { name, partition: None, there }.into())
 }
 
-/// Finds the consumer of a partition that `to` names, on an active node.
-fn receiver(
-    of: &Partition,
-    stats: &RedisStats,
-    to: &str,
+/// The receiver of entries: a consumer, or a node for its consumer of each partition.
+#[derive(Clone, Copy)]
+struct Receiver<'a> {
+    name: &'a str,
     dead_ms: u64,
     force: bool,
-) -> Result<String, EngineError> {
-    let known = |name: &str| stats.consumers.iter().any(|it| it.name == name);
-    let meant = [to.to_owned(), of.consumer(to)].into_iter().find(|name| known(name));
-    let Some(name) = meant else {
-        return Err(GroupFault::NoConsumer {
-            name: to.to_owned(),
-            partition: Some(of.number()),
-            there: Names::of(&stats.consumers),
-        }
-        .into());
-    };
-    // A replay reads under its own consumer name, which is unused once it ends.
-    let node = node_of(&name);
-    let works = name == of.consumer(node) && stats.nodes.is_alive(node, dead_ms);
-    if works || force { Ok(name) } else { Err(GroupFault::Idle(name).into()) }
+}
+
+impl Receiver<'_> {
+    /// Finds its consumer of a partition, on an active node.
+    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, GroupFault> {
+        let known = |name: &String| stats.consumers.iter().any(|it| it.name == *name);
+        let meant = [self.name.to_owned(), of.consumer(self.name)].into_iter().find(known);
+        let Some(name) = meant else {
+            return Err(GroupFault::NoConsumer {
+                name: self.name.to_owned(),
+                partition: Some(of.number()),
+                there: Names::of(&stats.consumers),
+            });
+        };
+        // A replay reads under its own consumer name, which is unused once it ends.
+        let node = node_of(&name);
+        let works = name == of.consumer(node) && stats.nodes.is_alive(node, self.dead_ms);
+        if works || self.force { Ok(name) } else { Err(GroupFault::Idle(name)) }
+    }
 }
 
 /// Executes the plan.
@@ -224,79 +221,72 @@ fn receiver(
 /// [`GroupFault`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
 /// transferred.
 pub async fn apply(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     plan: &ClaimPlan,
     dead_ms: u64,
     stop: &CancellationToken,
 ) -> Result<ClaimReport, EngineError> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
-    let done = give_parts(conn, keys, plan, dead_ms, stop, &mut report).await;
+    let done = give_parts(servers, plan, dead_ms, stop, &mut report).await;
     done.map_err(|why| why.after(PartDone::Claimed(report.claimed)))?;
     Ok(report)
 }
 
 async fn give_parts(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     plan: &ClaimPlan,
     dead_ms: u64,
     stop: &CancellationToken,
     report: &mut ClaimReport,
 ) -> Result<(), EngineError> {
     for part in &plan.parts {
-        let of = partition(keys, part.partition)?;
-        let stats = read_partition(conn, keys, &of).await?;
-        receiver(&of, &stats, &part.to, dead_ms, plan.force)?;
-        match &part.entries {
-            ClaimEntries::These(entries) => {
-                for page in entries.chunks(PAGE) {
-                    if stop.is_cancelled() {
-                        report.cut_short = true;
-                        return Ok(());
-                    }
-                    report.add(give(conn, &of, part, page).await?);
-                }
+        let of = partition(&servers.keys, part.partition)?;
+        let receiver = Receiver { name: &part.to, dead_ms, force: plan.force };
+        receiver.consumer(&of, &servers.partition_stats(&of).await?)?;
+        // Entries delivered to the holder after the count stay there.
+        let mut left = usize::try_from(part.count).unwrap_or(usize::MAX);
+        let mut last = None;
+        while left > 0 {
+            let page = next_page(&mut servers.conn, &of, part, last, left.min(PAGE)).await?;
+            let Some(end) = page.last() else { break };
+            if stop.is_cancelled() {
+                report.cut_short = true;
+                return Ok(());
             }
-            ClaimEntries::UpTo(last) => {
-                let mut next = Some(EntryId { partition: of.number(), ..EntryId::MIN });
-                // Entries delivered to the holder after the count stay there.
-                let mut left = usize::try_from(part.count).unwrap_or(usize::MAX);
-                while let Some(first) = next.filter(|_| left > 0) {
-                    let from = Some(part.from.as_str());
-                    let most = left.min(PAGE);
-                    let page = stream::pending_ids(conn, &of, from, first, *last, most).await?;
-                    left -= page.len().min(left);
-                    let Some(end) = page.last() else { break };
-                    if stop.is_cancelled() {
-                        report.cut_short = true;
-                        return Ok(());
-                    }
-                    next = end.entry.next();
-                    let page: Vec<EntryId> = page.iter().map(|it| it.entry).collect();
-                    report.add(give(conn, &of, part, &page).await?);
-                }
-            }
+            last = Some(*end);
+            left -= page.len().min(left);
+            let given = group::give(&mut servers.conn, &of, &part.from, &part.to, &page).await?;
+            let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
+            let Transferred { given, gone, hollow } = given.ok_or_else(gone)?;
+            report.claimed += given;
+            report.gone += gone;
+            report.hollow += hollow;
         }
     }
     Ok(())
 }
 
-async fn give(
+/// The entries of a part that follow `last`, oldest first, at most `count`.
+async fn next_page(
     conn: &mut Connection,
     of: &Partition,
     part: &ClaimPart,
-    entries: &[EntryId],
-) -> Result<Transferred, EngineError> {
-    let given = group::give(conn, of, &part.from, &part.to, entries).await?;
-    let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
-    Ok(given.ok_or_else(gone)?)
-}
-
-impl ClaimReport {
-    fn add(&mut self, Transferred { given, gone, hollow }: Transferred) {
-        self.claimed += given;
-        self.gone += gone;
-        self.hollow += hollow;
+    last: Option<EntryId>,
+    count: usize,
+) -> Result<Vec<EntryId>, EngineError> {
+    match &part.entries {
+        ClaimEntries::These(entries) => {
+            let rest = entries.iter().filter(|entry| last.is_none_or(|last| **entry > last));
+            Ok(rest.take(count).copied().collect())
+        }
+        ClaimEntries::UpTo(end) => {
+            let start = EntryId { partition: of.number(), ..EntryId::MIN };
+            let Some(first) = last.map_or(Some(start), EntryId::next) else {
+                return Ok(Vec::new());
+            };
+            let from = Some(part.from.as_str());
+            let page = stream::pending_ids(conn, of, from, first, *end, count).await?;
+            Ok(page.into_iter().map(|it| it.entry).collect())
+        }
     }
 }

@@ -7,7 +7,6 @@ pub mod preview;
 pub mod remove;
 pub mod rewind;
 pub mod show;
-pub(super) mod words;
 
 pub use claim::{ClaimPlan, ClaimReport, ClaimScope};
 pub use preview::{GroupAct, Preview};

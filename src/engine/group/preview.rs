@@ -5,7 +5,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, deployment::Deployment, operator::Operator},
+    super::{EngineError, operator::Operator},
     ClaimPlan, ClaimScope, RemoveReport, Rewind, To, claim, remove, rewind,
 };
 
@@ -53,21 +53,18 @@ pub async fn of(
     act: &GroupAct,
     stop: &CancellationToken,
 ) -> Result<Preview, EngineError> {
-    let Deployment { redis, store, keys, settings } = &operator.deployment;
-    let (mut conn, dead_ms) = (redis.connection(), settings.node_dead_ms);
+    let mut servers = operator.servers();
+    let dead_ms = operator.deployment.settings.node_dead_ms;
     let reading = async {
         match act {
             GroupAct::Rewind { to, partition } => {
-                let plan = rewind::preview(store, &mut conn, keys, to, *partition).await?;
-                Ok(Preview::Rewind(plan))
+                rewind::preview(&mut servers, to, *partition).await.map(Preview::Rewind)
             }
             GroupAct::Claim { scope, to } => {
-                let plan = claim::preview(&mut conn, keys, scope, to, dead_ms, false).await?;
-                Ok(Preview::Claim(plan))
+                claim::preview(&mut servers, scope, to, dead_ms, false).await.map(Preview::Claim)
             }
             GroupAct::Remove { name } => {
-                let found = remove::preview(&mut conn, keys, name, None, dead_ms).await?;
-                Ok(Preview::Remove(found))
+                remove::preview(&mut servers, name, None, dead_ms).await.map(Preview::Remove)
             }
         }
     };

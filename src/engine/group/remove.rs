@@ -1,15 +1,13 @@
 //! Removes an unused consumer, one without pending entries whose node is dead.
 
 use seckill_redis::{
-    Connection, Layout,
     group::{self, Removed},
     keys::{Partition, node_of},
-    stream_stats::read_partition,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{EngineError, error::PartDone},
+    super::{EngineError, error::PartDone, servers::Servers},
     GroupFault, Names, partitions,
 };
 
@@ -27,16 +25,15 @@ pub struct RemoveReport {
 /// # Errors
 /// [`GroupFault`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
 pub async fn preview(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     name: &str,
     only: Option<u16>,
     dead_ms: u64,
 ) -> Result<RemoveReport, EngineError> {
     let mut report = RemoveReport { consumer: name.to_owned(), partitions: Vec::new() };
     let mut there = Vec::new();
-    for of in partitions(keys, only)? {
-        let stats = read_partition(conn, keys, &of).await?;
+    for of in partitions(&servers.keys, only)? {
+        let stats = servers.partition_stats(&of).await?;
         let Some(consumer) = stats.consumers.iter().find(|it| it.name == name) else {
             there.extend(stats.consumers);
             continue;
@@ -65,35 +62,25 @@ fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
 /// # Errors
 /// As [`preview`]; a consumer that received entries since then stays. The error names the partitions done by then.
 pub async fn remove(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     shown: &RemoveReport,
     dead_ms: u64,
 ) -> Result<RemoveReport, EngineError> {
     let mut done = Vec::new();
     for number in &shown.partitions {
-        match one(conn, keys, &shown.consumer, *number, dead_ms).await {
-            Ok(true) => done.push(*number),
+        let (name, of) = (&shown.consumer, servers.keys.partition(*number));
+        let why = match group::remove_consumer(&mut servers.conn, &of, name, dead_ms).await {
+            Ok(Removed::Done) => {
+                done.push(*number);
+                continue;
+            }
             // It was removed meanwhile.
-            Ok(false) => {}
-            Err(why) => return Err(why.after(PartDone::Removed(done))),
-        }
+            Ok(Removed::Unknown) => continue,
+            Ok(Removed::Alive) => GroupFault::Alive(name.clone()).into(),
+            Ok(Removed::Pending(pending)) => holds(name, &of, pending).into(),
+            Err(error) => EngineError::from(error),
+        };
+        return Err(why.after(PartDone::Removed(done)));
     }
     Ok(RemoveReport { consumer: shown.consumer.clone(), partitions: done })
-}
-
-async fn one(
-    conn: &mut Connection,
-    keys: &Layout,
-    name: &str,
-    number: u16,
-    dead_ms: u64,
-) -> Result<bool, EngineError> {
-    let of = keys.partition(number);
-    match group::remove_consumer(conn, &of, name, dead_ms).await? {
-        Removed::Done => Ok(true),
-        Removed::Unknown => Ok(false),
-        Removed::Alive => Err(GroupFault::Alive(name.to_owned()).into()),
-        Removed::Pending(pending) => Err(holds(name, &of, pending).into()),
-    }
 }

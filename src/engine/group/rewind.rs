@@ -3,26 +3,26 @@
 //! Entries between the target and the group's position are delivered again. Those in SQL are acknowledged, the others
 //! are written. A pending entry is settled by the first consumer to process it, since an order is written once.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    str::FromStr,
-};
+use std::str::FromStr;
 
-use redis::cmd;
-use seckill_model::{EntryId, Millis, OrderEntry, OrderId, VoucherId, When, clock::TimeFault};
+use seckill_model::{EntryId, Millis, OrderEntry, When, clock::TimeFault};
 use seckill_redis::{
-    Connection, Layout,
+    Connection,
     group::{self, Rewinding, Rewound},
     keys::Partition,
     stream::{self, Delivered},
-    stream_stats::read_partition,
 };
-use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, error::PartDone},
+    super::{
+        EngineError,
+        entry_check::{Backing, backing},
+        error::PartDone,
+        event::RewindPart,
+        servers::Servers,
+    },
     GroupFault, Meanwhile, partition, partitions,
 };
 
@@ -114,6 +114,13 @@ pub struct Rewind {
     pub entries_read: Option<u64>,
 }
 
+impl From<&Rewind> for RewindPart {
+    fn from(rewind: &Rewind) -> Self {
+        let Rewind { partition, from, again, last_delivered: was, .. } = *rewind;
+        Self { partition, was, from, again }
+    }
+}
+
 /// Result of a rewind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewindReport {
@@ -140,9 +147,7 @@ pub struct MovedGroup {
 /// # Errors
 /// [`GroupFault`] if it is not possible; a server is unreachable.
 pub async fn preview(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     to: &To,
     only: Option<u16>,
 ) -> Result<Vec<Rewind>, EngineError> {
@@ -153,11 +158,11 @@ pub async fn preview(
             }
             (of, only) => (true, Some(of.or(only).unwrap_or(0))),
         },
-        To::Start | To::Time(_) => (only.is_some() || keys.count() == 1, only),
+        To::Start | To::Time(_) => (only.is_some() || servers.keys.count() == 1, only),
     };
     let (mut plan, mut nothing) = (Vec::new(), None);
-    for of in partitions(keys, only)? {
-        match one(store, conn, keys, &of, to).await {
+    for of in partitions(&servers.keys, only)? {
+        match one(servers, &of, to).await {
             Ok(rewind) => plan.push(rewind),
             Err(EngineError::Group(
                 fault @ (GroupFault::NoStream(_)
@@ -173,15 +178,9 @@ pub async fn preview(
     }
 }
 
-async fn one(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
-    of: &Partition,
-    to: &To,
-) -> Result<Rewind, EngineError> {
+async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, EngineError> {
     let number = of.number();
-    let stats = read_partition(conn, keys, of).await?;
+    let stats = servers.partition_stats(of).await?;
     let marks = stats.marks.first().copied().unwrap_or_default();
     let (Some(first), Some(newest)) = (stats.stream.first, marks.generated) else {
         return Err(GroupFault::NoStream(number).into());
@@ -212,7 +211,7 @@ async fn one(
     let mut undelivered = 0;
     let mut next = Some(wanted);
     while let Some(from) = next {
-        let mut page = stream::range(conn, of, from, PAGE).await?;
+        let mut page = stream::range(&mut servers.conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         // Entries added after the preview are not in its figures.
         page.retain(|it| it.entry <= newest);
@@ -220,7 +219,7 @@ async fn one(
         let again = page.partition_point(|it| it.entry <= end);
         undelivered += (page.len() - again) as u64;
         page.truncate(again);
-        seen.add(store, conn, keys, &page).await?;
+        seen.add(servers, &page).await?;
         if done {
             break;
         }
@@ -229,7 +228,7 @@ async fn one(
         return Err(GroupFault::Nothing(number).into());
     };
     let skipped = if marks.delivered.is_none() {
-        before(store, conn, keys, of, first, from).await?
+        before(servers, of, first, from).await?
     } else {
         Seen::default()
     };
@@ -247,7 +246,11 @@ async fn one(
         missing: seen.missing,
         unheld: seen.unheld,
         malformed: seen.malformed,
-        pending: if stats.stream.group { pending_between(conn, of, from, to).await? } else { 0 },
+        pending: if stats.stream.group {
+            pending_between(&mut servers.conn, of, from, to).await?
+        } else {
+            0
+        },
         undelivered,
         trimmed: gone,
         skipped: skipped.count,
@@ -270,72 +273,37 @@ struct Seen {
 }
 
 impl Seen {
-    async fn add(
-        &mut self,
-        store: &SharedStore,
-        conn: &mut Connection,
-        keys: &Layout,
-        page: &[Delivered],
-    ) -> Result<(), EngineError> {
+    async fn add(&mut self, servers: &mut Servers, page: &[Delivered]) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(()) };
         self.first.get_or_insert(first.entry);
         self.last = Some(last.entry);
         self.count += page.len() as u64;
         let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
         self.malformed += (page.len() - orders.len()) as u64;
-        let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
-        let there: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
+        let there = servers.written(orders.iter().map(|order| order.order)).await?;
         let (written, missing): (Vec<OrderEntry>, Vec<OrderEntry>) =
             orders.into_iter().partition(|order| there.contains(&order.order));
         self.written += written.len() as u64;
         self.missing += missing.len() as u64;
-        let held = held(conn, keys, &missing).await?;
-        self.unheld += missing.iter().filter(|it| !held.contains(&it.order)).count() as u64;
+        let backing = backing(servers, &missing).await?;
+        self.unheld += backing.iter().filter(|it| **it != Backing::Promised).count() as u64;
         Ok(())
     }
 }
 
-/// Orders held by their buyers; others were cancelled, or never promised.
-pub(crate) async fn held(
-    conn: &mut Connection,
-    keys: &Layout,
-    orders: &[OrderEntry],
-) -> Result<HashSet<OrderId>, EngineError> {
-    let mut by_voucher: BTreeMap<VoucherId, Vec<&OrderEntry>> = BTreeMap::new();
-    for order in orders {
-        by_voucher.entry(order.voucher).or_default().push(order);
-    }
-    let mut found = HashSet::new();
-    for (voucher, orders) in by_voucher {
-        let mut read = cmd("HMGET");
-        read.arg(keys.buyers(voucher));
-        for order in &orders {
-            read.arg(order.seat().to_string());
-        }
-        let held: Vec<Option<String>> = conn.query(&read).await?;
-        let holds = |(order, held): &(&&OrderEntry, Option<String>)| {
-            held.as_ref().and_then(|id| id.parse().ok()) == Some(order.order)
-        };
-        found.extend(orders.iter().zip(held).filter(holds).map(|(order, _)| order.order));
-    }
-    Ok(found)
-}
-
 /// Retained entries before `from`.
 async fn before(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     of: &Partition,
     first: EntryId,
     from: EntryId,
 ) -> Result<Seen, EngineError> {
     let (mut seen, mut next) = (Seen::default(), Some(first));
     while let Some(first) = next.filter(|next| *next < from) {
-        let mut page = stream::range(conn, of, first, PAGE).await?;
+        let mut page = stream::range(&mut servers.conn, of, first, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         page.retain(|it| it.entry < from);
-        seen.add(store, conn, keys, &page).await?;
+        seen.add(servers, &page).await?;
     }
     Ok(seen)
 }
@@ -361,13 +329,12 @@ async fn pending_between(
 /// [`GroupFault::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
 /// done by then.
 pub async fn apply(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     plan: &[Rewind],
     stop: &CancellationToken,
 ) -> Result<RewindReport, EngineError> {
     let mut report = RewindReport::default();
-    let done = move_groups(conn, keys, plan, stop, &mut report).await;
+    let done = move_groups(servers, plan, stop, &mut report).await;
     done.map_err(|why| {
         why.after(PartDone::Rewound(report.groups.iter().map(|it| it.partition).collect()))
     })?;
@@ -375,8 +342,7 @@ pub async fn apply(
 }
 
 async fn move_groups(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     plan: &[Rewind],
     stop: &CancellationToken,
     report: &mut RewindReport,
@@ -385,10 +351,10 @@ async fn move_groups(
         if stop.is_cancelled() {
             return Err(EngineError::Stopping);
         }
-        let of = partition(keys, rewind.partition)?;
+        let of = partition(&servers.keys, rewind.partition)?;
         let (from, seen) = (rewind.from, rewind.last_delivered);
         let to = Rewinding { from, seen, read: rewind.entries_read };
-        let what = match group::rewind(conn, &of, &to).await? {
+        let what = match group::rewind(&mut servers.conn, &of, &to).await? {
             Rewound::Done => None,
             Rewound::Gone => Some(Meanwhile::Destroyed),
             Rewound::Made => Some(Meanwhile::Made),

@@ -2,14 +2,17 @@
 
 use seckill_model::EntryId;
 use seckill_redis::{
-    Connection, Layout,
+    Connection,
     keys::{Partition, node_of},
     stream,
-    stream_stats::{ConsumerStats, RedisStats, StreamPositions, StreamStats, read_partition},
+    stream_stats::{ConsumerStats, RedisStats, StreamPositions, StreamStats},
 };
 use serde::Serialize;
 
-use super::{super::EngineError, partitions};
+use super::{
+    super::{EngineError, servers::Servers},
+    partitions,
+};
 
 /// Entries per read.
 const PAGE: usize = 1_000;
@@ -78,17 +81,16 @@ pub struct ConsumerState {
 /// # Errors
 /// Redis is unreachable, or there is no such partition.
 pub async fn show(
-    conn: &mut Connection,
-    keys: &Layout,
+    servers: &mut Servers,
     only: Option<u16>,
     dead_ms: u64,
 ) -> Result<Vec<StreamState>, EngineError> {
     let mut shown = Vec::new();
-    for of in partitions(keys, only)? {
-        let stats = read_partition(conn, keys, &of).await?;
+    for of in partitions(&servers.keys, only)? {
+        let stats = servers.partition_stats(&of).await?;
         let marks = stats.marks.first().copied().unwrap_or_default();
         let lag = match (stats.stream.lag, marks.delivered) {
-            (None, Some(delivered)) => count_after(conn, &of, delivered).await?,
+            (None, Some(delivered)) => count_after(&mut servers.conn, &of, delivered).await?,
             (lag, _) => lag,
         };
         shown.push(state(&of, &stats, &marks, lag, dead_ms));

@@ -68,14 +68,12 @@ where
 }
 
 async fn close_overdue(run: Run) -> Result<Done, EngineError> {
-    let Deployment { redis, store, keys, settings } = &run.deployment;
-    let mut conn = redis.connection();
+    let (mut servers, settings) = (run.deployment.servers(), &run.deployment.settings);
     // Uses the clock that stamps orders: a node whose clock is fast must not close orders early.
-    let now = conn.now().await?;
+    let now = servers.conn.now().await?;
     let before = now.plus(-(settings.jobs.unpaid_ms as i64));
-    let closed =
-        payment::close_overdue(store, &mut conn, keys, before, now, &run.fence, &run.stop).await?;
-    store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
+    let closed = payment::close_overdue(&mut servers, before, now, &run.fence, &run.stop).await?;
+    servers.store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
     let (orders, given_back) = (closed.orders, closed.given_back);
     Ok(Done { rows: orders, detail: Some(JobResult::Closed { orders, given_back }) })
 }
@@ -95,10 +93,10 @@ async fn drop_id_keys(run: Run) -> Result<Done, EngineError> {
 }
 
 async fn trim_stream(run: Run) -> Result<Done, EngineError> {
-    let Deployment { redis, store, keys, settings } = &run.deployment;
-    let (mut conn, mut all) = (redis.connection(), Trimmed::default());
+    let Deployment { store, keys, settings, .. } = &run.deployment;
+    let (mut servers, mut all) = (run.deployment.servers(), Trimmed::default());
     for of in keys.partitions() {
-        let done = retention::trim(store, &mut conn, keys, &of, settings, &run.stop).await?;
+        let done = retention::trim(&mut servers, &of, settings, &run.stop).await?;
         all.entries += done.entries;
         all.letters += done.letters;
         all.consumers.extend(done.consumers);
@@ -113,17 +111,16 @@ async fn trim_stream(run: Run) -> Result<Done, EngineError> {
 }
 
 async fn archive_sales(run: Run) -> Result<Done, EngineError> {
-    let Deployment { redis, store, keys, settings } = &run.deployment;
-    let (mut conn, after) = (redis.connection(), settings.jobs.archive_after_ms);
-    let archived = retention::archive_ended(store, &mut conn, keys, after, &run.stop).await?;
+    let after = run.deployment.settings.jobs.archive_after_ms;
+    let mut servers = run.deployment.servers();
+    let archived = retention::archive_ended(&mut servers, after, &run.stop).await?;
     let rows = archived.len() as u64;
     let detail = (!archived.is_empty()).then_some(JobResult::Archived(archived));
     Ok(Done { rows, detail })
 }
 
 async fn check_ledger(run: Run) -> Result<Done, EngineError> {
-    let Deployment { redis, store, keys, .. } = &run.deployment;
-    let audit = ledger::audit(store, &mut redis.connection(), keys, None).await?;
+    let audit = ledger::audit(&mut run.deployment.servers(), None).await?;
     if let Some(finding) = audit.findings().next() {
         return Err(EngineError::Unbalanced(finding));
     }

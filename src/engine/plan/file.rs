@@ -6,7 +6,6 @@
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write},
-    ops::Deref,
     os::unix::fs::FileExt as _,
     path::Path,
     sync::Arc,
@@ -24,21 +23,9 @@ const LONGEST: u64 = 64 * 1024;
 const ENTRIES: &str = ",\"entries\":[\n";
 const LAST: &str = "],";
 
-/// A stored plan. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Plan(Arc<Kept>);
-
-impl Deref for Plan {
-    type Target = Kept;
-
-    fn deref(&self) -> &Kept {
-        &self.0
-    }
-}
-
 /// A plan whose lines are in the file it was read from, or in a private temporary file.
-#[derive(Debug)]
-pub struct Kept {
+#[derive(Clone, Debug)]
+pub struct Plan {
     file: Arc<File>,
     /// Byte offset of its first entry.
     start: u64,
@@ -106,11 +93,9 @@ impl Plan {
         if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
             return Err(PlanFault::Edited);
         }
-        Ok(Self(Arc::new(Kept { file, start, digest, head, totals: tail.totals })))
+        Ok(Self { file, start, digest, head, totals: tail.totals })
     }
-}
 
-impl Kept {
     /// Returns its entries from the first on, each read on demand.
     pub fn lines(&self) -> PlanLines {
         PlanLines { lines: Lines::at(&self.file, self.start), left: self.totals.entries }
@@ -211,7 +196,7 @@ impl Writer {
         let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.seek(SeekFrom::Start(0))?;
         let (file, start, head) = (Arc::new(file), self.start, self.head);
-        Ok(Plan(Arc::new(Kept { file, start, digest, head, totals })))
+        Ok(Plan { file, start, digest, head, totals })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Change, Forecast, Head, Line, Plan, SaleForecast, Totals, file::Writer, lost};
 use tokio_util::sync::CancellationToken;
 
-use seckill_model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
+use seckill_model::{Act, EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
 use seckill_redis::stream_stats;
 
 use crate::error::PlanFault;
@@ -13,7 +13,7 @@ use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
     EngineError, deployment,
     operator::Operator,
-    pending::{Judge, Judged},
+    pending::{Classified, Classifier},
 };
 
 /// Its on-screen name.
@@ -43,11 +43,11 @@ pub async fn make(
     let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
     let (mut next, mut looked) = (Some(EntryId::MIN), 0);
     while let Some(first) = next {
-        let page = making.judge.page(first, last).await?;
+        let page = making.classifier.page(first, last).await?;
         let Some(end) = page.last() else { break };
         next = end.row.delivered.entry.next_of_all();
         looked += page.len() as u64;
-        making.add(page.iter().filter(|judged| judged.passes(filter)))?;
+        making.add(page.iter().filter(|it| it.passes(filter)))?;
         shown.progress(looked);
         if stop.is_cancelled() {
             return Err(EngineError::Stopping);
@@ -70,15 +70,15 @@ pub async fn of_entries(
         many => format!("{} by name", counted(many.len() as u64, "entry", "entries")),
     };
     let mut making = Making::begin(operator, what).await?;
-    let mut judged = making.judge.entries(entries).await?;
-    judged.sort_by_key(|judged| judged.row.delivered.entry);
-    judged.dedup_by_key(|judged| judged.row.delivered.entry);
-    making.add(judged.iter())?;
+    let mut found = making.classifier.entries(entries).await?;
+    found.sort_by_key(|it| it.row.delivered.entry);
+    found.dedup_by_key(|it| it.row.delivered.entry);
+    making.add(found.iter())?;
     making.end(operator, stop).await
 }
 
 struct Making {
-    judge: Judge,
+    classifier: Classifier,
     writer: Writer,
     totals: Totals,
     /// Orders to write, by sale.
@@ -91,14 +91,14 @@ impl Making {
         let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
         let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
-        let judge = operator.judge().await?;
+        let classifier = operator.classifier().await?;
         let writer = Writer::new(head).map_err(PlanFault::from)?;
-        Ok(Self { judge, writer, totals: Totals::default(), writes: BTreeMap::new() })
+        Ok(Self { classifier, writer, totals: Totals::default(), writes: BTreeMap::new() })
     }
 
-    fn add<'a>(&mut self, judged: impl Iterator<Item = &'a Judged>) -> Result<(), PlanFault> {
-        for judged in judged {
-            let line = Line::from(judged);
+    fn add<'a>(&mut self, entries: impl Iterator<Item = &'a Classified>) -> Result<(), PlanFault> {
+        for entry in entries {
+            let line = Line::from(entry);
             self.totals.add(&line);
             if let Some(voucher) = line.voucher_id.filter(|_| line.verdict == Verdict::Stuck) {
                 *self.writes.entry(voucher).or_default() += 1;
@@ -113,53 +113,45 @@ impl Making {
         operator: &Operator,
         stop: &CancellationToken,
     ) -> Result<Plan, EngineError> {
+        let mut servers = operator.servers();
         let rebuilt = if self.totals.of(Verdict::BodyGone) == 0 {
             0
         } else {
             // Read-only, so it may be dropped at any await.
             tokio::select! {
                 () = stop.cancelled() => return Err(EngineError::Stopping),
-                lost = lost::count(operator) => lost?,
+                lost = lost::count(&mut servers) => lost?,
             }
         };
-        let sales = operator.deployment.store.sales().await?;
-        let mut conn = operator.deployment.redis.connection();
-        let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
-        let totals = &self.totals;
-        let to_dead =
-            [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];
-        let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();
+        let sales = servers.store.sales().await?;
+        let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
+        let (mut writes, mut by_sale) = (0, Vec::new());
+        for (voucher, orders) in &self.writes {
+            let Some(sale) = sales.iter().find(|sale| sale.voucher_id == *voucher) else {
+                continue;
+            };
+            // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
+            let (live, written) = (sale.live_orders(), sale.stock.min(*orders));
+            writes += written;
+            by_sale.push(SaleForecast {
+                voucher_id: *voucher,
+                persisted: Change { now: live, after: live + written },
+                db_stock: Change { now: sale.stock, after: sale.stock - written },
+            });
+        }
+        let totals = &mut self.totals;
+        let to_dead = totals.verdicts.iter().filter(|it| it.act == Act::DeadLetter);
+        let to_dead: u64 = to_dead.map(|it| it.entries).sum();
+        let refused = totals.of(Verdict::Stuck) - writes;
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
-        // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
-        let writes: u64 = self
-            .writes
-            .iter()
-            .map(|(voucher, orders)| orders.min(&pieces(&sales, *voucher)).to_owned())
-            .sum();
-        let short = totals.of(Verdict::Stuck) - writes;
-        let change = |now: u64, after: u64| Change { now, after };
-        let pending = at.stream.pending;
-        self.totals.forecast = Forecast {
-            pending: change(pending, pending.saturating_sub(totals.to_do())),
-            dead: change(at.stream.dead, at.stream.dead + to_dead + short),
-            persisted: change(persisted, persisted + writes),
+        let (pending, dead) = (at.stream.pending, at.stream.dead);
+        totals.forecast = Forecast {
+            pending: Change { now: pending, after: pending.saturating_sub(totals.to_do()) },
+            dead: Change { now: dead, after: dead + to_dead + refused },
+            persisted: Change { now: persisted, after: persisted + writes },
             rebuilt,
         };
-        let of_sale = |(voucher, orders): (&VoucherId, &u64)| {
-            let sale = sales.iter().find(|sale| sale.voucher_id == *voucher)?;
-            let live = sale.live_orders();
-            Some(SaleForecast {
-                voucher_id: *voucher,
-                persisted: change(live, live + orders.min(&sale.stock)),
-                db_stock: change(sale.stock, sale.stock.saturating_sub(*orders)),
-            })
-        };
-        let by_sale = self.writes.iter().filter_map(of_sale).collect();
-        self.totals.sales = by_sale;
+        totals.sales = by_sale;
         Ok(self.writer.end(self.totals).map_err(PlanFault::from)?)
     }
-}
-
-fn pieces(sales: &[Sale], voucher: VoucherId) -> u64 {
-    sales.iter().find(|sale| sale.voucher_id == voucher).map_or(0, |sale| sale.stock)
 }

@@ -17,7 +17,7 @@ use seckill_redis::stream::Body;
 pub use file::Plan;
 pub use make::{PLAN, make, of_entries};
 
-use super::pending::Judged;
+use super::pending::Classified;
 
 /// Scope of a plan; the first line of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,20 +59,20 @@ pub struct Line {
     pub fault: Option<String>,
 }
 
-impl From<&Judged> for Line {
-    fn from(judged: &Judged) -> Self {
-        let order = judged.row.delivered.order();
+impl From<&Classified> for Line {
+    fn from(entry: &Classified) -> Self {
+        let order = entry.row.delivered.order();
         Self {
-            entry: judged.row.delivered.entry,
-            verdict: judged.verdict,
-            act: judged.verdict.act(),
-            consumer: judged.row.consumer.clone(),
-            idle_ms: judged.row.idle_ms,
-            deliveries: judged.row.deliveries,
+            entry: entry.row.delivered.entry,
+            verdict: entry.verdict,
+            act: entry.verdict.act(),
+            consumer: entry.row.consumer.clone(),
+            idle_ms: entry.row.idle_ms,
+            deliveries: entry.row.deliveries,
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
             voucher_id: order.map(|order| order.voucher),
-            fault: judged.fault().map(|fault| in_english(|| fault.to_string())),
+            fault: entry.fault().map(|fault| in_english(|| fault.to_string())),
         }
     }
 }
@@ -160,9 +160,9 @@ impl Totals {
     }
 }
 
-/// Returns whether a judged entry still has the body described by a line.
-pub(super) fn same_order(line: &Line, judged: &Judged) -> bool {
-    match &judged.row.delivered.body {
+/// Returns whether an entry still has the body described by a line.
+pub(super) fn same_order(line: &Line, entry: &Classified) -> bool {
+    match &entry.row.delivered.body {
         Body::Good(order) => line.order_id == Some(order.order),
         // The bodies are gone and cannot be compared.
         Body::Gone => true,

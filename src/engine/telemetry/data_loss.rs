@@ -204,43 +204,9 @@ pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
     lines.sort_by_key(|line| Reverse(line.position()));
 }
 
-/// What one node has reconciled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DataLoss {
-    /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
-    pub keys: Vec<String>,
-    /// Buyers restored.
-    pub buyers: u64,
-    /// Buyers removed because their order was closed.
-    pub removed: u64,
-    /// Orders missing in SQL, enqueued again.
-    pub promised: u64,
-    /// Promises that cannot be kept.
-    pub refused: u64,
-    /// Buyers that only the stock in Redis accounted for.
-    pub unknown: u64,
-    /// Archived sales removed from Redis.
-    pub archived: u64,
-    /// The sale has more buyers than pieces, and stays closed.
-    pub oversold: bool,
-    /// Redis and SQL hold different sales under this number, and the sale stays closed.
-    pub other_sale: bool,
-}
-
-impl fmt::Display for DataLoss {
+impl fmt::Display for Reconciled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            keys,
-            buyers,
-            removed,
-            promised,
-            refused,
-            unknown,
-            archived,
-            oversold,
-            other_sale,
-        } = self;
+        let Self { keys, restored, removed, promised, refused, unknown, archived, .. } = self;
         let mut text = if keys.is_empty() {
             String::new()
         } else {
@@ -248,7 +214,7 @@ impl fmt::Display for DataLoss {
         };
         let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
         let parts = [
-            counted(buyers, |count| text!("loss-buyers", count)),
+            counted(restored, |count| text!("loss-buyers", count)),
             counted(promised, |count| text!("loss-promised", count)),
             counted(refused, |count| text!("loss-refused", count)),
             counted(removed, |count| text!("loss-removed", count)),
@@ -258,25 +224,11 @@ impl fmt::Display for DataLoss {
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         text += &if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) };
         text.extend(loses_letters(keys).then(|| text!("loss-letters")));
-        text.extend(oversold.then(|| text!("loss-oversold")));
-        text.extend(other_sale.then(|| text!("loss-other-sale")));
+        text.extend(self.closed.map(|closed| match closed {
+            Closed::Oversold => text!("loss-oversold"),
+            Closed::OtherSale => text!("loss-other-sale"),
+        }));
         f.write_str(&text)
-    }
-}
-
-impl From<Reconciled> for DataLoss {
-    fn from(done: Reconciled) -> Self {
-        Self {
-            keys: done.keys,
-            buyers: done.restored,
-            removed: done.removed,
-            promised: done.promised.len() as u64,
-            refused: done.refused.len() as u64,
-            unknown: done.unknown,
-            archived: done.archived,
-            oversold: done.closed == Some(Closed::Oversold),
-            other_sale: done.closed == Some(Closed::OtherSale),
-        }
     }
 }
 
@@ -288,10 +240,10 @@ impl RecentLosses {
             recent.filter(|act| act.act == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS);
         recent.fold(None, |sum: Option<Self>, act| {
             // An event without figures still indicates a loss.
-            let loss: DataLoss = act.result.part("/data_loss").unwrap_or_default();
+            let loss: Reconciled = act.result.part("/data_loss").unwrap_or_default();
             let mut sum = sum.unwrap_or_default();
             sum.at = sum.at.max(act.at);
-            sum.buyers += loss.buyers;
+            sum.buyers += loss.restored;
             sum.promised += loss.promised;
             sum.refused += loss.refused;
             sum.unknown += loss.unknown;
@@ -312,7 +264,7 @@ mod tests {
 
     #[derive(Serialize)]
     struct Line {
-        data_loss: DataLoss,
+        data_loss: Reconciled,
     }
 
     impl fmt::Display for Line {
@@ -337,7 +289,12 @@ mod tests {
                 at: Millis(at),
                 act: REDIS_RECONCILED.to_owned(),
                 result: Message::of(&Line {
-                    data_loss: DataLoss { buyers, promised: 1, refused, ..DataLoss::default() },
+                    data_loss: Reconciled {
+                        restored: buyers,
+                        promised: 1,
+                        refused,
+                        ..Reconciled::default()
+                    },
                 }),
                 ..Act::default()
             },

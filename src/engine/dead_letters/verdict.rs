@@ -2,22 +2,22 @@
 //!
 //! Read-only.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap},
-};
+use std::{borrow::Cow, collections::HashMap};
 
-use redis::{FromRedisValue, Value, pipe};
 use seckill_model::{
     ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault, OrderId,
     SaleState, VoucherId,
     dead_letter::{self, Buyer, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
-use seckill_redis::{Connection, Layout, RedisError, dead_letters::DeadLetter};
+use seckill_redis::dead_letters::DeadLetter;
 use seckill_store::{SharedStore, StoreError};
 
-use super::super::EngineError;
+use super::super::{
+    EngineError,
+    entry_check::{Backing, backing},
+    servers::Servers,
+};
 
 /// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[
@@ -37,7 +37,7 @@ pub const LETTER_FIELDS: &[Field] = &[
 
 /// A dead letter with its verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JudgedLetter {
+pub struct ClassifiedLetter {
     /// The letter.
     pub letter: DeadLetter,
     /// Its verdict.
@@ -48,7 +48,7 @@ pub struct JudgedLetter {
     pub another: Option<OrderEntry>,
 }
 
-impl JudgedLetter {
+impl ClassifiedLetter {
     /// Returns the value of a field of [`LETTER_FIELDS`].
     pub fn fact(&self, field: &str, now: Millis) -> Option<Fact<'_>> {
         let Self { letter, verdict, .. } = self;
@@ -82,37 +82,36 @@ impl JudgedLetter {
     }
 }
 
-/// Judges letters against Redis and SQL, read in this order: an order reaches SQL before its buyer leaves Redis.
+/// Classifies letters by Redis and SQL, read in this order: an order reaches SQL before its buyer leaves Redis.
 ///
 /// # Errors
 /// A server is unreachable.
-pub async fn judge(
-    store: &SharedStore,
-    conn: &mut Connection,
-    keys: &Layout,
+pub async fn classify(
+    servers: &mut Servers,
     max_replays: u64,
     letters: Vec<DeadLetter>,
-) -> Result<Vec<JudgedLetter>, EngineError> {
+) -> Result<Vec<ClassifiedLetter>, EngineError> {
     let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
-    let buyers = buyers(conn, keys, &orders).await?;
-    let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
+    let backing = backing(servers, &orders).await?;
+    let buyers = orders.iter().map(|order| order.entry).zip(backing.into_iter().map(buyer));
+    let buyers: HashMap<EntryId, Buyer> = buyers.collect();
     let refused_for = |letter: &DeadLetter| match letter.reason.data()? {
         OrderFault::Holds { holds, .. } => Some(holds),
         _ => None,
     };
-    let ids: Vec<OrderId> = ids.into_iter().chain(letters.iter().filter_map(refused_for)).collect();
+    let ids = orders.iter().map(|order| order.order);
+    let ids: Vec<OrderId> = ids.chain(letters.iter().filter_map(refused_for)).collect();
     let rows: HashMap<OrderId, Order> =
-        store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
+        servers.store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
     // Redis holds no sale that is unknown to SQL.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
         if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
         {
-            sales.insert(order.voucher, sale(store, order.voucher).await?);
+            sales.insert(order.voucher, sale(&servers.store, order.voucher).await?);
         }
     }
-    let judged = letters.into_iter().map(|letter| {
-        let buyer = buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing);
+    let classified = letters.into_iter().map(|letter| {
         let row = letter.order.and_then(|order| rows.get(&order.order).cloned());
         let another = another_order(&letter, &rows);
         let evidence = LetterEvidence {
@@ -122,7 +121,7 @@ pub async fn judge(
                 (Some(_), _) => Row::Other,
                 (None, _) => Row::None,
             },
-            buyer,
+            buyer: buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing),
             sale: letter
                 .order
                 .and_then(|order| sales.get(&order.voucher).copied())
@@ -131,9 +130,18 @@ pub async fn judge(
             superseded: another.is_some(),
         };
         let verdict = dead_letter::judge(&evidence, max_replays);
-        JudgedLetter { letter, verdict, row, another }
+        ClassifiedLetter { letter, verdict, row, another }
     });
-    Ok(judged.collect())
+    Ok(classified.collect())
+}
+
+fn buyer(backing: Backing) -> Buyer {
+    match backing {
+        Backing::Promised => Buyer::This,
+        Backing::Other(_) => Buyer::Another,
+        Backing::Nothing => Buyer::Nothing,
+        Backing::Unknown => Buyer::Unknown,
+    }
 }
 
 /// The buyer's live order because of which SQL refused the letter.
@@ -143,50 +151,6 @@ fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<
     let row = rows.get(&holds)?;
     let other = OrderEntry { order: holds, ..order };
     (row.status.is_live() && is_row_of(row, &other)).then_some(other)
-}
-
-/// Reads the entry at each place from Redis, by letter, with one round trip per partition.
-async fn buyers(
-    conn: &mut Connection,
-    keys: &Layout,
-    orders: &[OrderEntry],
-) -> Result<HashMap<EntryId, Buyer>, EngineError> {
-    let mut parts: BTreeMap<u16, BTreeMap<VoucherId, Vec<&OrderEntry>>> = BTreeMap::new();
-    for order in orders {
-        let part = parts.entry(keys.partition_of(order.voucher).number()).or_default();
-        part.entry(order.voucher).or_default().push(order);
-    }
-    let mut held = HashMap::new();
-    for vouchers in parts.values() {
-        let mut read = pipe();
-        for (voucher, orders) in vouchers {
-            read.cmd("EXISTS").arg(keys.sale(*voucher));
-            let get = read.cmd("HMGET").arg(keys.buyers(*voucher));
-            for order in orders {
-                get.arg(order.seat().to_string());
-            }
-        }
-        let answers: Vec<Value> = conn.pipe(&read).await?;
-        for (orders, answer) in vouchers.values().zip(answers.chunks_exact(2)) {
-            let [there, places] = answer else { continue };
-            let there: bool = read_value(there)?;
-            let places: Vec<Option<String>> = read_value(places)?;
-            for (order, place) in orders.iter().zip(places) {
-                let buyer = match place {
-                    Some(id) if id == order.order.to_string() => Buyer::This,
-                    Some(_) => Buyer::Another,
-                    None if there => Buyer::Nothing,
-                    None => Buyer::Unknown,
-                };
-                held.insert(order.entry, buyer);
-            }
-        }
-    }
-    Ok(held)
-}
-
-fn read_value<T: FromRedisValue>(value: &Value) -> Result<T, RedisError> {
-    T::from_redis_value(value.clone()).map_err(|_| RedisError::Reply(None))
 }
 
 async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {

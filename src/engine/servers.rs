@@ -1,0 +1,70 @@
+//! The servers of a deployment, as one task uses them.
+
+use std::collections::HashSet;
+
+use redis::cmd;
+use seckill_model::{OrderId, Place, Sale, VoucherId};
+use seckill_redis::{
+    Connection, Layout, Redis, RedisError,
+    keys::Partition,
+    stream_stats::{RedisStats, read_partition},
+};
+use seckill_store::{SharedStore, StoreError};
+
+/// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
+/// blocking read never delays another task.
+#[derive(Debug)]
+pub struct Servers {
+    /// SQL.
+    pub store: SharedStore,
+    /// The connection to Redis.
+    pub conn: Connection,
+    /// Names of keys.
+    pub keys: Layout,
+}
+
+impl Servers {
+    /// The same servers over a connection of its own, opened on first use.
+    pub fn new(redis: &Redis, store: &SharedStore, keys: &Layout) -> Self {
+        Self { store: SharedStore::clone(store), conn: redis.connection(), keys: keys.clone() }
+    }
+
+    /// Reads the state of one partition, without its sales.
+    pub(super) async fn partition_stats(
+        &mut self,
+        of: &Partition,
+    ) -> Result<RedisStats, RedisError> {
+        read_partition(&mut self.conn, &self.keys, of).await
+    }
+
+    /// Sales of a partition that Redis has to hold.
+    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<Sale>, StoreError> {
+        let mut sales = self.store.sales().await?;
+        sales.retain(|sale| self.keys.partition_of(sale.voucher_id) == *of);
+        Ok(sales)
+    }
+
+    /// Those of these orders that SQL has, in whatever state.
+    pub(super) async fn written(
+        &self,
+        orders: impl IntoIterator<Item = OrderId>,
+    ) -> Result<HashSet<OrderId>, StoreError> {
+        let orders: Vec<OrderId> = orders.into_iter().collect();
+        Ok(self.store.existing(&orders).await?.into_iter().collect())
+    }
+
+    /// The order that each of these places of a sale holds in Redis, in their order; `None` without a valid one.
+    pub(super) async fn held(
+        &mut self,
+        voucher: VoucherId,
+        places: impl IntoIterator<Item = Place>,
+    ) -> Result<Vec<Option<OrderId>>, RedisError> {
+        let mut read = cmd("HMGET");
+        read.arg(self.keys.buyers(voucher));
+        for place in places {
+            read.arg(place.to_string());
+        }
+        let held: Vec<Option<String>> = self.conn.query(&read).await?;
+        Ok(held.into_iter().map(|id| id?.parse().ok()).collect())
+    }
+}
