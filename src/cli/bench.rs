@@ -146,8 +146,9 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
     // shared setting.
     let config = Config { partitions: None, read_only: true, ..config.clone() };
     let context = Context::open_in(&config, DataDir::throw_away()?, false).await?;
-    let measured = context.run(async |context| measure_persist(context, args, &mut signals).await);
-    let report = measured.await?;
+    let measure =
+        async |context: &mut Context| Box::pin(measure_persist(context, args, &mut signals)).await;
+    let report = context.run(measure).await?;
     out.answer(&report, || render_persist(&report))?;
     Ok(0)
 }
@@ -162,7 +163,7 @@ async fn measure_persist(
     let stop = CancellationToken::new();
     // After a signal, the benchmark removes its data first.
     let measuring = persist::run(context.deployment(), plan, &stop);
-    let ended = signals.cancelling(&stop, measuring).await;
+    let ended = Box::pin(signals.cancelling(&stop, measuring)).await;
     match ended {
         Err(EngineError::Stopping) => Err(CliError::failed(Label("cli-bench-stopped"))),
         ended => Ok(ended?),

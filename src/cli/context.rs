@@ -139,7 +139,7 @@ impl Context {
         }
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
-        partitions::change(&mut servers, &new, dead_ms).await?;
+        partitions::change(&mut self.servers(), &new, dead_ms).await?;
         let line = Act {
             at: Millis::now(),
             operator: login_name(),

@@ -102,12 +102,12 @@ struct Letter {
 }
 
 impl Letter {
-    fn of(judged: &JudgedLetter, now: Millis) -> Self {
+    fn of(classified: &ClassifiedLetter, now: Millis) -> Self {
         Self {
-            line: LetterLine::of(judged, now),
-            place: judged.letter.order.map(|order| order.place),
-            act: judged.verdict.act(),
-            why: judged.verdict.why(),
+            line: LetterLine::of(classified, now),
+            place: classified.letter.order.map(|order| order.place),
+            act: classified.verdict.act(),
+            why: classified.verdict.why(),
         }
     }
 }

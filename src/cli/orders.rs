@@ -96,9 +96,8 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
         }
         OrdersCommand::Show { id } => {
             let context = Context::open_answering(config).await?;
-            let find = async |context: &mut Context| {
-                Ok(orders::find(&mut context.servers(), id).await?)
-            };
+            let find =
+                async |context: &mut Context| Ok(orders::find(&mut context.servers(), id).await?);
             let standing = context.run(find).await?;
             let shown = Shown { id, decoded: orders::decode(id), standing };
             out.answer(&shown, || render(&shown))?;

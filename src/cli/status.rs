@@ -51,7 +51,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
                 let status = status(context).await;
                 answer(&status).map(|()| status)
             };
-            context.run(status).await?
+            Box::pin(context.run(status)).await?
         }
         Err(error) if error.code == error::UNREACHABLE => {
             let degraded = Degraded::open(config, error).await?;

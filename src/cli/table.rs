@@ -64,7 +64,7 @@ impl<'a, T> Table<'a, T> {
         }
         let mut text = String::new();
         for (number, cells) in self.lines().enumerate() {
-            text.push_str(&format!("| {} |\n", Vec::from_iter(cells).join(" | ")));
+            text.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
             if number == 0 {
                 text.push_str(&format!("|{}\n", " --- |".repeat(self.columns.len())));
             }

@@ -70,7 +70,7 @@ pub(super) enum LaunchState {
     /// When it fires.
     Counting(Millis),
     /// The command is outstanding; `true` if its buyers are no longer wanted.
-    Opening(Command, bool),
+    Opening(Box<Command>, bool),
     /// Its buyers are arriving.
     Rushing(VoucherId),
 }
@@ -257,14 +257,14 @@ impl App {
             }
         };
         if self.send_because(command.clone(), launch.reason.clone()) {
-            self.director.launch = Some((launch, LaunchState::Opening(command, false)));
+            self.director.launch = Some((launch, LaunchState::Opening(Box::new(command), false)));
         }
     }
 
     /// Handles the replies that a launch waits for; `false` if this is not one of them.
     pub(super) fn launch_goes_on(&mut self, (command, answer): &Answer) -> bool {
         match self.director.launch.take() {
-            Some((launch, LaunchState::Opening(asked, withdrawn))) if asked == *command => {
+            Some((launch, LaunchState::Opening(asked, withdrawn))) if *asked == *command => {
                 let opened = match answer {
                     Ok(Ok(Reply::SaleChanged { voucher, .. } | Reply::SaleCreated(voucher))) => {
                         *voucher

@@ -149,7 +149,7 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
                         .collect();
                     match store.write_orders(&batch, NOW).await {
                         Ok(result) => {
-                            new += result.iter().filter(|it| **it == Written::New).count()
+                            new += result.iter().filter(|it| **it == Written::New).count();
                         }
                         Err(StoreError::OutOfStock(_)) => {}
                         Err(fault) => panic!("{fault}"),

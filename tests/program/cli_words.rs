@@ -11,7 +11,7 @@ use redis::cmd;
 use serde_json::Value;
 use sqlx::Connection as _;
 
-/// Every sign that is_display_control a terminal and that JSON need not escape.
+/// Every control character that JSON need not escape.
 fn steering() -> String {
     ('\u{7f}'..='\u{9f}')
         .chain(['\u{61c}', '\u{200e}', '\u{200f}'])

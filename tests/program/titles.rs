@@ -133,9 +133,9 @@ fn a_title_that_steers_a_terminal_is_not_passed_on() {
     runtime.block_on(async {
         let url = format!("sqlite://{}", home.data_dir().join("seckill.db").display());
         let mut sql = sqlx::SqliteConnection::connect(&url).await.unwrap();
-        let is_display_control = "\u{1b}]0;PWNED\u{7}\u{1b}[31mred\u{9b}5m\u{202e}end";
+        let control = "\u{1b}]0;PWNED\u{7}\u{1b}[31mred\u{9b}5m\u{202e}end";
         sqlx::query("UPDATE tb_voucher SET title = ?")
-            .bind(is_display_control)
+            .bind(control)
             .execute(&mut sql)
             .await
             .unwrap();
@@ -150,7 +150,7 @@ fn a_title_that_steers_a_terminal_is_not_passed_on() {
     ] {
         let out = home.run(command);
         let result = format!("{}{}", out.stdout, out.stderr);
-        let is_display_control = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
-        assert_eq!(result.chars().find(is_display_control), None, "{command:?}: {result:?}");
+        let control = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
+        assert_eq!(result.chars().find(control), None, "{command:?}: {result:?}");
     }
 }

@@ -123,7 +123,7 @@ pub(super) async fn collect(config: &Config, since: Millis, until: Millis) -> Re
                 let snapshot = status::status(context).await.snapshot;
                 Ok(read(&sources, snapshot, since, until).await)
             };
-            context.run(bundle).await
+            Box::pin(context.run(bundle)).await
         }
         Err(error) if error.code == error::UNREACHABLE => {
             let degraded = Degraded::open(config, error).await?;
@@ -214,9 +214,8 @@ async fn pending(
     let Sources { redis, keys, settings, .. } = sources;
     let mut conn = redis.connection();
     let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
-    let mut classifier = store.map(|store| {
-        Classifier::new(Servers::new(redis, store, keys), settings.clone(), at_work)
-    });
+    let mut classifier = store
+        .map(|store| Classifier::new(Servers::new(redis, store, keys), settings.clone(), at_work));
     let mut summary = PendingSummary {
         verdicts: classifier.is_some().then(BTreeMap::new),
         ..PendingSummary::default()

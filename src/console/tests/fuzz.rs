@@ -28,7 +28,7 @@ use crate::{
 /// What the next key may send.
 enum Allowed {
     Nothing,
-    This(Command),
+    This(Box<Command>),
     /// A launch confirmed before its time.
     Opening,
     /// Stops the rush on this sale, which is paused as well.
@@ -44,7 +44,7 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
                     && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
                         || (key.code == KeyCode::Enter && confirm.on_yes()));
             match (&confirm.intent, yes) {
-                (Intent::Send(command), true) => Allowed::This((**command).clone()),
+                (Intent::Send(command), true) => Allowed::This(command.clone()),
                 (Intent::Fire(_), true) => Allowed::Opening,
                 (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
                 _ => Allowed::Nothing,
@@ -191,7 +191,7 @@ fn play(seed: u64) -> usize {
                         | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
                             true
                         }
-                        ([one], Allowed::This(command)) => one == command,
+                        ([one], Allowed::This(command)) => *one == **command,
                         ([Command::StopLoadTest(one)], Allowed::Stop(it)) => one == it,
                         (
                             [Command::StopLoadTest(one), Command::PauseSale(other)],

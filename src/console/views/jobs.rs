@@ -114,7 +114,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     let count = match all {
         0 => String::new(),
         _ if filter.is_empty() => text!("console-jobs", count = all),
-        _ => scene.filtered(filter, rows.len(), all),
+        _ => Scene::filtered(filter, rows.len(), all),
     };
     let heading = scene.heading(&View::Jobs.title().to_uppercase(), &[Source::Sql]);
     draw_head(canvas, &heading, &scene.summary(canvas, &count));

@@ -144,7 +144,7 @@ fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>, shown: usize) -> Li
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
         let filter = scene.fit(filter, 20);
-        let part = scene.filtered(&filter, shown, page.lines.len());
+        let part = Scene::filtered(&filter, shown, page.lines.len());
         spans.push(Span::raw(format!("{part}   ")));
     }
     if let Some(taken) = page.taken {
@@ -177,7 +177,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         (None, Some(_)) => {}
         (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
         (None, None) => {
-            notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn()))
+            notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn()));
         }
     }
     notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));

@@ -250,7 +250,7 @@ impl Scene<'_> {
     }
 
     /// A filter, and how many rows of a list match it.
-    fn filtered(&self, filter: &str, shown: usize, of: usize) -> String {
+    fn filtered(filter: &str, shown: usize, of: usize) -> String {
         format!("/{filter}   {}", text!("console-of-2", shown, of))
     }
 

@@ -375,7 +375,7 @@ impl Row for EntryLine {
             shown.spans.insert(0, Span::raw(format!("{before} ")));
             shown
         })
-        .styled(|scene, line| holding_style(scene, line)),
+        .styled(holding_style),
     ];
 
     fn id(&self) -> EntryId {

@@ -483,7 +483,9 @@ impl AdmissionWorker {
             }
             Some(Decision::All(outcome)) => {
                 self.note_latencies(now, &batch);
-                batch.into_iter().for_each(|request| request.reply(now, Ok(outcome)));
+                for request in batch {
+                    request.reply(now, Ok(outcome));
+                }
             }
             Some(Decision::Each(answers)) => {
                 self.note_latencies(now, &batch);

@@ -367,7 +367,7 @@ pub(crate) async fn a_model_agrees_on_any_batches(store: SharedStore) {
             match (store.write_orders(&batch, NOW).await, model.write(&batch)) {
                 (Ok(result), Ok(expected)) => assert_eq!(result, expected, "{batch:?}"),
                 (Err(StoreError::OutOfStock(result)), Err(expected)) => {
-                    assert_eq!(result, expected)
+                    assert_eq!(result, expected);
                 }
                 (result, expected) => panic!("{result:?} is not {expected:?} for {batch:?}"),
             }

@@ -44,10 +44,7 @@ impl Row for Recorded {
         Column::new(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
             .shown(|scene, line, cells| time(scene, line, cells.into()).into())
             // Lines of other days include the date, if there is room.
-            .fit(|scene, line| match scene.compact || is_today(scene, line) {
-                true => 0,
-                false => DATED,
-            })
+            .fit(|scene, line| if scene.compact || is_today(scene, line) { 0 } else { DATED })
             .soft(),
         Column::new(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
@@ -65,9 +62,8 @@ impl Row for Recorded {
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Act => Style::new(),
         }),
-        Column::new(Label("activity-who"), &[(72, 9)], |line: &Self| match line.act.is_event() {
-            true => Value::Nothing,
-            false => line.act.operator.clone().into(),
+        Column::new(Label("activity-who"), &[(72, 9)], |line: &Self| {
+            if line.act.is_event() { Value::Nothing } else { line.act.operator.clone().into() }
         })
         .soft(),
         Column::new(Label("common-node"), &[(110, 10)], |line: &Self| line.act.node.clone().into())
@@ -247,7 +243,11 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
         match &act.reason {
             Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
             None => {
-                detail.field(Label("common-reason"), Label("activity-none-was-given"), theme.soft())
+                detail.field(
+                    Label("common-reason"),
+                    Label("activity-none-was-given"),
+                    theme.soft(),
+                );
             }
         }
     }

@@ -114,7 +114,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     let filter = state.controls.filter.value();
     let (loaded, total) = (locks.locks.len(), locks.total);
     let count = match total {
-        _ if !filter.is_empty() => scene.filtered(filter, rows.len(), loaded),
+        _ if !filter.is_empty() => Scene::filtered(filter, rows.len(), loaded),
         0 => String::new(),
         total if loaded as u64 >= total => text!("console-locks-held", total),
         total => text!("console-of-locks", part = loaded, whole = total),

@@ -95,9 +95,10 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
-        let held = match held {
-            true => Label("orders-its-buyer-holds-it-in-redis"),
-            false => Label("orders-its-buyer-does-not-hold-it"),
+        let held = if held {
+            Label("orders-its-buyer-holds-it-in-redis")
+        } else {
+            Label("orders-its-buyer-does-not-hold-it")
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
@@ -123,9 +124,10 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         }
         None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
         {
-            let none = match trace.more {
-                true => Label("orders-not-among-those-near-that-second"),
-                false => Label("orders-no-entry-near-that-second-it"),
+            let none = if trace.more {
+                Label("orders-not-among-those-near-that-second")
+            } else {
+                Label("orders-no-entry-near-that-second-it")
             };
             detail.field(Label("orders-in-stream"), none, soft);
         }

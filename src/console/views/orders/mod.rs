@@ -107,12 +107,11 @@ pub(super) fn draw(
         return draw_body(canvas, scene, state);
     }
     let (w, h) = (canvas.width(), canvas.height());
-    let (hint, style) = match state.fault() {
-        Some(fault) => (fault.to_string(), scene.theme.warn()),
-        None => {
-            let ask = key_of(Action::Press);
-            (text!("orders-id-user-1001-voucher-7-paid", ask), scene.theme.soft())
-        }
+    let (hint, style) = if let Some(fault) = state.fault() {
+        (fault.to_string(), scene.theme.warn())
+    } else {
+        let ask = key_of(Action::Press);
+        (text!("orders-id-user-1001-voucher-7-paid", ask), scene.theme.soft())
     };
     // Directly above the input.
     let lines = wrap(&hint, usize::from(w.saturating_sub(2)));
@@ -136,7 +135,7 @@ fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState
     match state.view().query.id.filter(|_| is_known) {
         // The order is not in SQL: its trace is the answer.
         Some(id) => {
-            detail::of(scene, state, id, None, canvas.width()).draw_lines(&mut canvas.below(top))
+            detail::of(scene, state, id, None, canvas.width()).draw_lines(&mut canvas.below(top));
         }
         None => draw_notice(canvas, scene, &nothing(scene, state)),
     }

@@ -57,10 +57,7 @@ impl Row for PendingLine {
         })
         .by(|line| line.consumer.clone().into())
         .shown(|scene, line, cells| scene.fit_before(&line.consumer, state_word(line), cells))
-        .styled(|scene, line| match line.holder_alive {
-            true => Style::new(),
-            false => scene.theme.broken(),
-        }),
+        .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken() }),
         Column::new(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
                 (Some(verdict), _) => Value::name(text::verdict_word(verdict), &verdict),
@@ -121,10 +118,7 @@ fn fault(line: &PendingLine) -> Option<String> {
 
 /// The state of a holder, unless it is alive.
 fn state_word(line: &PendingLine) -> &'static str {
-    match line.holder_alive {
-        true => "",
-        false => text::holder(false, line.holder_known).read(),
-    }
+    if line.holder_alive { "" } else { text::holder(false, line.holder_known).read() }
 }
 
 pub(super) fn draw(

@@ -103,7 +103,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Sales
     let all = scene.snapshot.sales.len();
     let count = match filter {
         "" => text!("console-sales-listed", count = all),
-        filter => scene.filtered(filter, rows.len(), all),
+        filter => Scene::filtered(filter, rows.len(), all),
     };
     let title = View::Sales.title().to_uppercase();
     let heading = scene.heading(&title, &[Source::Redis, Source::Sql]);

@@ -63,7 +63,10 @@ impl Sheet {
             mark_of(row).into_iter().chain(cells).collect()
         };
         Self {
-            columns: mark.into_iter().chain(columns().map(|it| it.file_name())).collect(),
+            columns: mark
+                .into_iter()
+                .chain(columns().map(super::column::Column::file_name))
+                .collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
             extent: Extent::default(),
             cursor,

@@ -308,7 +308,7 @@ impl<P: Copy + Default + PartialEq> Pager<P> {
     pub(crate) fn turn(&mut self, toward: Toward, further: Option<P>) {
         match (toward, further) {
             (Toward::Further, Some(further)) => {
-                self.nearer.push(std::mem::replace(&mut self.at, further))
+                self.nearer.push(std::mem::replace(&mut self.at, further));
             }
             (Toward::Further, None) => return,
             (Toward::Back, _) => self.at = self.nearer.pop().unwrap_or_default(),
