@@ -79,9 +79,10 @@ impl Deployment {
     }
 
     async fn audit(&self) -> ledger::Audit {
-        let mut audit = None;
+        // One connection for all attempts: each failure makes it look for the server of the key again.
+        let (mut servers, mut audit) = (self.servers(), None);
         wait_until(PATIENCE, "Redis answers", async || {
-            audit = ledger::audit(&mut self.servers(), None).await.ok();
+            audit = ledger::audit(&mut servers, None).await.ok();
             audit.is_some()
         })
         .await;

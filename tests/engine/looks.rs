@@ -17,6 +17,7 @@ use seckill_engine::{
     group::{GroupAct, Preview, To},
     orders::{Location, decode},
     repair::{Repaired, SaleRepair},
+    servers::Servers,
     telemetry::{
         OrdersView, Snapshot, StreamView,
         read_error::ReadError,
@@ -204,7 +205,8 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     add.arg(of.orders()).arg(format!("{}-1", issued + 900));
     add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
     let entry: String = conn.query(&add).await.unwrap();
-    let trace = trace::follow(&mut world.servers(), order).await.unwrap();
+    let mut servers = Servers { keys, ..world.servers() };
+    let trace = trace::follow(&mut servers, order).await.unwrap();
     let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
     assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
 }
