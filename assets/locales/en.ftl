@@ -185,10 +185,11 @@ action-zoom-reset = 2 min
 ## activity
 
 activity-activity = ACTIVITY
-activity-acts = commands
 activity-alarms = alarms
 activity-all = all
 activity-balanced = passed
+activity-commands = commands
+activity-database-is-unreachable-so-log = The database is unreachable, so the log cannot be read. Retrying.
 activity-figures = metrics
 activity-following = following
 activity-follows = press { $key } to follow
@@ -196,36 +197,27 @@ activity-lines = { $count ->
     [one] 1 line
    *[other] { $count } lines
 }
-activity-no-line-of-this-page-is = No { $level } on this page.  Press { $key } to change the level.
-activity-none-was-given = not given
-activity-nothing-is-in-the-log-yet = The log is empty. Commands and alarms are recorded here.
+activity-log-is-empty-commands = The log is empty. Commands and alarms are recorded here.
+activity-no-on-this-page-press = No { $level } on this page.  Press { $key } to change the level.
+activity-node = { $at }, node { $node }
+activity-not-given = not given
 activity-off = failed
 activity-on = OBJECT
-activity-on-2 = { $at }, node { $node }
 activity-result = RESULT
 activity-result-2 = result
 activity-stock = stock
 activity-stock-in-sql = stock in SQL
-activity-the-log-is-in-the-database = The database is unreachable, so the log cannot be read. Retrying.
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
 activity-undelivered = undelivered
+activity-user = user
 activity-what = EVENT
 activity-when = when
 activity-who = USER
-activity-who-2 = user
 
 ## acts
 
-acts-a-user-may-hold-at-most =
-    { $count ->
-        [one] { $count } piece
-       *[other] { $count } pieces
-    }; limit per user: { $limit ->
-        [one] { $limit } order
-       *[other] { $limit } orders
-    }.
-acts-all-not-only-the-that-the = All { $count }, not only the { $shown } filtered ones.
+acts-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones.
 acts-all-that-are-pending =
     { $count ->
         [one] { $count } entry
@@ -235,63 +227,69 @@ acts-and = {" "}and{" "}
 acts-apply = Apply
 acts-apply-this-plan = Apply this plan?
 acts-applying-the-plan = applying the plan
-acts-as-fast-as-it-goes = with no rate limit
-acts-ask-again-when-it-is-back = { $away }; try again once it is reachable
-acts-asking-the-engine = waiting for the engine
-acts-at-most-under-way-at-once = At most { $most } concurrent requests, { $pace }.
-acts-break-it-off = Stop this command?
+acts-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
+acts-available-again-within-its-sale = { $left } available again within its sale window.
+acts-available-immediately-before-planned-start = { $left } available immediately, before the planned start.
 acts-break-off = Stop
+acts-buyers-are-sending-requests =
+    { $users ->
+        [one] { $users } buyer is
+       *[other] { $users } buyers are
+    } sending requests to #{ $voucher }
 acts-cancel = Cancel
 acts-changing = updating #{ $voucher }
+acts-consumer-no-longer-exists = the consumer no longer exists
+acts-counting-dead-letters-was-cancelled = counting the dead letters was cancelled; nothing was changed
 acts-create-this-sale = Create this sale?
 acts-creating = creating { $title }
+acts-current-step-is-completed = The current step is completed and finished work is kept. A new plan covers the rest.
+acts-current-step-is-completed-rest = The current step is completed, the rest is unchanged; a new plan covers it.
 acts-does-nothing-here = { $key } has no function here
-acts-does-nothing-here-shows-the-keys = { $key } has no function here; press { $help } for the keys
-acts-end-the-sale-for-good = End the sale permanently?
-acts-for-it-one-of-them-takes =
+acts-end-sale-permanently = End the sale permanently?
+acts-engine-has-stopped-display = the engine has stopped; the display is no longer updated
+acts-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
+acts-entries-marked-ones =
     { $count ->
-        [one] { $count } waits
-       *[other] { $count } wait
-    } for it; one of the waiters will acquire it.
-acts-go-into-the-stream-again = {" "}{ $rebuilt } will be re-added to the stream.
-acts-has-ended-it-cant-be-changed = #{ $id } has ended and cannot be changed
+        [one] { $count } entry
+       *[other] { $count } entries
+    }: the marked ones.
+acts-examining-dead-letters = examining the dead letters
+acts-examining-entries = examining the entries
+acts-force-release-lock = Force-release the lock?
+acts-has-ended = #{ $id } has ended and cannot be changed
+acts-has-no-function-here-press = { $key } has no function here; press { $help } for the keys
 acts-has-not-started-yet = #{ $id } has not started yet
-acts-has-started-and-is-sold-out = #{ $id } has started and is sold out
+acts-has-started-and-is-sold = #{ $id } has started and is sold out
+acts-held = '{ $name }', held by { $node } ({ $task }).
 acts-held-by = '{ $name }', held by { $node }.
-acts-held-by-2 = '{ $name }', held by { $node } ({ $task }).
-acts-in-the-hands-of-live-nodes = { $held } held by live nodes; nothing to do
-acts-is-being-created-another-sale-waits = { $title } is being created; wait for the engine before creating another sale
-acts-is-paused-lets-it-go-on = #{ $id } is paused; press { $pause } to resume it
+acts-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
+acts-holder-no-longer-holds-lock = the holder no longer holds the lock
+acts-is-available = { $key } is available in { $each }
+acts-is-being-created-wait = { $title } is being created; wait for the engine before creating another sale
+acts-is-paused-press-to-resume = #{ $id } is paused; press { $pause } to resume it
 acts-is-running = { $name } is running
 acts-is-running-already = #{ $id } is already running
 acts-it-ends-on = Ends: { $end }.
+acts-it-follows-its-schedule-again = It follows its schedule again; missed runs are not made up.
 acts-it-has-no-end = No end time.
-acts-it-is-due-again-by-its = It follows its schedule again; missed runs are not made up.
-acts-it-is-not-run-any-more = No node runs it until it is resumed.
-acts-it-is-open-to-buyers-at = Opens immediately.
 acts-it-opens-to-buyers-on = Opens: { $begin }.
-acts-it-runs-at-once-on-this = It runs now on this node, unless it is already running on another node.
+acts-it-runs-now = It runs now on this node, unless it is already running on another node.
 acts-it-will = Purpose: { $about }.
-acts-its-holder-gives-no-sign-of = Its holder { $node } sends no heartbeat.
-acts-its-holder-is-alive-its-work = Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
-acts-its-holder-is-no-node-here = Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
-acts-left-buyers-are-turned-away-until = { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
-acts-left-orders-are-real-they-take = { $left } left. The orders are real and consume stock.
-acts-let-the-job-go-on = Resume the job?
-acts-let-the-sale-go-on = Resume the sale?
-acts-looking-at-each-dead-letter = examining the dead letters
-acts-looking-at-each-entry = examining the entries
-acts-no-entry-to-mark-here = there is no entry to mark
-acts-no-row-is-chosen = no row is selected
-acts-no-sale-to-choose = there is no sale to select
+acts-its-holder-is-alive = Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
+acts-its-holder-is-not-known = Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
+acts-its-holder-sends-no-heartbeat = Its holder { $node } sends no heartbeat.
+acts-job-no-longer-exists = the job no longer exists
+acts-left-buyers-are-rejected-until = { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
+acts-left-orders-are-real = { $left } left. The orders are real and consume stock.
+acts-no-command-is-running = no command is running
+acts-no-node-runs-it-until = No node runs it until it is resumed.
+acts-no-other-time-range = no other time range is available
+acts-no-row-is-selected = no row is selected
+acts-no-stock-left-every-buyer = No stock left: every buyer is rejected as sold out.
 acts-no-waiters = No waiters.
-acts-none-of-them-is-pending-any = these entries are no longer pending
-acts-nothing-is-left-every-buyer-will = No stock left: every buyer is rejected as sold out.
-acts-nothing-is-pending-so-there-is = there are no pending entries to plan for
-acts-nothing-is-under-way-that-could = no command is running
-acts-nothing-was-created-the-form-keeps = nothing was created; the form keeps your input
-acts-nothing-was-done = nothing was changed
-acts-nothing-was-done-the-form-keeps = nothing was changed; the form keeps your input
+acts-nothing-was-changed = nothing was changed
+acts-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
+acts-nothing-was-created-form-keeps = nothing was created; the form keeps your input
 acts-of =
     { $left } of { $initial ->
         [one] { $initial } piece
@@ -304,20 +302,25 @@ acts-of-sent =
         [one] { $planned } request
        *[other] { $planned } requests
     } sent.
-acts-on-the-way-to =
-    { $users ->
-        [one] { $users } buyer is
-       *[other] { $users } buyers are
-    } sending requests to #{ $voucher }
-acts-open-to-buyers-again-within-its = { $left } available again within its sale window.
-acts-open-to-buyers-at-once-before = { $left } available immediately, before the planned start.
-acts-optional-for-the-log-goes-here = optional, for the log; { $key } to edit
+acts-opens-immediately = Opens immediately.
+acts-optional-for-log-to-edit = optional, for the log; { $key } to edit
+acts-order-is-no-longer = the order is no longer on the newest page
 acts-pause = Pause
 acts-pause-the-job = Pause the job?
 acts-pause-the-sale = Pause the sale?
-acts-quit-while-a-rush-is-under = Quit while a load test is running?
-acts-quit-while-an-act-is-under = Quit while a command is running?
+acts-pieces-limit-per-user-orders =
+    { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }; limit per user: { $limit ->
+        [one] { $limit } order
+       *[other] { $limit } orders
+    }.
+acts-plan-is-ready = the plan is ready
+acts-quit-while-command-is-running = Quit while a command is running?
+acts-quit-while-load-test = Quit while a load test is running?
 acts-release = Release
+acts-remaining-requests-are-not-sent = The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
 acts-requests-by-buyers =
     { $requests ->
         [one] { $requests } request
@@ -327,29 +330,19 @@ acts-requests-by-buyers =
        *[other] { $buyers } buyers
     }, { $again } of them twice.
 acts-resume = Resume
+acts-resume-job = Resume the job?
+acts-resume-sale = Resume the sale?
 acts-run = Run
 acts-run-the-job-now = Run the job now?
 acts-rush = Start
+acts-sale-has-ended-every-buyer = The sale has ended: every buyer will be rejected.
+acts-sale-has-not-started-buyers = The sale has not started: buyers will be rejected.
+acts-sale-is-no-longer-listed = the sale is no longer listed
+acts-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
 acts-send-simulated-buyers = Start the load test?
 acts-start = Start
 acts-start-the-sale-now = Start the sale now?
-acts-take-the-lock-from-its-holder = Force-release the lock?
-acts-that-consumer-is-not-there-any = the consumer no longer exists
-acts-that-holder-does-not-hold-the = the holder no longer holds the lock
-acts-that-job-is-not-there-any = the job no longer exists
-acts-that-order-is-not-on-the = the order is no longer on the newest page
-acts-that-sale-is-not-among-the = the sale is no longer listed
-acts-the-chart-shows-no-other-time = no other time range is available
-acts-the-dead-letters-are-not-counted = counting the dead letters was cancelled; nothing was changed
-acts-the-engine-has-stopped-what-you = the engine has stopped; the display is no longer updated
-acts-the-engine-stopped-before-it-answered = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
-acts-the-plan-is-made = the plan is ready
-acts-the-rest-is-not-sent-orders = The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
-acts-the-sale-has-ended-every-buyer = The sale has ended: every buyer will be rejected.
-acts-the-sale-has-not-started-buyers = The sale has not started: buyers will be rejected.
-acts-the-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
-acts-the-step-in-hand-is-finished = The current step is completed and finished work is kept. A new plan covers the rest.
-acts-the-step-in-hand-is-finished-2 = The current step is completed, the rest is unchanged; a new plan covers it.
+acts-stop-this-command = Stop this command?
 acts-then-pending-dead-in-sql =
     Then: { $pending } pending, { $letters ->
         [one] { $letters } dead letter
@@ -358,102 +351,109 @@ acts-then-pending-dead-in-sql =
         [one] { $orders } order
        *[other] { $orders } orders
     } in SQL.
-acts-there-is-no-sale-to-act = there is no sale to change
-acts-this-cant-be-undone = This cannot be undone.
+acts-there-are-no-pending-entries = there are no pending entries to plan for
+acts-there-is-no-entry = there is no entry to mark
+acts-there-is-no-sale = there is no sale to select
+acts-there-is-no-sale-to-change = there is no sale to change
+acts-these-entries-are-no-longer = these entries are no longer pending
+acts-this-cannot-be-undone = This cannot be undone.
 acts-this-is-the-first-row = this is the first row
 acts-this-is-the-last-row = this is the last row
-acts-this-view-has-no-rows-to = this view has no rows to filter
-acts-those-that-are-marked =
-    { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }: the marked ones.
-acts-unsold-buyers-are-refused-from-now = { $left } unsold; buyers are rejected from now on.
+acts-this-view-has-no-rows = this view has no rows to filter
+acts-try-again-once = { $away }; try again once it is reachable
+acts-unsold-buyers-are-rejected = { $left } unsold; buyers are rejected from now on.
 acts-value = { $views } ({ $action })
 acts-value-2 = { $count }  { $verdict }: { $act }
+acts-wait-for-it-one =
+    { $count ->
+        [one] { $count } waits
+       *[other] { $count } wait
+    } for it; one of the waiters will acquire it.
+acts-waiting-for-engine = waiting for the engine
+acts-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
+acts-with-no-rate-limit = with no rate limit
 acts-works-in = { $key } ({ $action }) is available in { $views }
-acts-works-in-2 = { $key } is available in { $each }
 
 ## alarms
 
-alarms-ago-the-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
+alarms-ago-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
 alarms-another-program-keeps-the-database = The database is locked by another program; orders wait in the stream until the lock is released.
-alarms-another-program-keeps-the-database-2 =
-    { $waiting ->
-        [one] entry waits
-       *[other] entries wait
-    }: the database is locked by another program until it releases the lock.
-alarms-answers-again-it-was-away-for = { $server } is reachable again after { $away }.
 alarms-archived-sales-removed = { $sales ->
     [one] 1 archived sale
    *[other] { $sales } archived sales
 } removed
-alarms-books-off-explains-and-repairs-it = Audit failed: { $finding }.  Press { $ledger } to repair.
-alarms-books-off-explains-it = Audit failed: { $finding }.  Press { $ledger } for details.
-alarms-cant-be-kept = { $promises ->
-    [one] 1 promise
-   *[other] { $promises } promises
-} cannot be fulfilled
-alarms-changed-in-sql-and-redis-has = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
-alarms-for-a-consumer-shows-who-reads =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
-alarms-for-a-consumer-shows-who-reads-2 =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
-alarms-for-a-person-to-judge-opens =
+alarms-audit-failed-press-for-details = Audit failed: { $finding }.  Press { $ledger } for details.
+alarms-audit-failed-press-to-repair = Audit failed: { $finding }.  Press { $ledger } to repair.
+alarms-buyers-may-be-missing = { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} may be missing
+alarms-changed-in-sql-but = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
+alarms-database-is-unreachable-orders-wait = The database is unreachable; orders wait in the stream: { $reason }.
+alarms-database-rejects-writes-orders-wait = The database rejects writes; orders wait in the stream: { $reason }.
+alarms-dead-letters-wait-for-review =
     { $count ->
         [one] dead letter waits
        *[other] dead letters wait
     } for review.  Press { $letters } to open.
+alarms-entries-wait-database-is-locked =
+    { $waiting ->
+        [one] entry waits
+       *[other] entries wait
+    }: the database is locked by another program until it releases the lock.
+alarms-entries-wait-for-consumer-press =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
+alarms-entries-wait-for-consumer-press-for-consumers =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
 alarms-has-the-event = {"  "}Press { $activity } for the event.
-alarms-in-redis-holds-a-of-another = Redis key { $key } holds a { $holds } of another program; the lock cannot be acquired.  Rename the key.
-alarms-in-redis-holds-a-of-another-2 = Redis key { $key } holds a { $holds } of another program.  Rename it, then run 'seckill audit --repair'.
-alarms-is-dead-opens-replays-what-it =
+alarms-is-dead-press-to-open =
     { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
         [one] { $count } entry
        *[other] { $count } entries
     }.
-alarms-is-no-node-that-is-known =
+alarms-is-idle =
     { $consumer } is idle and of no known node.  Press { $pending } to open, { $plan } to recover: { $count ->
         [one] { $count } entry
        *[other] { $count } entries
     }.
-alarms-is-silent-though-its-node-lives =
+alarms-is-idle-but-its-node =
     { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $count ->
         [one] { $count } entry
        *[other] { $count } entries
     }.
-alarms-keys-do-not-agree = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
-alarms-letters-of-no-order-are-lost = {"  "}An unknown number of dead letters without an order is lost.
-alarms-may-be-unknown = { $buyers ->
-    [one] 1 buyer
-   *[other] { $buyers } buyers
-} may be missing
-alarms-no-answer-within-s = no reply within { $seconds } s
-alarms-nothing-is-left-to-do = {"  "}No action needed.
+alarms-is-reachable-again-after = { $server } is reachable again after { $away }.
+alarms-lost-in-redis-not-yet = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
+alarms-no-action-needed = {"  "}No action needed.
+alarms-no-reply-within-s = no reply within { $seconds } s
+alarms-orders-re-added-to-stream = { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} re-added to the stream
+alarms-press-then-to-recover-rest = {"  "}Press { $pending } then { $plan } to recover the rest.
+alarms-promises-cannot-be-fulfilled = { $promises ->
+    [one] 1 promise
+   *[other] { $promises } promises
+} cannot be fulfilled
 alarms-put-back = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
 } restored
-alarms-put-into-the-stream-again = { $orders ->
-    [one] 1 order
-   *[other] { $orders } orders
-} re-added to the stream
 alarms-reconciled = reconciled with SQL and the stream
-alarms-redis-does-not-answer-what-you = Redis is unreachable; the display is stale. Retrying: { $reason }.
 alarms-redis-had-lost-data = Redis lost data: { $parts }.
-alarms-redis-had-lost-keys = Redis lost { $keys }: { $parts }.
-alarms-redis-takes-no-writes-so-no = Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
+alarms-redis-is-unreachable-display = Redis is unreachable; the display is stale. Retrying: { $reason }.
+alarms-redis-key-holds-of-another = Redis key { $key } holds a { $holds } of another program; the lock cannot be acquired.  Rename the key.
+alarms-redis-key-holds-of-another-program = Redis key { $key } holds a { $holds } of another program.  Rename it, then run 'seckill audit --repair'.
+alarms-redis-lost = Redis lost { $keys }: { $parts }.
+alarms-redis-rejects-writes-and-all = Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
 alarms-shows-them = {"  "}Press { $letters } to list them.
-alarms-the-database-does-not-answer-orders = The database is unreachable; orders wait in the stream: { $reason }.
-alarms-the-database-is-read-but-takes = The database rejects writes; orders wait in the stream: { $reason }.
-alarms-the-stream-has-no-consumer-group = The stream has no consumer group; a running engine recreates it.  Press { $pending } then { $plan } to recover pending entries.
-alarms-then-settles-the-rest = {"  "}Press { $pending } then { $plan } to recover the rest.
+alarms-stream-has-no-consumer-group = The stream has no consumer group; a running engine recreates it.  Press { $pending } then { $plan } to recover pending entries.
+alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order is lost.
 alarms-value = ,{" "}
 
 ## cli
@@ -858,11 +858,10 @@ command-voucher-create = voucher create
 
 ## common
 
-common-a-node-dies = NODE FAILURE
 common-activity = activity
 common-admitted = admitted
 common-attempts = requests
-common-books = audit
+common-audit = audit
 common-buyers = Buyers
 common-cancelled = cancelled
 common-create = Create
@@ -879,6 +878,7 @@ common-in-sql = in SQL
 common-lag = lag
 common-no-order = no order
 common-node = NODE
+common-node-failure = NODE FAILURE
 common-none = none
 common-old = { $age } old
 common-order = order
@@ -902,18 +902,17 @@ common-verdict = verdict
 
 ## console
 
-console-60x15-is-needed-80x24-shows-all = window too small: { $width }x{ $height }; minimum 60x15, full view 80x24
 console-admission = ADMISSION
 console-ago = { $span } ago
 console-alive = alive
 console-all-marked = all { $count } marked
 console-and-more = and { $count } more
-console-and-more-shows-all = and { $count } more; press { $key } for all
+console-and-more-press-for-all = and { $count } more; press { $key } for all
 console-archived = archived
 console-attention = ALARMS
-console-books-balanced = audit passed
-console-books-off = audit FAILED
-console-books-unknown = audit unknown
+console-audit-failed = audit FAILED
+console-audit-passed = audit passed
+console-audit-unknown = audit unknown
 console-busy = busy
 console-by-hand = manual
 console-command = Command
@@ -927,18 +926,18 @@ console-ended-left = ended, { $left } left
 console-ends-in = ends in { $clock }
 console-from = from { $begin }
 console-frozen = FROZEN
-console-held-by-a-holder-that-is = held by an unknown node
+console-held-by-unknown-node = held by an unknown node
 console-hidden = , { $hidden } hidden
 console-history = HISTORY
 console-in = in { $span }
 console-in-2 = { $time }, in { $span }
 console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
-console-it-has-not-run-yet = No runs yet.
 console-jobs = { $count ->
     [one] 1 job
    *[other] { $count } jobs
 }
+console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
 console-kept-oldest = { $entries } kept, oldest { $oldest }
 console-keys = Keys
@@ -951,18 +950,20 @@ console-locks-held = { $total ->
 }
 console-made-up = catch-up
 console-marked = { $count } marked
-console-max = max
-console-no-command-has-that-name-here = No matching command.
-console-no-end = no end
-console-no-group = no group
-console-no-lock-is-held = No lock is held.
-console-no-longer-pending-the-mark-is = { $count ->
+console-marked-entries-are-no-longer = { $count ->
     [one] 1 marked entry is no longer pending; unmarked
    *[other] { $count } marked entries are no longer pending; unmarked
 }
+console-max = max
+console-no-end = no end
+console-no-group = no group
+console-no-lock-is-held = No lock is held.
+console-no-matching-command = No matching command.
 console-no-node = no node
-console-no-request-through-this-process = no recent requests through this process
-console-no-row-holds-ends-the-filter = No row contains '{ $text }'. Press { $key } to clear the filter.
+console-no-recent-requests-through = no recent requests through this process
+console-no-row-contains-press = No row contains '{ $text }'. Press { $key } to clear the filter.
+console-no-runs-yet = No runs yet.
+console-no-sales-yet-press = No sales yet. Press { $key } to create one.
 console-not-in-redis = not in Redis
 console-nothing-needs-you = No open alarms.
 console-of = { $first }–{ $last } of { $total }
@@ -979,28 +980,27 @@ console-pending = PENDING
 console-planned = planned
 console-press = press
 console-read-only = READ-ONLY
-console-redis-does-not-answer-what-is = Redis is unreachable: the pending entries are unknown.
-console-redis-does-not-answer-which-locks = Redis is unreachable: the held locks are unknown.
+console-redis-is-unreachable-held-locks = Redis is unreachable: the held locks are unknown.
+console-redis-is-unreachable-pending-entries = Redis is unreachable: the pending entries are unknown.
 console-rejected = rejected
-console-renewed-by-a-holder-that-is = renewed by an unknown node
+console-renewed-by-unknown-node = renewed by an unknown node
 console-running = running
 console-rush = LOAD TEST
 console-sales-listed = { $count ->
     [one] 1 sale
    *[other] { $count } sales
 }
-console-since-for-deep = since { $since }, for { $span }, depth { $depth }
+console-since-for-depth = since { $since }, for { $span }, depth { $depth }
 console-sold-out = sold out
 console-sold-out-2 = sold out
 console-starts = starts { $time }
 console-starts-in = starts in { $clock }
 console-stock = STOCK
-console-the-jobs-have-not-been-read = The jobs have not been loaded yet.
-console-there-is-no-sale-yet-makes = No sales yet. Press { $key } to create one.
 console-to = { $begin } to { $end }
 console-until = until { $end }
 console-value-2 = { $next }   ({ $schedule })
-console-waiting-for-the-first-picture-of = Waiting for the first snapshot from the engine.
+console-waiting-for-first-snapshot = Waiting for the first snapshot from the engine.
+console-window-too-small-x-minimum = window too small: { $width }x{ $height }; minimum 60x15, full view 80x24
 
 ## context
 
@@ -1016,33 +1016,33 @@ context-views = All views
 
 ## conventions
 
-conventions-a-stream-stands-in-the-order = the stream is always in delivery order
-conventions-are-read-in-pages-by-id = { $total } are loaded in pages by ID; sorting works for a single page only
-conventions-choose-the-sale-that-is-meant = select the sale with { $up } and { $down }, then press { $again } again
+conventions-are-loaded-in-pages = { $total } are loaded in pages by ID; sorting works for a single page only
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }
-conventions-copied-tmux-passes-it-on-only = copied: { $what }; tmux forwards it only with '{ $setting }'
+conventions-copied-tmux-forwards-it-only = copied: { $what }; tmux forwards it only with '{ $setting }'
+conventions-default-order-restored = default order restored
+conventions-display-is-paused-press = the display is paused; press { $key } to resume before loading more
 conventions-does-it = { $count }: press { $press } to confirm
 conventions-in = in { $views }
-conventions-more-came-than-one-page-holds = more than one page of rows: sorted by ID again
-conventions-no-column-is-chosen-chooses-one = no sort column; press { $key } to select one
-conventions-no-detail-is-open-opens-one = no details are open; press { $key } to open them
-conventions-no-row-is-chosen-and-choose = no row is selected; use { $up } and { $down }
-conventions-nothing-is-pending = no pending entries
-conventions-ordered-by-ascending = sorted by { $head }, ascending
-conventions-ordered-by-descending = sorted by { $head }, descending
-conventions-read-only-acts-are-refused-start = read-only mode: commands are disabled; restart without --read-only
+conventions-more-than-one-page = more than one page of rows: sorted by ID again
+conventions-mouse-disabled = mouse disabled
+conventions-mouse-enabled-it-selects-rows = mouse enabled: it selects rows and tabs; disable it to select text in the terminal
+conventions-no-details-are-open-press = no details are open; press { $key } to open them
+conventions-no-pending-entries = no pending entries
+conventions-no-row-is-selected-use = no row is selected; use { $up } and { $down }
+conventions-no-sort-column-press = no sort column; press { $key } to select one
+conventions-pasted-text-was-truncated = the pasted text was truncated to { $kept } characters
+conventions-question-has-just-appeared-read = the question has just appeared; read it, then press { $key } again
+conventions-read-only-mode-commands = read-only mode: commands are disabled; restart without --read-only
+conventions-select-sale-with-and-then = select the sale with { $up } and { $down }, then press { $again } again
+conventions-sorted-by-ascending = sorted by { $head }, ascending
+conventions-sorted-by-descending = sorted by { $head }, descending
 conventions-sorted-by-of-these = sorted by { $head } within these { $rows }
-conventions-that-question-has-only-just-come = the question has just appeared; read it, then press { $key } again
-conventions-the-mouse-chooses-rows-and-tabs = mouse enabled: it selects rows and tabs; disable it to select text in the terminal
-conventions-the-mouse-is-the-terminals-again = mouse disabled
-conventions-the-paste-was-cut-a-field = the pasted text was truncated to { $kept } characters
-conventions-the-picture-is-frozen-lets-it = the display is paused; press { $key } to resume before loading more
-conventions-the-rows-stand-in-their-own = default order restored
-conventions-these-rows-stand-in-one-order = these rows cannot be sorted
-conventions-this-is-about-type-that-number = this affects { $count }: type that number, then press { $press }
+conventions-stream-is-always-in-delivery = the stream is always in delivery order
+conventions-these-rows-cannot-be-sorted = these rows cannot be sorted
+conventions-this-affects-type-that-number = this affects { $count }: type that number, then press { $press }
 conventions-this-view-has-no-table = this view has no table
-conventions-type-to-go-on = Type { $count } to confirm
+conventions-type-to-confirm = Type { $count } to confirm
 conventions-used-before = recently used
 
 ## demo
@@ -1081,73 +1081,83 @@ demo-title = DEMO
 
 ## director
 
-director-a-launch-is-armed-calls-it = a launch is scheduled; press { $abort } to cancel it first
-director-a-planned-sale-has-its-own = leave this empty for a planned sale: its stock is set
+director-admitted-orders-are-still-written = Admitted orders are still written.
 director-arm = Schedule
-director-arm-a-launch = Schedule a launch
-director-arm-this-launch = Schedule this launch?
 director-armed = LAUNCH { $left }
-director-armed-starts-in-s-calls-it = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
 director-arms-one = { $NONE_ARMED }; press { $arm } to schedule one
-director-at-once-without-waiting-for-the = Now, without waiting for the countdown:
+director-buyers =
+    { $count ->
+        [one] { $count } buyer
+       *[other] { $count } buyers
+    }
 director-call-off = Cancel launch
-director-call-the-launch-off = Cancel the launch?
-director-called-off-was-not-started-and = cancelled: { $subject } was not started, nothing was changed
-director-fire-2 = Launch
-director-fire-the-launch-now = Launch now?
-director-is-no-planned-sale-a-title = #{ $id } is not a planned sale; enter a title to create one
-director-it-is-called-off-nothing-is = The launch is cancelled: nothing is started.
+director-cancel-launch = Cancel the launch?
+director-cancelled-was-not-started-nothing = cancelled: { $subject } was not started, nothing was changed
+director-console-was-suspended = the console was suspended and is { $late } late
+director-countdown-in-seconds = countdown in seconds, 1 to 3,600
+director-database-is-unreachable = the database is unreachable
+director-database-rejects-writes = the database rejects writes
+director-id-of-planned-sale = ID of a planned sale, or a new title
+director-is-not-planned-sale-enter = #{ $id } is not a planned sale; enter a title to create one
 director-it-is-no-longer-listed = the sale is no longer listed
-director-it-is-not-planned-any-more = the sale is no longer in the planned state
-director-it-opens-by-itself-before-the = the sale starts by itself before the countdown ends
-director-it-opens-by-itself-in-give = the sale starts by itself in { $left }; enter a lower value
-director-its-stock-is-and-not-any = the stock changed from { $asked } to { $now }
-director-launch-of-called-off-nothing-was = launch of { $subject } cancelled, nothing was started: { $why }; press { $arm } to schedule another
+director-launch = Launch
+director-launch-is-cancelled-nothing = The launch is cancelled: nothing is started.
+director-launch-is-scheduled-press = a launch is scheduled; press { $abort } to cancel it first
+director-launch-now = Launch now?
+director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { $arm } to schedule another
+director-leave-this-empty-for-planned = leave this empty for a planned sale: its stock is set
 director-new-sale = new sale '{ $title }'
-director-no-buyers-will-come-the-sale = no requests will be sent; the sale is paused as soon as it starts
-director-no-launch-is-armed = no launch is scheduled
-director-no-launch-is-armed-and-no = no launch is scheduled and no load test is running
-director-no-sale-is-opened-by-it = No sale starts and no requests are sent. The countdown continues until you confirm.
-director-number-of-a-planned-sale-or = ID of a planned sale, or a new title
-director-of-sent-no-more-will-be =
+director-no-launch-is-scheduled = no launch is scheduled
+director-no-launch-is-scheduled-and-no-load = no launch is scheduled and no load test is running
+director-no-requests-will-be-sent = no requests will be sent; the sale is paused as soon as it starts
+director-no-sale-starts = No sale starts and no requests are sent. The countdown continues until you confirm.
+director-now-without-waiting-for-countdown = Now, without waiting for the countdown:
+director-of-requests-sent-no-more =
     { $sent } of { $planned ->
         [one] { $planned } request
        *[other] { $planned } requests
     } sent; no more are sent.
 director-of-them-twice = , { $twice } of them twice
 director-opening = OPENING
-director-opens-with-before-its-planned-time =
-    #{ $id } starts with { $count ->
+director-orders-are-real-and-consume = The orders are real and consume stock.
+director-pieces =
+    { $title }, { $count ->
         [one] { $count } piece
        *[other] { $count } pieces
-    }, before its planned time.
-director-orders-are-real-they-take-stock = The orders are real and consume stock.
-director-orders-that-were-admitted-are-still = Admitted orders are still written.
-director-pieces-of-a-new-sale-else = pieces of a new sale, or empty
-director-quit-while-a-launch-is-armed = Quit while a launch is scheduled?
-director-redis-does-not-answer = Redis is unreachable
-director-redis-takes-no-writes = Redis rejects writes
-director-s-after-your-yes-by-the = { $seconds } s after you confirm, by the Redis clock:
+    }
+director-pieces-of-new-sale = pieces of a new sale, or empty
+director-quit-while-launch-is-scheduled = Quit while a launch is scheduled?
+director-redis-is-unreachable = Redis is unreachable
+director-redis-rejects-writes = Redis rejects writes
+director-s-after-you-confirm = { $seconds } s after you confirm, by the Redis clock:
 director-sale = Sale
-director-seconds-1-to-3-600-nothing = countdown in seconds, 1 to 3,600
-director-seconds-over-which-they-come-0 = spread over so many seconds; 0: no limit
-director-several-sales-are-rushed-choose-one = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
-director-start-in = Start in
-director-stop = Stop
-director-stop-the-rush = Stop the load test?
-director-stop-the-rush-and-pause-the = Stop the load test and pause the sale?
-director-stopping-the-rush-on = stopping the load test on #{ $voucher }
-director-the-console-stood-still-and-is = the console was suspended and is { $late } late
-director-the-database-does-not-answer = the database is unreachable
-director-the-database-takes-no-writes = the database rejects writes
-director-the-sale-is-being-opened-its = the sale is being started; the load test follows
-director-the-sale-is-created-with-open =
+director-sale-is-being-started-load = the sale is being started; the load test follows
+director-sale-is-created-with-pieces =
     The sale '{ $title }' is created with { $count ->
         [one] { $count } piece
        *[other] { $count } pieces
     } and opens immediately.
-director-the-sale-is-paused-buyers-are = The sale is paused: buyers are rejected until it resumes.
-director-then-as-fast-as-it-goes =
+director-sale-is-no-longer = the sale is no longer in the planned state
+director-sale-is-paused-buyers = The sale is paused: buyers are rejected until it resumes.
+director-sale-starts-by-itself = the sale starts by itself in { $left }; enter a lower value
+director-sale-starts-by-itself-before = the sale starts by itself before the countdown ends
+director-schedule-launch = Schedule a launch
+director-schedule-this-launch = Schedule this launch?
+director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
+director-several-load-tests-are-running = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
+director-spread-over-so-many-seconds = spread over so many seconds; 0: no limit
+director-start-in = Start in
+director-starts-with-pieces-before =
+    #{ $id } starts with { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }, before its planned time.
+director-stock-changed = the stock changed from { $asked } to { $now }
+director-stop = Stop
+director-stop-load-test = Stop the load test?
+director-stop-load-test-and-pause = Stop the load test and pause the sale?
+director-stopping-load-test = stopping the load test on #{ $voucher }
+director-then-buyers-come =
     Then { $count ->
         [one] { $count } buyer comes
        *[other] { $count } buyers come
@@ -1157,17 +1167,7 @@ director-then-within-s =
         [one] { $count } buyer comes
        *[other] { $count } buyers come
     } within { $seconds } s{ $twice }.
-director-until-then-nothing-is-done-and = Until then nothing is changed; press { $abort } to cancel.
-director-value =
-    { $title }, { $count ->
-        [one] { $count } piece
-       *[other] { $count } pieces
-    }
-director-value-2 =
-    { $count ->
-        [one] { $count } buyer
-       *[other] { $count } buyers
-    }
+director-until-then-nothing-is-changed = Until then nothing is changed; press { $abort } to cancel.
 director-value-3 = { $subject }, { $buyers }
 director-within = Within
 
@@ -1374,49 +1374,51 @@ events-database = database
 
 ## export
 
-export-and-the-names-after-it-are = { $path } and the following names exist; move some of the files, or pass another { $DIR_FLAG }
-export-cant-be-written-free-what-is = cannot write { $path } ({ $why }); fix that, or pass another { $DIR_FLAG }
+export-and-following-names-exist-move = { $path } and the following names exist; move some of the files, or pass another { $DIR_FLAG }
+export-cannot-write-fix = cannot write { $path } ({ $why }); fix that, or pass another { $DIR_FLAG }
 export-export = Export
+export-export-failed-try-again = the export failed; try again
+export-frames-bytes-on-average-last = { $frames } frames, { $mean } bytes on average, last { $last }
 export-into = into { $dir }
 export-no-rows = no rows
 export-of-rows = { $rows } of { $total } rows
-export-pictures-drawn-bytes-each-the-last = { $frames } frames, { $mean } bytes on average, last { $last }
 export-rows =
     { $rows ->
         [one] { $rows } row
        *[other] { $rows } rows
     }
 export-rows-there-are-more = { $rows } rows, more exist
+export-screen-as-image-svg = the screen as an image (SVG)
+export-screen-as-text-with-colours = the screen as text with colours (ANSI)
 export-table-not-as-json = cannot export the table as JSON ({ $why }); use CSV
-export-the-export-broke-off-try-once = the export failed; try again
-export-the-screen-as-a-picture-svg = the screen as an image (SVG)
 export-the-screen-as-text = the screen as text
-export-the-screen-as-text-with-colours = the screen as text with colours (ANSI)
 export-the-table-as-csv = the table as CSV
 export-the-table-as-json = the table as JSON
 export-the-working-directory = the working directory
-export-there-are-no-rows-here-to = there are no rows to export; export the screen instead
+export-there-are-no-rows = there are no rows to export; export the screen instead
 export-writing-the-file = writing the file
 export-written-to = written to { $path }
-export-written-to-only-what-is-loaded = { $rows } written to { $path }; loaded rows only
+export-written-to-loaded-rows-only = { $rows } written to { $path }; loaded rows only
 
 ## faults
 
+faults-cannot-be-negated-works = { $field } cannot be negated; '!' works with user=, voucher=, status= and states such as unpaid
 faults-clock = the clock reads { $seconds } s since 1970, outside 2022 to 2090, which order IDs can express; set the clock
 faults-entry-id = '{ $text }' is not a stream entry ID; an ID looks like 1795000000000-0
 faults-field-garbage = field { $field } holds '{ $value }', which is not a number
+faults-field-is-never-use-one = the field { $field } is never '{ $value }'; use one of { $words }
 faults-field-missing = field { $field } is missing
 faults-foreign-key = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside }), then run 'seckill audit --repair'
 faults-foreign-lock = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside })
+faults-is-not-valid-for-field = '{ $value }' is not valid for the field { $field }, which takes { $takes }
+faults-is-not-valid-takes-number = { $field }='{ $value }' is not valid; { $field } takes a number
 faults-limit = { $limit } orders per user cannot be allowed; enter 1 to { $most }
+faults-no-buyer-in-redis = no buyer in Redis was admitted with this order ID
 faults-not-a-number = string that is not a number
 faults-order-gone = the entry is no longer in the stream
 faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }
 faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
 faults-order-id-taken = the order ID { $order } belongs to another order
-faults-order-no-sale = there is no sale of voucher { $voucher }
-faults-order-not-promised = no buyer in Redis was admitted with this order ID
-faults-order-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
 faults-order-promised = promised before Redis restarted; the buyer now holds order { $order }
 faults-order-refused = the database refused: { $reason }
 faults-order-status = '{ $text }' is not an order status; use unpaid, paid, used, cancelled or closed
@@ -1430,10 +1432,8 @@ faults-order-window = no order can be admitted at or after { $from } and before 
 faults-over = the end of the sale, { $end }, is in the past; enter a later time
 faults-place = '{ $place }' is not a buyer's slot; write for example 7 or 7/2
 faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
-faults-query-no-inverse = { $field } cannot be negated; '!' works with user=, voucher=, status= and states such as unpaid
 faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
 faults-query-twice = { $field } is given twice; an order has only one
-faults-query-value = { $field }='{ $value }' is not valid; { $field } takes a number
 faults-range = { $name } is { $value }; it must be between { $least } and { $most }
 faults-restock = the stock cannot change by { $by }; enter 1 to { $most } to add, or -1 to -{ $most } to remove
 faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
@@ -1448,14 +1448,14 @@ faults-takes-text = text
 faults-term = '{ $term }' is not a filter term; write for example 'idle>30s', with one of = != < > ~ !~
 faults-term-field = there is no field '{ $name }' to filter by; use { $known }
 faults-term-test = the field { $field } does not support '{ $test }'; use one of { $takes }
-faults-term-value = '{ $value }' is not valid for the field { $field }, which takes { $takes }
-faults-term-word = the field { $field } is never '{ $value }'; use one of { $words }
+faults-there-is-no-sale = there is no sale of voucher { $voucher }
 faults-time = '{ $text }' is not a time; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m
 faults-title-control = the title contains a control character (line break, tab or escape); remove it
 faults-title-empty = the title is empty; enter 1 to { $most } characters
 faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
 faults-title-long = the title has { $length } characters; at most { $most } are allowed
 faults-value-2 = { $fault }
+faults-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL for this order
 faults-voucher-id = '{ $text }' is not a voucher number; 'seckill sale list' shows them
 faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
 faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
@@ -1471,19 +1471,19 @@ figures-s = { $seconds } s
 ## forms
 
 forms-begin = Begin
-forms-different-people-1-to-10-000 = distinct users, 1 to 10,000,000
-forms-empty-none-15-00-1h-2026 = empty: none; 15:00, +1h, 2026-11-20 15:00
-forms-empty-now-14-30-10m-2026 = empty: now; 14:30, +10m, 2026-11-20 14:30
+forms-distinct-users = distinct users, 1 to 10,000,000
+forms-empty-none-1h = empty: none; 15:00, +1h, 2026-11-20 15:00
+forms-empty-now-10m = empty: now; 14:30, +10m, 2026-11-20 14:30
 forms-give-to = enter { $least } to { $most }
 forms-go-on = Continue
-forms-is-no-whole-number = '{ $shown }' is not an integer
+forms-is-not-integer = '{ $shown }' is not an integer
 forms-limit = Limit
 forms-new-sale = New sale
-forms-orders-that-one-user-may-hold = orders per user, 1 to 20
-forms-percent-of-them-that-ask-twice = percentage that requests twice, 0 to 100
+forms-orders-per-user = orders per user, 1 to 20
+forms-percentage-that-requests-twice = percentage that requests twice, 0 to 100
 forms-pieces-on-sale = pieces on sale
+forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
 forms-rush-on = Load test on { $sale }
-forms-the-plan-stands-here-once-both = The plan appears here once both numbers are valid.
 forms-title = Title
 forms-twice = Twice
 forms-what-buyers-read = shown to buyers
@@ -1535,7 +1535,6 @@ job-closed = closed { $orders ->
     [one] 1 piece
    *[other] { $given_back } pieces
 } to stock
-job-does-not-end = { $cancelled }; still running
 job-done = done
 job-failed = failed
 job-known = job '{ $job }' was not run: a run of this moment or a newer one exists; see 'seckill jobs history { $job }'
@@ -1547,6 +1546,7 @@ job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; the lock expire
 job-panicked = panicked: { $message }
 job-running = running
 job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
+job-still-running = { $cancelled }; still running
 job-too-long = cancelled: it exceeded its time limit of { $most }
 job-trimmed = trimmed { $entries ->
     [one] 1 entry
@@ -1564,7 +1564,6 @@ job-trimmed-letters = , { $letters ->
 
 ## ledger
 
-ledger-a-sale-admits-no-buyers-while = A sale admits no buyers while it is reconciled; other sales continue.
 ledger-all-found =
     { $sales ->
         [one] 1 sale
@@ -1575,7 +1574,10 @@ ledger-all-found =
     }: { $named }
 ledger-all-sales = All sales: { $finding }
 ledger-and-more = {" "}and { $more } more
-ledger-audit-passed-all-orders-are-accounted = Audit passed: all orders are accounted for.
+ledger-audit-is-running-press-again = the audit is running; press { $key } again when it is done
+ledger-audit-passed-all-orders = Audit passed: all orders are accounted for.
+ledger-audit-runs-once-redis = The audit runs once Redis and the database are reachable again.
+ledger-audit-was-stopped-after-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
 ledger-audited-ago = { $sales ->
     [one] 1 sale audited { $age } ago
    *[other] { $sales } sales audited { $age } ago
@@ -1584,8 +1586,8 @@ ledger-auditing-the-sales = Auditing the sales.
 ledger-balanced = passed
 ledger-by-hand = manual
 ledger-change = change
-ledger-changed-in-sql-redis-has-not = changed in SQL; not confirmed by Redis
-ledger-compare-its-orders-with-its-row = compare its orders ({ $orders }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
+ledger-changed-in-sql-not-confirmed = changed in SQL; not confirmed by Redis
+ledger-compare-its-orders = compare its orders ({ $orders }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
 ledger-cure-adopt = copy the sale from Redis to SQL, enqueue its orders
 ledger-cure-enqueue = put lost orders back into the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
@@ -1593,6 +1595,25 @@ ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
 ledger-cure-replace = rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders
 ledger-differences = differences
+ledger-differences-in-sales-none =
+    { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    } in { $off ->
+        [one] 1 sale
+       *[other] { $off } sales
+    }, none with an automatic repair.  Press { $open } for the steps.
+ledger-differences-in-sales-press =
+    { $found ->
+        [one] 1 difference
+       *[other] { $found } differences
+    } in { $off ->
+        [one] 1 sale
+       *[other] { $off } sales
+    }.  Press { $open } for details, { $key } to repair { $repairable ->
+        [one] 1 sale
+       *[other] { $repairable } sales
+    }.
 ledger-differences-of-sale = { $count ->
     [one] 1 difference
    *[other] { $count } differences
@@ -1620,8 +1641,6 @@ ledger-finding-lost = { $orders ->
    *[other] { $orders } admitted orders are neither in SQL nor in the stream nor dead letters
 }
 ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
-ledger-finding-not-in-sql = the sale is in Redis but not in SQL
-ledger-finding-not-loaded = the sale is not in Redis; a running node loads it within a second
 ledger-finding-of-sale = #{ $sale }: { $what }
 ledger-finding-other-sale = Redis holds another sale with this number, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
@@ -1644,26 +1663,7 @@ ledger-in-a-larger-window = { $count ->
     [one] 1 more line in a larger window
    *[other] { $count } more lines in a larger window
 }
-ledger-in-explains-them-repairs =
-    { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    } in { $off ->
-        [one] 1 sale
-       *[other] { $off } sales
-    }.  Press { $open } for details, { $key } to repair { $repairable ->
-        [one] 1 sale
-       *[other] { $repairable } sales
-    }.
 ledger-in-flight = { $orders } in flight
-ledger-in-none-with-an-automatic-repair =
-    { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    } in { $off ->
-        [one] 1 sale
-       *[other] { $off } sales
-    }, none with an automatic repair.  Press { $open } for the steps.
 ledger-in-redis = in Redis
 ledger-in-sql = in SQL
 ledger-left-of = { $orders ->
@@ -1678,16 +1678,16 @@ ledger-marked-sales =
         [one] 1 difference
        *[other] { $found } differences
     }: { $named }
-ledger-more-than-orders-are-too-many = The view audits at most { $most } orders: run 'seckill audit' in a shell.
-ledger-no-differences-in-flight-to-sql = { $orders ->
+ledger-no-automatic-repair-for-these = no automatic repair for these differences; see the details
+ledger-no-differences-orders-in-flight = { $orders ->
     [one] No differences; 1 order in flight to SQL.
    *[other] No differences; { $orders } orders in flight to SQL.
 }
-ledger-no-differences-so-there-is-nothing = no differences, so there is nothing to repair
-ledger-no-repair-exists-for-these = no automatic repair for these differences; see the details
-ledger-none-each-order-was-found-by = none: every order verified by its ID
+ledger-no-differences-so = no differences, so there is nothing to repair
+ledger-no-sales-yet-nothing = No sales yet, nothing to audit.
+ledger-none-every-order-verified = none: every order verified by its ID
 ledger-not-delivered-pending-dead-closed = { $undelivered } not delivered, { $pending } pending, { $dead } dead, { $closed } closed
-ledger-not-repaired-the-detail-says-what = { $differences ->
+ledger-not-repaired-differences-see-details = { $differences ->
     [one] Not repaired: 1 difference; see the details.
    *[other] Not repaired: { $differences } differences; see the details.
 }
@@ -1695,8 +1695,8 @@ ledger-of-partitions-repaired-as-well = { $faults ->
     [one] 1 fault of partitions repaired as well.
    *[other] { $faults } faults of partitions repaired as well.
 }
-ledger-opens-the-dead-letters-replays-them = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
 ledger-partition = Partition { $number }: { $fault }
+ledger-press-for-dead-letters-then = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
 ledger-repair = repair
 ledger-repair-2 = Repair
 ledger-repair-of-sales = { $sales ->
@@ -1704,11 +1704,11 @@ ledger-repair-of-sales = { $sales ->
    *[other] {"  "}{ $sales } sales: { $cure }
 }
 ledger-repair-the-ledger = Repair the ledger?
-ledger-the-audit-took-more-than-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
-ledger-the-sales-are-audited-when-redis = The audit runs once Redis and the database are reachable again.
-ledger-the-sales-are-being-audited-press = the audit is running; press { $key } again when it is done
-ledger-there-is-no-sale-so-there = No sales yet, nothing to audit.
-ledger-this-sale-has-nothing-that-a = this sale has no automatic repair
+ledger-sale-admits-no-buyers-while = A sale admits no buyers while it is reconciled; other sales continue.
+ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
+ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
+ledger-this-sale-has-no-automatic = this sale has no automatic repair
+ledger-view-audits-at-most-orders = The view audits at most { $most } orders: run 'seckill audit' in a shell.
 
 ## letters
 
@@ -1717,31 +1717,33 @@ letters-all = { $count ->
     [one] All 1 dead letter
    *[other] All { $count } dead letters
 }
-letters-all-are-marked-takes-the-marks = all are marked; press { $key } to clear the marks
-letters-all-not-only-the-that-the = All { $count }, not only the { $shown } filtered ones
+letters-all-are-marked-press = all are marked; press { $key } to clear the marks
+letters-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones
+letters-buyer-has-another-live-order = the buyer has another live order: press { $give_back } to cancel this one and return its stock
+letters-buyer-has-no-order = the buyer has no order or another one: press { $discard } to remove the letter
+letters-buyer-is-waiting = the buyer is waiting and no order exists: press { $replay } to replay
+letters-buyer-is-waiting-but-order = the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
 letters-buyer-waits = buyer waits
-letters-buyers-may-wait-for-each-of = { $count ->
-    [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
-   *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
-}
 letters-came-back = failed again
-letters-cancel-give-back-and-discard = Cancel the orders and return the stock?
-letters-cancelled-and-what-they-held-is = { $orders ->
-    [one] 1 order is cancelled and the stock is returned. This cannot be undone.
-   *[other] { $orders } orders are cancelled and the stock is returned. This cannot be undone.
-}
+letters-cancel-orders-and-return-stock = Cancel the orders and return the stock?
 letters-cancelled-given-back-removed = cancelled, stock returned, removed
 letters-counting-the-dead-letters = counting the dead letters
 letters-dead-letters = DEAD LETTERS
-letters-discard = Discard
-letters-discard-them = Discard them?
-letters-fields = fields
-letters-give-back = Return stock
-letters-given-up = dead since
-letters-given-up-at = { $deliveries ->
+letters-dead-letters-may-have-waiting = { $count ->
+    [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+   *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+}
+letters-deliveries = { $deliveries ->
     [one] { $at }, 1 delivery: { $reason }
    *[other] { $at }, { $deliveries } deliveries: { $reason }
 }
+letters-discard = Discard
+letters-discard-them = Discard them?
+letters-engine-tries-to-write-their = The engine tries to write their orders again.
+letters-every-replay-failed-fix-reason = every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
+letters-fields = fields
+letters-give-back = Return stock
+letters-given-up = dead since
 letters-given-up-by = { $deliveries ->
     [one] { $at }, 1 delivery, { $consumer }: { $reason }
    *[other] { $at }, { $deliveries } deliveries, { $consumer }: { $reason }
@@ -1753,43 +1755,44 @@ letters-into-the-order-stream = { $count ->
     [one] 1 goes back into the order stream
    *[other] { $count } go back into the order stream
 }
-letters-it-came-back-from-each-replay = every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
-letters-its-buyer-holds-another-live-order = the buyer has another live order: press { $give_back } to cancel this one and return its stock
-letters-its-buyer-holds-nothing-or-another = the buyer has no order or another one: press { $discard } to remove the letter
-letters-its-buyer-waits-and-there-is = the buyer is waiting and no order exists: press { $replay } to replay
-letters-its-buyer-waits-but-the-order = the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
-letters-its-order-is-in-sql-removes = the order is in SQL: press { $discard } to remove the letter
 letters-letter = letter
 letters-marked = { $count } marked
-letters-marked-but-no-longer-there = { $gone }  marked, no longer present
+letters-marked-letters-are-no-longer = { $count ->
+    [one] 1 marked letter is no longer present; unmarked
+   *[other] { $count } marked letters are no longer present; unmarked
+}
+letters-marked-no-longer-present = { $gone }  marked, no longer present
 letters-more-fields = { $count ->
     [one] 1 more field
    *[other] { $count } more fields
 }
 letters-no-buyer = no buyer
-letters-no-buyer-waits-for-any-of = { $count ->
+letters-no-buyer-is-waiting = { $count ->
     [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
    *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
 }
-letters-no-longer-there-the-mark-is = { $count ->
-    [one] 1 marked letter is no longer present; unmarked
-   *[other] { $count } marked letters are no longer present; unmarked
-}
-letters-no-order-can-be-made-of = no order can be created from it: press { $discard } to remove the letter
+letters-no-dead-letters-entries = No dead letters. Entries that cannot be processed appear here with a reason.
+letters-no-order-can-be-created = no order can be created from it: press { $discard } to remove the letter
 letters-no-such-sale = no such sale
 letters-none = none: { $fault }
 letters-none-can-be-replayed = { $count ->
     [one] none of 1 dead letter can be replayed; press { $open } for the reasons
    *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
 }
-letters-none-of-them-is-there-any = these letters are no longer present
 letters-not-loaded = not loaded
-letters-of-them-hidden-by-the-filter = , { $hidden } of them hidden by the filter
+letters-of-them-hidden-by-filter = , { $hidden } of them hidden by the filter
 letters-on-other-pages = , { $other } on other pages
+letters-order-is-in-sql-press = the order is in SQL: press { $discard } to remove the letter
+letters-orders-are-cancelled-and-stock = { $orders ->
+    [one] 1 order is cancelled and the stock is returned. This cannot be undone.
+   *[other] { $orders } orders are cancelled and the stock is returned. This cannot be undone.
+}
 letters-put-them-back = Replay them?
-letters-redis-does-not-hold-the-sale = the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
+letters-redis-or-database-is-unreachable = Redis or the database is unreachable; dead letters cannot be read.
 letters-removed = removed
 letters-replay = Replay
+letters-sale-does-not-exist-so = the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
+letters-sale-is-not-in-redis = the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
 letters-seckill-dead-show = { $count ->
     [one] 1 more line: 'seckill dead show'
    *[other] { $count } more lines: 'seckill dead show'
@@ -1797,11 +1800,8 @@ letters-seckill-dead-show = { $count ->
 letters-stay = kept
 letters-stay-dead-replay-force = kept ('dead replay --force')
 letters-the-dead-letters-are-counted = the dead letters are counted
-letters-the-engine-tries-to-write-their = The engine tries to write their orders again.
 letters-there-are-no-dead-letters = there are no dead letters
-letters-there-are-no-dead-letters-what = No dead letters. Entries that cannot be processed appear here with a reason.
-letters-there-is-no-such-sale-so = the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
-letters-they-cant-be-read-while-redis = Redis or the database is unreachable; dead letters cannot be read.
+letters-these-letters-are-no-longer = these letters are no longer present
 letters-user-sale = { $order }, user { $user }, sale { $sale }
 letters-value = { $count ->
     [one] , 1 stays
@@ -1810,7 +1810,7 @@ letters-value = { $count ->
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
 letters-was-entry = { $letter }, was entry { $entry }
-letters-will-be-removed-for-good = { $count } will be deleted permanently
+letters-will-be-deleted-permanently = { $count } will be deleted permanently
 
 ## list
 
@@ -1883,39 +1883,38 @@ mend-renewed = { $fault }; replaced by a new stream with { $kept ->
 
 ## orders
 
-orders-a-dead-letter-opens-them = dead letter: { $reason }; press { $key } to open
 orders-admitted = ADMITTED
-orders-and-acknowledged-when-is-unknown = and acknowledged; time unknown, Redis does not keep it
+orders-and-acknowledged-time-unknown-redis = and acknowledged; time unknown, Redis does not keep it
 orders-and-more = { $count } or more
+orders-assigned-to-its-buyer = assigned to its buyer in Redis
+orders-atomically-as-entry = atomically, as entry { $entry }
 orders-buyer = buyer
-orders-clocks-differ-by-or-more = clocks differ by at least { $size }
+orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
 orders-closed-2 = closed
+orders-dead-letter-press-to-open = dead letter: { $reason }; press { $key } to open
 orders-delivered = delivered
-orders-id-says = ID time
-orders-id-user-1001-voucher-7-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { $ask } to search
+orders-id-time = ID time
+orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { $ask } to search
 orders-in-all = { $count } total
 orders-in-sql = in SQL
 orders-in-stream = in stream
-orders-in-the-same-step-as-entry = atomically, as entry { $entry }
 orders-in-the-stream-not-delivered = in the stream, not delivered yet
 orders-issued-number-of-utc = issued { $issued }, number { $sequence } of { $day } (UTC)
-orders-it-is-unpaid-since-once-it = Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
-orders-its-buyer-does-not-hold-it = no longer assigned to its buyer in Redis
-orders-its-buyer-holds-it-in-redis = assigned to its buyer in Redis
-orders-looking-for-it = searching
-orders-lost-its-buyer-holds-it-in = LOST: assigned to its buyer in Redis and stored nowhere else; repair it with 'seckill audit --repair'
+orders-location = location
+orders-lost-assigned-to-its-buyer = LOST: assigned to its buyer in Redis and stored nowhere else; repair it with 'seckill audit --repair'
 orders-ms = { $size } ms
 orders-never = never
 orders-newest-first = newest first
-orders-no-entry-near-that-second-it = no entry near that second; possibly trimmed
-orders-no-order-in-sql-matches-shows = No order in SQL matches '{ $query }'. Press { $key } to show all.
-orders-no-order-is-in-sql-yet = No orders in SQL yet. New orders enter the stream first.
-orders-not-among-those-near-that-second = not found near that second; too many entries to check all
+orders-no-entry-near-that-second = no entry near that second; possibly trimmed
+orders-no-longer-assigned = no longer assigned to its buyer in Redis
+orders-no-order-in-sql-matches = No order in SQL matches '{ $query }'. Press { $key } to show all.
+orders-no-orders-in-sql-yet = No orders in SQL yet. New orders enter the stream first.
 orders-not-delivered-yet = not delivered yet
+orders-not-found-near-that-second = not found near that second; too many entries to check all
 orders-not-yet = not yet
 orders-order = Order { $id }
-orders-order-is-only-an-unpaid-one = order { $id } is { $status }; only unpaid orders can be paid
+orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
 orders-orders-2 = ORDERS
 orders-paid = paid
 orders-paid-2 = paid
@@ -1925,19 +1924,20 @@ orders-pay-the-order = Pay the order?
 orders-pending-delivered-and-not = pending: delivered, not acknowledged; press { $key } to open
 orders-place = PLACE
 orders-s = { $seconds }.{ $tenths } s
+orders-searching = searching
 orders-since = SINCE
-orders-sql-did-not-answer-within-two = SQL did not reply within two seconds. Filter by sale, user or time to narrow the search.
-orders-sql-is-away-so-its-orders = SQL is unreachable; orders cannot be read.
+orders-sql-did-not-reply-within = SQL did not reply within two seconds. Filter by sale, user or time to narrow the search.
+orders-sql-is-unreachable-orders = SQL is unreachable; orders cannot be read.
 orders-sql-takes-long = SQL is slow
-orders-stands = location
 orders-status = STATUS
 orders-the-last = the last { $count }
-orders-those-up-to-shows-the-newest = up to { $at }; press { $key } for the newest
 orders-time-unknown = time unknown
 orders-to-try = { $last }, to { $consumer }, delivery { $times }
-orders-unknown-a-server-did-not-answer = unknown: a server is unreachable; try again later
-orders-unknown-neither-sql-nor-the-stream = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
+orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
+orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
 orders-unpaid = unpaid
+orders-unpaid-since-once-paid = Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
+orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
 orders-used = used
 orders-user-place-sale = user { $user }, place { $place }, sale { $sale }
 orders-user-sale = user { $user }, sale { $sale }
@@ -1974,10 +1974,10 @@ os-timed-out = timed out
 
 ## outcome
 
+outcome-after-ms = { $outcome } after { $took } ms: { $result }
 outcome-done = done
 outcome-failed = failed: { $error }
 outcome-ran = { $outcome } after { $took } ms
-outcome-ran-with-result = { $outcome } after { $took } ms: { $result }
 outcome-started = started
 
 ## overview
@@ -1986,13 +1986,13 @@ overview-consumers = CONSUMERS
 overview-left = left
 overview-locks = LOCKS
 overview-none-from-here = none
-overview-recent-events = RECENT EVENTS
-overview-rushes = { $count } running
-overview-value =
+overview-orphans =
     { $figure } { $count ->
         [one] orphan{" "}
        *[other] orphans
     }
+overview-recent-events = RECENT EVENTS
+overview-rushes = { $count } running
 overview-waiting = { $count } waiting
 
 ## partitions
@@ -2026,23 +2026,20 @@ plan-version = the plan has format { $version }, but only format 1 is supported;
 
 ## presenter
 
-presenter-a-change-of-a-sale-has = A change of a sale has not reached Redis.
-presenter-a-job-failed-then-shows-why = A job failed; press { $leave } then { $key } for the reason.
-presenter-a-server-is-back-after = A server is reachable again after { $away }.
-presenter-another-program-has-overwritten-a-key = Another program overwrote a key of the sale in Redis.
-presenter-books = audit
-presenter-books-balance = audit passed
-presenter-books-off = audit FAILED
-presenter-books-open = audit open
-presenter-books-unknown = audit unknown
+presenter-another-program-overwrote-key = Another program overwrote a key of the sale in Redis.
+presenter-audit = audit
+presenter-audit-failed = audit FAILED
+presenter-audit-failed-press-then = Audit failed; press { $leave } then { $key } for details.
+presenter-audit-open = audit open
+presenter-audit-passed = audit passed
+presenter-audit-unknown = audit unknown
 presenter-buyers-a-second = buyers per second
 presenter-buyers-s = buyers/s
 presenter-buyers-wait = buyers waiting
-presenter-for-sql-then-shows-who-reads =
-    { $lag ->
-        [one] order waits
-       *[other] orders wait
-    } for SQL; press { $leave } then { $key } for the consumers.
+presenter-change-of-sale = A change of a sale has not reached Redis.
+presenter-database-is-locked-by-another = The database is locked by another program: orders wait.
+presenter-database-is-unreachable-orders-wait = The database is unreachable: orders wait.
+presenter-database-rejects-writes-orders-wait = The database rejects writes: orders wait.
 presenter-held-by-dead-node =
     { $pending ->
         [one] order
@@ -2058,39 +2055,42 @@ presenter-held-by-unknown-node =
         [one] order
        *[other] orders
     } held by an unknown node; press { $leave } then { $key }.
+presenter-job-failed-press-then = A job failed; press { $leave } then { $key } for the reason.
 presenter-left = { $share } left
 presenter-moving = in flight
-presenter-no-sale-yet-arms-one = No sales yet. Press { $arm } to schedule one.
+presenter-no-sales-yet-press = No sales yet. Press { $arm } to schedule one.
 presenter-open-dead-letters =
     { $count ->
         [one] dead letter
        *[other] dead letters
     }; press { $leave } then { $key } to open.
 presenter-opens = opens { $time }
+presenter-orders-wait-for-sql-press =
+    { $lag ->
+        [one] order waits
+       *[other] orders wait
+    } for SQL; press { $leave } then { $key } for the consumers.
 presenter-orders-written = orders written
 presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
-presenter-redis-does-not-answer-what-you = Redis is unreachable: the display is stale.
-presenter-redis-had-lost-data-all-of = Redis lost data; everything was restored.
-presenter-redis-had-lost-data-promises-that = Redis lost data; promises that cannot be fulfilled: { $refused }.
-presenter-redis-lost-data-is-being-reconciled = Redis lost data; it is being reconciled.
-presenter-redis-lost-data-not-all-known = Redis lost data; some buyers may be missing.
-presenter-redis-takes-no-writes-buyers-wait = Redis rejects writes: buyers wait.
+presenter-redis-is-unreachable-display = Redis is unreachable: the display is stale.
+presenter-redis-lost-data = Redis lost data; it is being reconciled.
+presenter-redis-lost-data-everything = Redis lost data; everything was restored.
+presenter-redis-lost-data-promises = Redis lost data; promises that cannot be fulfilled: { $refused }.
+presenter-redis-lost-data-some-buyers = Redis lost data; some buyers may be missing.
+presenter-redis-rejects-writes-buyers-wait = Redis rejects writes: buyers wait.
+presenter-server-is-reachable-again-after = A server is reachable again after { $away }.
 presenter-sold-of = sold of { $initial }
 presenter-sold-of-in-s = sold of { $initial } in { $seconds } s
-presenter-the-books-are-off-then-shows = Audit failed; press { $leave } then { $key } for details.
-presenter-the-database-does-not-answer-orders = The database is unreachable: orders wait.
-presenter-the-database-is-locked-by-another = The database is locked by another program: orders wait.
-presenter-the-database-takes-no-writes-orders = The database rejects writes: orders wait.
-presenter-the-stream-has-no-consumer-group = The stream has no consumer group.
-presenter-there-is-no-other-sale-to = there is no other sale to show
+presenter-stream-has-no-consumer-group = The stream has no consumer group.
+presenter-there-is-no-other-sale = there is no other sale to show
 presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale
 presenter-until-the-sale-opens = until the sale opens
 presenter-value = +{ $count }
-presenter-works-in-the-views-leaves-the = { $key } works in the views; press { $leave } to leave presenter mode
+presenter-works-in-views-press = { $key } works in the views; press { $leave } to leave presenter mode
 presenter-written = written
 
 ## recovery
@@ -2099,27 +2099,27 @@ recovery-acknowledge = acknowledge
 recovery-age = age { $sign } { $border }
 recovery-body-gone = body gone
 recovery-claim-and-write = claim and write
+recovery-conflict-with-data-in-sql = conflict with data in SQL
 recovery-dead-letter = dead letter
 recovery-delivered-2-4-times = delivered 2–4 times
 recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
 recovery-delivered-too-often = too many deliveries
 recovery-held = held
+recovery-held-by-live-node = held by a live node
 recovery-in-sql-already = in SQL already
-recovery-in-the-hands-of-a-live = held by a live node
+recovery-invalid-entry = invalid entry
 recovery-leave = keep
-recovery-live-nodes-take-them-over-by = Live nodes are claiming these entries automatically.
-recovery-live-nodes-take-them-over-by-2 = Live nodes claim these entries automatically in { $left }.
-recovery-makes-no-order = invalid entry
+recovery-live-nodes-are-claiming-these = Live nodes are claiming these entries automatically.
+recovery-live-nodes-claim-these-entries = Live nodes claim these entries automatically in { $left }.
 recovery-min = { $minutes } min
 recovery-no-buyer = no buyer
-recovery-not-promised-to-a-buyer = not assigned to a buyer
-recovery-nothing-is-left-to-apply-live = nothing left to apply: live nodes claimed the entries, or they are no longer pending
+recovery-not-assigned-to-buyer = not assigned to a buyer
+recovery-nothing-left-to-apply-live = nothing left to apply: live nodes claimed the entries, or they are no longer pending
 recovery-of = { $act } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
 recovery-rebuild-from-the-buyers = rebuild from buyers
 recovery-refused = conflict
-recovery-refused-by-what-sql-holds = conflict with data in SQL
 recovery-stuck = stuck
 recovery-stuck-not-in-sql = stuck, not in SQL
 recovery-too-often = too often
@@ -2127,7 +2127,6 @@ recovery-value = { $text }: { $act }
 
 ## redis
 
-redis-away = Redis at { $place } does not answer ({ $reason }); start it or check the URL
 redis-broke-after-write = the connection broke after the write
 redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, give that authority's certificate with --redis-ca FILE
 redis-cluster-down = { $place }, asked for slot { $slot }, says { $reply }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
@@ -2145,7 +2144,6 @@ redis-data-dir-unusable = { $path } cannot be used ({ $reason }); give another -
 redis-hosts-databases = a cluster has no databases to choose from
 redis-hosts-host = a host, port or database is invalid
 redis-hosts-missing = a host is missing
-redis-hosts-no-parameters = no parameters are allowed after a ?
 redis-hosts-none = it names no host
 redis-hosts-only = only hosts are allowed
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
@@ -2156,9 +2154,14 @@ redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $place } refuses the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = the consumer group is missing; a running node recreates it
 redis-no-master = its sentinels name no live master of '{ $service }'
-redis-none-of-cluster = none of its servers answers; { $place }: { $reason }
+redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
+redis-none-is-on-path = none is on PATH
+redis-none-of-its-servers-answers = none of its servers answers; { $place }: { $reason }
 redis-not-master = it is no longer the master
 redis-one-of-cluster = { $place } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
+redis-redis-at-does-not-answer = Redis at { $place } does not answer ({ $reason }); start it or check the URL
+redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
+redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or give --redis URL
 redis-refused = Redis refused: { $reason }
 redis-remedy-disk = free disk space and check its log
 redis-remedy-memory = raise maxmemory or remove other data
@@ -2179,8 +2182,6 @@ redis-server-found-other = { $path } is not a server
 redis-server-found-version = { $path } is { $version }
 redis-server-full = the Redis server cannot start because the disk of { $dir } is full; free disk space
 redis-server-loading = the Redis server is still loading its append-only file after { $seconds } s; try again later
-redis-server-none-on-path = none is on PATH
-redis-server-not-installed = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or give --redis URL
 redis-server-silent = a Redis server holds { $lock } but does not answer at { $socket }; check { $log }, and stop it
 redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or give --redis URL
 redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
@@ -2192,7 +2193,6 @@ redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'r
 redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; it then continues by itself
 redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); give a PEM file with the certificate of the authority that signed the server's
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; give a PEM file with the certificate of the authority that signed the server's
-redis-url-ca-of-sentinels = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
 redis-url-no-cluster = Redis at { $place } is a single server, not a cluster; its URL starts with redis:// or rediss://
@@ -2251,13 +2251,13 @@ reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
 reply-job-resumed = job { $job } is resumed
 reply-lock-released = lock '{ $name }' released
+reply-no-command-is-running = no command is running that could be cancelled
 reply-no-order = order { $order } is not in SQL
 reply-no-rush = no load test is running on sale #{ $voucher }
 reply-nothing-replayed = nothing applied to the { $seen ->
     [one] 1 entry
    *[other] { $seen } entries
 } of the plan
-reply-nothing-to-cancel = no command is running that could be cancelled
 reply-paid = order { $order } is paid
 reply-paid-before = order { $order } was already paid
 reply-rebuilt = , { $count } rebuilt
@@ -2308,8 +2308,8 @@ sale-buyers-with-several-orders = buyers with several orders
 sale-last = last { $span }
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
-sale-shows-its-orders = press { $key } for its orders
-sale-shows-or-masks-them = press { $key } to show or mask them
+sale-press-for-its-orders = press { $key } for its orders
+sale-press-to-show-or-mask = press { $key } to show or mask them
 sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
@@ -2322,29 +2322,44 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 settings-1-more-fault = { $text } (1 more error)
 settings-a-number = a number
-settings-a-section-of-settings = a table
-settings-a-text-in-quotes = a quoted string
-settings-a-whole-number = an integer
-settings-a-whole-number-without-a-sign = a non-negative integer
-settings-and-would-both-be-where-both = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
-settings-base-is-one-of-take-the = base must be one of { $names }; remove the line for 'dark'
-settings-cant-be-a-capital-opens-a = '{ $action }' cannot be '{ $written }': capital letters open confirmations, and pressing one twice would confirm
-settings-changes-something-so-it-stands-on = '{ $action }' changes data and needs a capital letter; '{ $written }' is not one
-settings-ctrl-goes-with-a-letter-only = '{ $written }': ctrl can only be combined with a letter
+settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
+settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
+settings-base-must-be-one = base must be one of { $names }; remove the line for 'dark'
+settings-cannot-be-capital-letters-open = '{ $action }' cannot be '{ $written }': capital letters open confirmations, and pressing one twice would confirm
+settings-cannot-read-config-file-check = cannot read the config file { $path } ({ $why }); check --config
+settings-cannot-read-theme-check-theme = cannot read the theme { $path } ({ $why }); check --theme
+settings-changes-data-and-needs-capital = '{ $action }' changes data and needs a capital letter; '{ $written }' is not one
+settings-comma-is-missing = a comma is missing
+settings-correct-or-remove-line = { $why }; correct or remove the line ({ $instead })
+settings-correct-or-remove-line-settings = { $meaning }; correct or remove the line; settings that are not in the file keep their defaults
+settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter
+settings-default-embedded-redis = default: the embedded Redis
+settings-default-existing-number-of-partitions = default: the existing number of partitions, or 1
+settings-default-generated-name = default: a generated name
+settings-default-sqlite-in-data-directory = default: SQLite in the data directory
+settings-default-system-certificates = default: the system certificates
+settings-default-working-directory = default: the working directory
+settings-default-xdg-data-directory = default: the XDG data directory
+settings-defaults-apply = defaults apply
 settings-expected = expected { $wanted }
 settings-expected-2 = expected { $kind }
-settings-exports-go-to-the-working-directory = default: the working directory
 settings-has-no-key-left = '{ $action }' has no key left
-settings-holds-also-where-text-is-typed = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
-settings-is-no-colour-give-rrggbb-a = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line for the { $role } of '{ $base }'
-settings-is-no-key-write-a-character = '{ $shown }' is not a key; use a character, 'ctrl-n', 'alt-x', 'f5', or one of { $names }
-settings-keys-look-alike = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
+settings-integer = an integer
+settings-invalid-config-file = invalid config file { $path }: { $why }
+settings-invalid-theme = invalid theme { $path }: { $why }
+settings-invalid-value = invalid value
+settings-is-missing = an '=' is missing
+settings-is-not-colour-use-rrggbb = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line for the { $role } of '{ $base }'
+settings-is-not-key-use-character = '{ $shown }' is not a key; use a character, 'ctrl-n', 'alt-x', 'f5', or one of { $names }
+settings-key = a key has no '=' and no value
 settings-line = line { $line }: { $text }
-settings-mend-it-or-take-the-line = { $why }; correct or remove the line ({ $instead })
-settings-mend-the-line-or-take-it = { $meaning }; correct or remove the line; settings that are not in the file keep their defaults
 settings-more-faults = { $text } ({ $more } more errors)
-settings-node-must-be-1-to-64 = node must be 1 to 64 letters, digits, '-', '_' or '.'
-settings-orders-go-to-sqlite-in-the = default: SQLite in the data directory
+settings-node-must-be-to-letters = node must be 1 to 64 letters, digits, '-', '_' or '.'
+settings-non-negative-integer = a non-negative integer
+settings-opening-quote-is-missing = the opening quote is missing
+settings-quoted-string = a quoted string
+settings-remove-line = { $why }; remove the line, it has no effect
+settings-remove-one-of-two = { $why }; remove one of the two
 settings-syntax-bad-name = the name of a setting is invalid
 settings-syntax-bad-number = a number is invalid
 settings-syntax-bad-text = a quote is missing, or an escape is invalid
@@ -2353,39 +2368,24 @@ settings-syntax-escape = the escape after '\' is invalid
 settings-syntax-extra-assignment = there is an extra '='
 settings-syntax-extra-comma = there is an extra comma
 settings-syntax-leading-zero = a number must not start with 0
-settings-syntax-no-assignment = an '=' is missing
-settings-syntax-no-comma = a comma is missing
-settings-syntax-no-quote = the opening quote is missing
-settings-syntax-no-value = a key has no '=' and no value
 settings-syntax-open-brace = a closing brace is missing
 settings-syntax-open-bracket = a ']' is missing
 settings-syntax-other = { $why }
 settings-syntax-quotes = a quote is missing
-settings-syntax-rest-of-line = unexpected text at the end of the line
 settings-syntax-underscore = '_' must be between digits
 settings-syntax-unquoted-text = text must be quoted
-settings-syntax-value = a value is missing
-settings-take-one-of-the-two-out = { $why }; remove one of the two
-settings-take-the-line-out-nothing-reads = { $why }; remove the line, it has no effect
-settings-the-certificates-of-the-system-are = default: the system certificates
-settings-the-config-file-cant-be-read = cannot read the config file { $path } ({ $why }); check --config
-settings-the-config-file-is-not-understood = invalid config file { $path }: { $why }
+settings-table = a table
+settings-terminal-cannot-distinguish-from-write = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
+settings-text-is-not-utf-save = the text is not UTF-8; save the file as UTF-8, or remove the line
 settings-the-default-stands = default: { $key } = { $value }
-settings-the-defaults-stand = defaults apply
-settings-the-deployment-keeps-the-partitions = default: the existing number of partitions, or 1
-settings-the-node-gets-a-name-of = default: a generated name
-settings-the-program-keeps-a-redis-of = default: the embedded Redis
-settings-the-text-is-not-utf-8 = the text is not UTF-8; save the file as UTF-8, or remove the line
-settings-the-theme-cant-be-read-check = cannot read the theme { $path } ({ $why }); check --theme
-settings-the-theme-is-not-understood = invalid theme { $path }: { $why }
-settings-the-xdg-data-directory-is-used = default: the XDG data directory
-settings-there-is-no-action-in-keys = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
-settings-there-is-no-role-take-the = unknown role '{ $name }'; remove the line, or use one of base, { $known }
-settings-there-is-no-setting-take-the = unknown setting '{ $key }'; remove the line, or use one of { $known }
-settings-there-is-no-theme-give-or = unknown theme '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
-settings-this-cant-be-used = invalid value
 settings-true-or-false = true or false
+settings-unexpected-text-at-end = unexpected text at the end of the line
+settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
+settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
+settings-unknown-setting-remove-line = unknown setting '{ $key }'; remove the line, or use one of { $known }
+settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
 settings-value-2 = '{ $action }': { $why }
+settings-value-is-missing = a value is missing
 settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
 
 ## status
@@ -2458,31 +2458,36 @@ status-undelivered = { $count ->
 
 ## store
 
-store-away = the database is unavailable ({ $reason }); work continues when it is back
+store-cannot-be-opened-as-database = { $path } cannot be opened as a database; check its directory, or give another --database
 store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
+store-create-it-with-create-database = { $message }; create it with CREATE DATABASE, or correct --database
+store-database-is-unavailable-work-continues = the database is unavailable ({ $reason }); work continues when it is back
+store-database-returned-no-number = the database returned no number for the voucher
+store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or give another --database
 store-ended = the sale of voucher { $voucher } has ended; create a new one
 store-fenced = the lock '{ $name }' has another holder by now; this write came too late and was refused
-store-file-cannot-open = { $path } cannot be opened as a database; check its directory, or give another --database
 store-file-closed = { $path } cannot be entered ({ $reason }); give another --database
 store-file-damaged = the database file is damaged ({ $reason }); restore a backup
 store-file-denied = this user cannot write to { $path }; change its permissions, or give another --database
 store-file-foreign = { $path } contains tables of another program ({ $tables }); give another --database
-store-file-no-database = { $path } is not a SQLite database, or is damaged; give another --database
-store-file-no-directory = the directory { $path } does not exist; create it, or give another --database
-store-file-not-a-directory = { $path } is not a directory; give another --database
 store-file-not-a-file = { $path } is not a file; give the path of a file as --database
-store-file-not-utf-8 = { $path } is not UTF-8, which SQLite requires; give another --database
 store-file-read-only = { $path } is read-only; make it and its directory writable, or give another --database
 store-file-read-only-system = { $path } is on a read-only file system; change that, or give another --database
 store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; end all seckill processes, restore a backup, and start again
 store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; end all seckill processes and start again
 store-file-unreadable = { $path } cannot be read ({ $reason }); give another --database
 store-file-unusable = { $path } cannot be used ({ $reason }); give another --database
+store-is-not-directory-give-another = { $path } is not a directory; give another --database
+store-is-not-sqlite-database = { $path } is not a SQLite database, or is damaged; give another --database
+store-is-not-utf-which-sqlite = { $path } is not UTF-8, which SQLite requires; give another --database
+store-it-cannot-write-free-space = it cannot write: { $message }; free space on its disk
 store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
 store-log-position = '{ $text }' is not a position in the log; give the one at the end of the previous page, such as 1795000000000-17
+store-no-answer-within-s = no answer within { $seconds } s
+store-no-encrypted-connection-check-store = no encrypted connection: { $message }; check store.tls
 store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows them
-store-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
-store-reason-cannot-write = it cannot write: { $message }; free space on its disk
+store-order-was-not-written = order { $order } was not written, and no row explains why
+store-pieces-cannot-be-added = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
 store-reason-closed = the store is closed
 store-reason-connection-broke = the connection broke
 store-reason-connection-failed = the connection broke: { $reason }
@@ -2494,15 +2499,8 @@ store-reason-drill = fault injection
 store-reason-file-failed = the database file cannot be read or written: { $message }
 store-reason-file-is-read-only = the database file is read-only; make it and its directory writable
 store-reason-id-taken = the ID { $order } belongs to another order; nothing was bought
-store-reason-no-answer = no answer within { $seconds } s
-store-reason-no-database = { $message }; create it with CREATE DATABASE, or correct --database
-store-reason-no-database-named = the URL names no database
-store-reason-no-number = the database returned no number for the voucher
-store-reason-no-tls = no encrypted connection: { $message }; check store.tls
-store-reason-not-written = order { $order } was not written, and no row explains why
 store-reason-other-protocol = it does not answer like { $database }: { $message }
 store-reason-packet-too-large = { $message }; raise max_allowed_packet of the server
-store-reason-paused-in-transaction = this process paused within a transaction
 store-reason-pool-busy = all { $connections } connections of this process are busy
 store-reason-replica = it is a read-only replica; give the URL of the primary
 store-reason-rows-locked = other transactions hold locks on the same rows
@@ -2517,12 +2515,10 @@ store-refused = the database refused: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
-store-rule-no-room = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
-store-rule-no-voucher = there is no voucher { $voucher }; 'seckill voucher list' shows them
-store-rule-not-ended = the sale of voucher { $voucher } has not ended; end it before archiving it
 store-rule-off = voucher { $voucher } is off the shelf and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
 store-rule-window = the sale of voucher { $voucher } ends at { $end }, so it cannot begin at { $begin }; choose an earlier time
+store-sale-of-voucher = the sale of voucher { $voucher } has not ended; end it before archiving it
 store-schema-changed = the schema was changed by another program: { $reason }; restore it, and work continues
 store-schema-encoding = the encoding of the database is { $encoding }; create one with ENCODING 'UTF8'
 store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or give another --database
@@ -2531,10 +2527,13 @@ store-schema-no-schema = no schema in this user's search_path exists; create one
 store-schema-old-server = the server is { $version }; the oldest supported is { $oldest }
 store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or give another --database
 store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); give another --database
+store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows them
+store-this-process-paused-within-transaction = this process paused within a transaction
 store-unknown = the database failed at the commit ({ $reason }), so this may or may not be done; check before you repeat it
 store-url-forms = sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE
 store-url-memory = sqlite::memory: cannot be used, because several connections share the database; write { $forms }
 store-url-mysql = the database URL has the unknown parameter '{ $name }'; a MySQL URL takes { $known }
+store-url-names-no-database = the URL names no database
 store-url-no-database = the database URL names no database; write { $form }
 store-url-no-file = the database URL names no file; write { $forms }
 store-url-no-host = the database URL names no host; write { $forms }
@@ -2544,38 +2543,41 @@ store-url-postgres = the database URL has the unknown parameter '{ $name }'; a P
 store-url-scheme = the scheme of the database URL is unknown; write { $forms }
 store-url-unreadable = the database URL cannot be parsed ({ $reason }); write { $forms }
 store-url-unusable = the database URL cannot be used ({ $reason }); correct it
+store-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL for this order
 
 ## stream
 
-stream-a-consumer-has-no-detail-its = a consumer has no details beyond its row
-stream-a-consumer-or-a-node-for = a consumer, or a node for its consumer
 stream-acknowledged = acknowledged
 stream-acknowledged-or-dead = acknowledged or dead
 stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
-stream-and-more-shows-all = and { $count } more; press { $key } for all
+stream-and-more-press-for-all = and { $count } more; press { $key } for all
 stream-another-holder =
     { $count ->
         [one] { $count } pending entry gets
        *[other] { $count } pending entries get
     } another holder.
 stream-before-the-oldest = { $gone } before the oldest
-stream-choose-a-consumer-of-the-list = select a consumer in the list above with { $up } and { $down }, then press { $again } again
+stream-calculating-effect = calculating the effect
 stream-claim-2 = Claim
 stream-consumer = CONSUMER
-stream-deliver-entries-again-2 = Redeliver entries
+stream-consumer-has-no-details-beyond = a consumer has no details beyond its row
+stream-consumer-or-node = a consumer, or a node for its consumer
 stream-delivered = delivered
-stream-delivered-again-from-to =
+stream-delivery-count-is-unchanged-new = The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
+stream-enter-consumer-that-receives-them = enter the consumer that receives them
+stream-entries-are-redelivered =
     { $again ->
         [one] { $again } entry is
        *[other] { $again } entries are
     } redelivered: from { $first } ({ $from }) to { $to }.
-stream-delivered-again-in-partitions =
+stream-entries-are-redelivered-in-partitions =
     { $again ->
         [one] { $again } entry is
        *[other] { $again } entries are
     } redelivered in { $count } partitions.
+stream-entry-is-not-pending = the entry is not pending and cannot be transferred
 stream-following = following
 stream-from = From
 stream-give-entry = Transfer entry { $entry }
@@ -2584,63 +2586,55 @@ stream-give-of =
         [one] { $pending } entry
        *[other] { $pending } entries
     } of { $holder }
-stream-give-these-entries-away = Transfer these entries?
 stream-grows-by = grows by { $rate }
-stream-held-at-follows = held at { $at }; press { $key } to follow
-stream-holds-nothing-that-could-be-given = { $name } holds no entries to transfer
-stream-holds-which-would-be-lost-with =
+stream-held-at-press-to-follow = held at { $at }; press { $key } to follow
+stream-holds-entries-which-would =
     { $name } holds { $held ->
         [one] { $held } entry
        *[other] { $held } entries
     }, which would be lost; press { $key } to transfer them first
+stream-holds-no-entries-to-transfer = { $name } holds no entries to transfer
+stream-in-all-partitions = In all partitions.
 stream-in-dead-letters = in dead letters
-stream-in-every-partition = In all partitions.
 stream-in-partition-only = In partition { $number } only.
 stream-in-sql-already-acknowledged = already in SQL: acknowledged
-stream-it-is-no-delivery-the-new = The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
-stream-its-figures-are-there = the statistics are ready
-stream-its-node-does-not-run-and =
+stream-its-node-is-not-running =
     Its node is not running and it holds no entries. It is removed from the group of { $groups ->
         [one] { $groups } partition
        *[other] { $groups } partitions
     }.
 stream-kept = kept
-stream-look = Preview
-stream-looking-at-what-that-would-do = calculating the effect
 stream-made-there =
     { $made ->
         [one] { $made } group is gone and is
        *[other] { $made } groups are gone and are
     } recreated there.
 stream-malformed-become-dead-letters = malformed: moved to the dead letters
-stream-more-dead-letters-than-are-looked = { $text }: too many dead letters to check all; press { $key } to open them
-stream-move-the-group-back = Rewind the group?
-stream-name-the-consumer-that-gets-them = enter the consumer that receives them
 stream-newest = newest
+stream-no-consumer-of-another-live = no consumer of another live node can take it; start a node first
 stream-no-consumer-reads-the-stream = no consumer reads the stream
-stream-no-entry-is-in-the-stream = The stream is empty. Each admitted buyer adds an entry.
-stream-no-entry-of-this-page-holds = No entry on this page contains '{ $text }'. Press { $key } to clear the filter.
+stream-no-entry-on-this-page = No entry on this page contains '{ $text }'. Press { $key } to clear the filter.
 stream-no-group = NO GROUP
-stream-no-longer-pending-or-with-it = { $gone } no longer pending, or already held by it.
-stream-no-other-consumer-of-a-live = no consumer of another live node can take it; start a node first
-stream-not-counted-added = not counted; { $added } added
-stream-not-in-sql-written-if-a = not in SQL: written if stock is left
-stream-nothing-is-done-yet-a-question = Nothing changes yet: a confirmation with exact counts follows.
-stream-nothing-is-pending-how-many-entries = No pending entries. The lag of the stream is unknown ({ $key }).
-stream-nothing-is-pending-in-the-stream =
+stream-no-longer-pending-or-already = { $gone } no longer pending, or already held by it.
+stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
         [one] { $count } entry waits
        *[other] { $count } entries wait
     } in the stream ({ $key }).
-stream-nothing-is-pending-orders-go-straight = No pending entries. Every delivered order is written.
+stream-no-pending-entries-every-delivered = No pending entries. Every delivered order is written.
+stream-no-pending-entries-lag = No pending entries. The lag of the stream is unknown ({ $key }).
+stream-node-of-is-alive = the node of { $name } is alive and would recreate it
+stream-not-counted-added = not counted; { $added } added
+stream-not-in-sql-written-if = not in SQL: written if stock is left
+stream-nothing-changes-yet-confirmation = Nothing changes yet: a confirmation with exact counts follows.
 stream-nothing-yet = nothing yet
 stream-number-of-its-day-issued = { $id }, number { $sequence } of its day, issued { $issued }
 stream-of-added = { $read } of { $added } added
 stream-of-on-this-page = { $shown } of { $of } on this page
-stream-of-those-no-buyer-holds-it = of these: no longer assigned to a buyer
-stream-of-those-not-in-sql-skipped = of these: not in SQL, SKIPPED
+stream-of-these-no-longer-assigned = of these: no longer assigned to a buyer
+stream-of-these-not-in-sql = of these: not in SQL, SKIPPED
+stream-older-entries-are-trimmed = older entries are trimmed and lost
 stream-older-not-delivered = older entries are not delivered
-stream-older-ones-are-trimmed-gone = older entries are trimmed and lost
 stream-oldest = oldest
 stream-opens-them = { $text }; press { $key } to open
 stream-partition = PARTITION
@@ -2651,19 +2645,25 @@ stream-pending-with-idle-delivered =
         [one] { $times } time
        *[other] { $times } times
     }
+stream-press-to-show-or-mask = { $user }   press { $key } to show or mask
+stream-preview = Preview
 stream-read = read
-stream-redis-is-away-so-the-stream = Redis is unreachable; the stream cannot be read.
+stream-redeliver-entries = Redeliver entries
+stream-redis-is-unreachable-stream = Redis is unreachable; the stream cannot be read.
 stream-remove-2 = Remove
 stream-remove-the-consumer = Remove the consumer?
 stream-rewind-2 = Rewind
-stream-shows-or-masks-it = { $user }   press { $key } to show or mask
-stream-start-an-entrys-id-14-30 = start, an entry ID, 14:30 or -10m
+stream-rewind-group = Rewind the group?
+stream-select-consumer-in-list-above = select a consumer in the list above with { $up } and { $down }, then press { $again } again
+stream-start-entry-id-or-10m = start, an entry ID, 14:30 or -10m
 stream-state = state
+stream-statistics-are-ready = the statistics are ready
 stream-stopped = stopped
-stream-that-entry-is-not-pending-so = the entry is not pending and cannot be transferred
-stream-the-node-of-is-alive-and = the node of { $name } is alive and would recreate it
+stream-stream-is-empty-each-admitted = The stream is empty. Each admitted buyer adds an entry.
 stream-there-is-only-one-partition = there is only one partition
 stream-to = To
+stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { $key } to open them
+stream-transfer-these-entries = Transfer these entries?
 stream-trimmed = trimmed
 stream-users-are-masked = users are masked
 stream-users-are-shown = users are shown
@@ -2694,6 +2694,10 @@ subject-lock = '{ $name }' held by { $owner }
 subject-new-sale = '{ $title }', stock { $stock }
 subject-new-voucher = '{ $title }', pays { $pay } for { $actual } cents, { $status }
 subject-partition = partition { $number }
+subject-partition-no-group-to-redelivers = partition { $partition } (no group) to { $from }: redelivers { $again ->
+    [one] 1 entry
+   *[other] { $again } entries
+}
 subject-pieces = #{ $sale } by { $count }
 subject-plan = { $entries ->
     [one] 1 entry
@@ -2704,10 +2708,6 @@ subject-plan-filtered = { $entries ->
    *[other] { $entries } entries
 } of plan { $digest }, '{ $filter }'
 subject-rewind = partition { $partition } (delivered up to { $was }) to { $from }: redelivers { $again ->
-    [one] 1 entry
-   *[other] { $again } entries
-}
-subject-rewind-no-group = partition { $partition } (no group) to { $from }: redelivers { $again ->
     [one] 1 entry
    *[other] { $again } entries
 }
@@ -2752,7 +2752,7 @@ tables-lock-2 = lock
 tables-next = NEXT
 tables-next-2 = next
 tables-node = node
-tables-none-its-fields-are-good = none; its fields are valid
+tables-none-its-fields-are-valid = none; its fields are valid
 tables-of = OF
 tables-on-sale = initial stock
 tables-outcome = OUTCOME
@@ -2785,28 +2785,28 @@ tables-window-2 = window
 
 ## terminal
 
-terminal-a-terminal-of-the-kind = terminal type '{ $term }'
-terminal-a-terminal-without-a-kind-term = an unknown terminal (TERM is not set)
-terminal-cant-be-drawn-on-use-seckill = the console does not support { $kind }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
-terminal-is-no-utf-8-locale-drawn = { $locale } is not a UTF-8 locale: drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
-terminal-is-no-utf-8-locale-drawn-2 = { $locale } is not a UTF-8 locale: drawing in UTF-8 because of --lang zh
-terminal-the-console-needs-a-terminal-use = the console requires a terminal; use 'seckill status --json' or 'seckill demo --headless' instead
-terminal-the-terminal-does-not-work-seckill = terminal error: { $why }; run 'seckill doctor' to check it
+terminal-console-does-not-support-use = the console does not support { $kind }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
+terminal-console-requires-terminal-use-seckill = the console requires a terminal; use 'seckill status --json' or 'seckill demo --headless' instead
+terminal-is-not-utf-locale-drawing = { $locale } is not a UTF-8 locale: drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
+terminal-is-not-utf-locale-drawing-in-utf = { $locale } is not a UTF-8 locale: drawing in UTF-8 because of --lang zh
+terminal-terminal-error-run-seckill-doctor = terminal error: { $why }; run 'seckill doctor' to check it
+terminal-terminal-type = terminal type '{ $term }'
+terminal-unknown-terminal-term = an unknown terminal (TERM is not set)
 
 ## time
 
 time-and-more = {"  "}and { $more } more
-time-figures-at-the-rest-is-now = values of { $clock }; rest is current
-time-held-still-and-go-through-time = display paused; { $earlier } and { $later } step through history, { $go_on } resumes
+time-display-paused-and-step-through = display paused; { $earlier } and { $later } step through history, { $go_on } resumes
 time-last-min = last { $minutes } min
 time-last-s = last { $seconds } s
-time-no-act-and-no-alarm-after = no later command or alarm
-time-no-act-and-no-alarm-before = no earlier command or alarm in the chart
-time-nothing-was-read-at-that-moment = no data for that moment
-time-the-chart-begins-here-shows-a = start of the chart; press { $zoom } for a longer range
-time-the-chart-needs-a-larger-window = the window is too small for the chart; use at least 80x24
-time-this-is-the-newest-moment-of = this is the latest moment
+time-no-data-for-that-moment = no data for that moment
+time-no-earlier-command-or-alarm = no earlier command or alarm in the chart
+time-no-later-command-or-alarm = no later command or alarm
+time-start-of-chart-press = start of the chart; press { $zoom } for a longer range
+time-this-is-latest-moment = this is the latest moment
 time-value = { $text } ({ $subject })
+time-values-of-rest-is-current = values of { $clock }; rest is current
+time-window-is-too-small = the window is too small for the chart; use at least 80x24
 
 ## unread
 

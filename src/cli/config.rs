@@ -62,7 +62,7 @@ pub enum ConfigError {
     #[error(
         "{}",
         text!(
-            "settings-the-config-file-cant-be-read",
+            "settings-cannot-read-config-file-check",
             path = .path.display(),
             why = OsError::of(.why)
         )
@@ -76,7 +76,7 @@ pub enum ConfigError {
     /// The file is invalid.
     #[error(
         "{}",
-        text!("settings-the-config-file-is-not-understood", path = .path.display(), why = .why)
+        text!("settings-invalid-config-file", path = .path.display(), why = .why)
     )]
     Invalid {
         /// Path.
@@ -170,7 +170,7 @@ impl Config {
         OutOfRange::check("", &ranges)?;
         match &self.node {
             Some(name) if !fine(name) => {
-                let why = Label("settings-node-must-be-1-to-64").to_owned();
+                let why = Label("settings-node-must-be-to-letters").to_owned();
                 Err(InvalidValue { name: "node".to_owned(), why })
             }
             _ => Ok(()),

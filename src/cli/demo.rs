@@ -167,7 +167,7 @@ impl Script<'_> {
             // The list is on screen before the guide points to it.
             sandbox.until(|_| true).await?;
             let text = text!("demo-node-dead-text", DYING_NODE, stuck);
-            guide.show(page(&Label("common-a-node-dies"), &text, Some("4  A  y")));
+            guide.show(page(&Label("common-node-failure"), &text, Some("4  A  y")));
             // The operator may take any time, and may quit.
             let recovered = |it: &Snapshot| it.stream.as_ref().is_some_and(|it| it.pending == 0);
             sandbox.within(Duration::MAX, recovered).await?;

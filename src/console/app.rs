@@ -259,7 +259,7 @@ impl App {
         }
         self.trace_order();
         if pending.unordered || letters.unordered {
-            self.note(&*Label("conventions-more-came-than-one-page-holds"));
+            self.note(&*Label("conventions-more-than-one-page"));
         }
         // While a command is running, marks vanish because it works.
         if self.answers.is_empty() {
@@ -345,7 +345,7 @@ impl App {
                 text::commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
                 text!(
-                    "presenter-works-in-the-views-leaves-the",
+                    "presenter-works-in-views-press",
                     key = key.label(),
                     leave = key_of(Action::Present)
                 )

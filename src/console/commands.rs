@@ -41,7 +41,7 @@ impl App {
     /// Opens the question or form of a command, or says why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
-            self.note(text!("conventions-read-only-acts-are-refused-start"));
+            self.note(text!("conventions-read-only-mode-commands"));
             return;
         }
         match action {
@@ -82,7 +82,7 @@ impl App {
                 }
                 self.go(View::Sales);
                 self.note(text!(
-                    "conventions-choose-the-sale-that-is-meant",
+                    "conventions-select-sale-with-and-then",
                     up = key_of(Action::Up),
                     down = key_of(Action::Down),
                     again = key_of(action)
@@ -92,7 +92,7 @@ impl App {
         };
         let sale = self.newest.sale(meant).cloned();
         if sale.is_none() {
-            self.note(Label("acts-that-sale-is-not-among-the"));
+            self.note(Label("acts-sale-is-no-longer-listed"));
         }
         sale
     }
@@ -124,7 +124,7 @@ impl App {
     fn ask_new_sale(&mut self) {
         if let Some(sale) = &self.creating {
             let title = sale.title.clone();
-            return self.note(text!("acts-is-being-created-another-sale-waits", title));
+            return self.note(text!("acts-is-being-created-wait", title));
         }
         let form = self.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
         self.dialog = Some(Dialog::Form(form));
@@ -191,7 +191,7 @@ impl App {
         }
         if self.dialog.is_some() || self.filtering {
             let text =
-                conventions::behind(Label("acts-the-plan-is-made"), self.context(), Action::Replay);
+                conventions::behind(Label("acts-plan-is-ready"), self.context(), Action::Replay);
             return self.note(text);
         }
         let question = self.plan_question(&plan);
@@ -288,7 +288,7 @@ impl App {
         let gone = self.locks.chosen(&self.shown).is_some();
         let Some(lock) = self.locks.chosen(&self.newest).cloned() else {
             return self.note(if gone {
-                Label("acts-that-holder-does-not-hold-the")
+                Label("acts-holder-no-longer-holds-lock")
             } else {
                 commands::NOTHING_CHOSEN
             });
@@ -302,7 +302,7 @@ impl App {
         let gone = self.jobs.chosen(&self.shown).is_some();
         let Some(job) = self.jobs.chosen(&self.newest).cloned() else {
             return self.note(if gone {
-                Label("acts-that-job-is-not-there-any")
+                Label("acts-job-no-longer-exists")
             } else {
                 commands::NOTHING_CHOSEN
             });
@@ -377,7 +377,7 @@ impl App {
             Ok(Err(error)) => self.on_failure(&command, error.to_string()),
             Err(_) => {
                 let key = key_of(Action::Go(View::Activity));
-                let why = text!("acts-the-engine-stopped-before-it-answered", key);
+                let why = text!("acts-engine-stopped-before-it-replied", key);
                 self.on_failure(&command, why);
             }
         }

@@ -38,7 +38,7 @@ impl App {
     /// Inserts pasted text into the focused input; a paste into a view is ignored.
     pub(super) fn type_in(&mut self, event: &Event) {
         if self.input().is_some_and(|input| is_cut(input, event)) {
-            self.note(text!("conventions-the-paste-was-cut-a-field", kept = MOST));
+            self.note(text!("conventions-pasted-text-was-truncated", kept = MOST));
         }
         match &mut self.dialog {
             Some(Dialog::Form(form)) => form.type_in(event, &self.newest.sales, self.now),
@@ -131,7 +131,7 @@ impl App {
         match action {
             Action::Accept if confirm.is_unread(self.now) => {
                 let key = key_of(Action::Accept);
-                self.note(text!("conventions-that-question-has-only-just-come", key));
+                self.note(text!("conventions-question-has-just-appeared-read", key));
             }
             Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
                 match confirm.number_missing() {
@@ -241,7 +241,7 @@ impl App {
             Action::Close => {
                 if !self.close() {
                     self.note(text!(
-                        "conventions-no-detail-is-open-opens-one",
+                        "conventions-no-details-are-open-press",
                         key = key_of(Action::Open)
                     ));
                 }
@@ -296,7 +296,7 @@ impl App {
         let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
             Turn::Edge { .. } if of_sales && self.shown.sales.is_empty() => {
-                self.note(Label("acts-no-sale-to-choose"));
+                self.note(Label("acts-there-is-no-sale"));
             }
             turn => self.turn(turn),
         }
@@ -334,7 +334,7 @@ impl App {
                 self.open_orders_of_sale();
             }
             View::Stream if self.stream.pane == Pane::Consumers => {
-                self.note(Label("stream-a-consumer-has-no-detail-its").read());
+                self.note(Label("stream-consumer-has-no-details-beyond").read());
             }
             _ if !self.has_choice() => self.note(self.no_choice()),
             view => {
@@ -352,7 +352,7 @@ impl App {
 
     fn zoom(&mut self, by: isize) {
         if !self.overview.zoom(by) {
-            self.note(Label("acts-the-chart-shows-no-other-time"));
+            self.note(Label("acts-no-other-time-range"));
         }
     }
 }

@@ -128,7 +128,7 @@ fn known(written: &str) -> Result<Action, String> {
     all.iter()
         .find(|action| action.setting() == written)
         .copied()
-        .ok_or_else(|| text!("settings-there-is-no-action-in-keys", written))
+        .ok_or_else(|| text!("settings-unknown-action-in-keys-seckill", written))
 }
 
 /// Parses the keys of one line, as far as they can be checked without the others.
@@ -140,17 +140,13 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_act() && !(capital && plain) {
-            return Err(text!(
-                "settings-changes-something-so-it-stands-on",
-                action = named,
-                written
-            ));
+            return Err(text!("settings-changes-data-and-needs-capital", action = named, written));
         }
         if action == Action::Accept && capital {
-            return Err(text!("settings-cant-be-a-capital-opens-a", action = named, written));
+            return Err(text!("settings-cannot-be-capital-letters-open", action = named, written));
         }
         if matches!(action, Action::QuitNow | Action::Suspend) && plain {
-            return Err(text!("settings-holds-also-where-text-is-typed", action = named, written));
+            return Err(text!("settings-also-applies-while-text", action = named, written));
         }
         if !keys.contains(&key) {
             keys.push(key);
@@ -173,7 +169,7 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
                     let (key, other) = (spelled(*key), other.action.setting());
                     return Some(text!(
-                        "settings-and-would-both-be-where-both",
+                        "settings-and-would-share-key",
                         action = action.setting(),
                         other,
                         key
@@ -210,7 +206,7 @@ fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
         let names = NAMED.map(|(name, _)| name).join(", ");
-        text!("settings-is-no-key-write-a-character", shown, names)
+        text!("settings-is-not-key-use-character", shown, names)
     };
     let mut modifiers = KeyModifiers::NONE;
     let mut rest = written;
@@ -232,7 +228,8 @@ fn parse(written: &str) -> Result<Key, String> {
         },
     };
     if modifiers.contains(KeyModifiers::CONTROL) {
-        let same = |other: &str| text!("settings-keys-look-alike", written, other);
+        let same =
+            |other: &str| text!("settings-terminal-cannot-distinguish-from-write", written, other);
         return match code {
             // A terminal sends the same byte for both.
             KeyCode::Char('i' | 'I') => Err(same("tab")),
@@ -241,7 +238,7 @@ fn parse(written: &str) -> Result<Key, String> {
             KeyCode::Char(c) if c.is_ascii_alphabetic() => {
                 Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
             }
-            _ => Err(text!("settings-ctrl-goes-with-a-letter-only", written)),
+            _ => Err(text!("settings-ctrl-can-only-be-combined", written)),
         };
     }
     if code == KeyCode::BackTab && !modifiers.is_empty() {

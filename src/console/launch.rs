@@ -128,7 +128,7 @@ impl App {
     pub(super) fn ask_arm(&mut self) {
         if self.director.launch.is_some() {
             return self
-                .note(text!("director-a-launch-is-armed-calls-it", abort = key_of(Action::Abort)));
+                .note(text!("director-launch-is-scheduled-press", abort = key_of(Action::Abort)));
         }
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
@@ -145,7 +145,7 @@ impl App {
             return self.call_off(&launch, &why);
         }
         self.note(text!(
-            "director-armed-starts-in-s-calls-it",
+            "director-scheduled-starts-in-s-press",
             subject = words::subject(&launch),
             seconds = &launch.countdown,
             abort = key_of(Action::Abort)
@@ -300,7 +300,7 @@ impl App {
                 self.status.note(
                     Tone::Good,
                     text!(
-                        "director-called-off-was-not-started-and",
+                        "director-cancelled-was-not-started-nothing",
                         subject = words::subject(&launch)
                     ),
                     self.now,
@@ -308,7 +308,7 @@ impl App {
             }
             Some((launch, LaunchState::Opening(asked, _))) => {
                 self.director.launch = Some((launch, LaunchState::Opening(asked, true)));
-                self.note(Label("director-no-buyers-will-come-the-sale"));
+                self.note(Label("director-no-requests-will-be-sent"));
             }
             other => {
                 self.director.launch = other;
@@ -358,7 +358,7 @@ impl App {
             self.go(View::Sales);
         }
         self.note(text!(
-            "director-several-sales-are-rushed-choose-one",
+            "director-several-load-tests-are-running",
             up = key_of(Action::Up),
             down = key_of(Action::Down),
             again = key_of(Action::Abort)

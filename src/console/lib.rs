@@ -94,13 +94,13 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// Standard input or output is redirected.
-    #[error("{}", Label("terminal-the-console-needs-a-terminal-use").to_owned())]
+    #[error("{}", Label("terminal-console-requires-terminal-use-seckill").to_owned())]
     NotATerminal,
     /// The terminal cannot be drawn on.
-    #[error("{}", text!("terminal-cant-be-drawn-on-use-seckill", kind = terminal_kind(.0.as_deref())))]
+    #[error("{}", text!("terminal-console-does-not-support-use", kind = terminal_kind(.0.as_deref())))]
     Dumb(Option<String>),
     /// A terminal operation failed.
-    #[error("{}", text!("terminal-the-terminal-does-not-work-seckill", why = OsError::of(.0)))]
+    #[error("{}", text!("terminal-terminal-error-run-seckill-doctor", why = OsError::of(.0)))]
     Terminal(#[from] std::io::Error),
     /// The key bindings are invalid.
     #[error(transparent)]
@@ -110,8 +110,8 @@ pub enum ConsoleError {
 /// A terminal without cursor addressing, by its `TERM` name.
 fn terminal_kind(term: Option<&str>) -> String {
     match term {
-        Some(term) => text!("terminal-a-terminal-of-the-kind", term),
-        None => text!("terminal-a-terminal-without-a-kind-term"),
+        Some(term) => text!("terminal-terminal-type", term),
+        None => text!("terminal-unknown-terminal-term"),
     }
 }
 
@@ -145,9 +145,9 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     if let Some(locale) = plain_locale {
         // Chinese has no ASCII form, and is drawn only on request.
         app.note(if ascii {
-            text!("terminal-is-no-utf-8-locale-drawn", locale)
+            text!("terminal-is-not-utf-locale-drawing", locale)
         } else {
-            text!("terminal-is-no-utf-8-locale-drawn-2", locale)
+            text!("terminal-is-not-utf-locale-drawing-in-utf", locale)
         });
     }
     app.export_dir = export_dir;

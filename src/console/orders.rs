@@ -83,7 +83,7 @@ impl App {
         };
         let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
         let Some(order) = newest.cloned() else {
-            return self.note(Label("acts-that-order-is-not-on-the"));
+            return self.note(Label("acts-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
             return self.note(words::not_unpaid(&order));

@@ -124,7 +124,7 @@ impl App {
         if at.is_none() || next == self.presented() {
             return self.note(match step {
                 _ if sales.is_empty() => words::no_sale(),
-                _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale-to").to_string(),
+                _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale").to_string(),
                 Step::By(..0) => Label("presenter-this-is-the-first-sale").to_string(),
                 _ => Label("presenter-this-is-the-last-sale").to_string(),
             });

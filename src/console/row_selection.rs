@@ -22,7 +22,7 @@ impl App {
     pub(super) fn mark(&mut self) {
         if self.view == View::Letters && self.letters.table.all_marked {
             let key = key_of(Action::MarkAll);
-            return self.note(text!("letters-all-are-marked-takes-the-marks", key));
+            return self.note(text!("letters-all-are-marked-press", key));
         }
         let marked = match self.view {
             View::Ledger => self.ledger.mark(&self.shown),
@@ -34,7 +34,7 @@ impl App {
                 Turn::Edge { .. } => {}
                 turn => self.turn(turn),
             },
-            (false, View::Ledger) => self.note(Label("ledger-this-sale-has-nothing-that-a")),
+            (false, View::Ledger) => self.note(Label("ledger-this-sale-has-no-automatic")),
             (false, _) => self.note(commands::NOTHING_MARKED),
         }
     }

@@ -40,10 +40,8 @@ impl App {
             Pane::Consumers => {
                 let Some(consumer) = self.meant_consumer() else { return };
                 if consumer.pending == 0 {
-                    return self.note(text!(
-                        "stream-holds-nothing-that-could-be-given",
-                        name = consumer.name
-                    ));
+                    return self
+                        .note(text!("stream-holds-no-entries-to-transfer", name = consumer.name));
                 }
                 let title =
                     text!("stream-give-of", holder = consumer.name, pending = consumer.pending);
@@ -54,7 +52,7 @@ impl App {
                     return self.note(commands::NOTHING_CHOSEN);
                 };
                 let DeliveryState::Pending { consumer, .. } = line.holding else {
-                    return self.note(Label("stream-that-entry-is-not-pending-so").read());
+                    return self.note(Label("stream-entry-is-not-pending").read());
                 };
                 let title = text!("stream-give-entry", entry = line.entry);
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
@@ -67,7 +65,7 @@ impl App {
         }
         held.remove(node_of(&holder));
         let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
-            return self.note(Label("stream-no-other-consumer-of-a-live").read());
+            return self.note(Label("stream-no-consumer-of-another-live").read());
         };
         self.dialog = Some(Dialog::Form(Form::claim(scope, title, to)));
     }
@@ -76,7 +74,7 @@ impl App {
         if self.stream.pane == Pane::Entries {
             self.stream.switch();
             return self.note(text!(
-                "stream-choose-a-consumer-of-the-list",
+                "stream-select-consumer-in-list-above",
                 up = key_of(Action::Up),
                 down = key_of(Action::Down),
                 again = key_of(Action::RemoveConsumer)
@@ -103,7 +101,7 @@ impl App {
             ..all
         });
         if newest.is_none() {
-            self.note(Label("acts-that-consumer-is-not-there-any"));
+            self.note(Label("acts-consumer-no-longer-exists"));
         }
         newest
     }
@@ -118,7 +116,7 @@ impl App {
                 Preview::Remove(_) => Action::RemoveConsumer,
             };
             return self.note(conventions::behind(
-                Label("stream-its-figures-are-there"),
+                Label("stream-statistics-are-ready"),
                 self.context(),
                 again,
             ));

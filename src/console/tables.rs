@@ -105,10 +105,10 @@ impl App {
     pub(super) fn no_choice(&self) -> String {
         match self.view {
             View::Pending if self.shown.redis.up && PendingLine::page(&self.shown).total == 0 => {
-                Label("conventions-nothing-is-pending").to_string()
+                Label("conventions-no-pending-entries").to_string()
             }
             _ => text!(
-                "conventions-no-row-is-chosen-and-choose",
+                "conventions-no-row-is-selected-use",
                 up = key_of(Action::Up),
                 down = key_of(Action::Down)
             ),
@@ -133,7 +133,7 @@ impl App {
             return self.note(words::in_pages(total));
         }
         if self.view == View::Stream {
-            return self.note(&*Label("conventions-a-stream-stands-in-the-order"));
+            return self.note(&*Label("conventions-stream-is-always-in-delivery"));
         }
         let Some(table) = self.table_mut() else { return self.note(&*words::NO_TABLE) };
         let controls = table.controls_mut();
@@ -142,14 +142,14 @@ impl App {
             Some(order) if turn => order.is_descending = !order.is_descending,
             None if turn => {
                 let key = key_of(Action::SortNext);
-                return self.note(text!("conventions-no-column-is-chosen-chooses-one", key));
+                return self.note(text!("conventions-no-sort-column-press", key));
             }
             _ => controls.next_order(),
         }
         let text = match (before, controls.order) {
             (_, Some(order)) => words::ordered(order),
-            (Some(_), None) => text!("conventions-the-rows-stand-in-their-own"),
-            (None, None) => text!("conventions-these-rows-stand-in-one-order"),
+            (Some(_), None) => text!("conventions-default-order-restored"),
+            (None, None) => text!("conventions-these-rows-cannot-be-sorted"),
         };
         self.note(text);
     }
@@ -166,7 +166,7 @@ impl App {
         let text = plain(&text);
         let shown = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
         self.note(if self.in_tmux {
-            text!("conventions-copied-tmux-passes-it-on-only", what = shown, setting = TMUX_SETTING)
+            text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
         } else {
             text!("conventions-copied", what = shown)
         });
@@ -176,9 +176,9 @@ impl App {
     pub(super) fn switch_mouse(&mut self) {
         self.mouse = !self.mouse;
         self.note(&*if self.mouse {
-            Label("conventions-the-mouse-chooses-rows-and-tabs")
+            Label("conventions-mouse-enabled-it-selects-rows")
         } else {
-            Label("conventions-the-mouse-is-the-terminals-again")
+            Label("conventions-mouse-disabled")
         });
     }
 

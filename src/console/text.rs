@@ -53,14 +53,14 @@ pub(crate) const FROZEN: Label = Label("console-frozen");
 pub(crate) const READ_ONLY: Label = Label("console-read-only");
 pub(crate) const UNKNOWN: Label = Label("common-unknown");
 pub(crate) const NOTHING_WRONG: Label = Label("console-nothing-needs-you");
-pub(crate) const NO_DATA: Label = Label("console-waiting-for-the-first-picture-of");
+pub(crate) const NO_DATA: Label = Label("console-waiting-for-first-snapshot");
 pub(crate) const READING: Label = Label("common-reading");
 pub(crate) const DEAD_HOLDER: Label = Label("console-dead");
 pub(crate) const ALIVE: Label = Label("console-alive");
 pub(crate) const NO_GROUP: Label = Label("console-no-group");
 pub(crate) const HELP_TITLE: Label = Label("console-keys");
 pub(crate) const PALETTE_TITLE: Label = Label("console-command");
-pub(crate) const NO_COMMAND: Label = Label("console-no-command-has-that-name-here");
+pub(crate) const NO_COMMAND: Label = Label("console-no-matching-command");
 pub(crate) const NOT_IN_REDIS: Label = Label("console-not-in-redis");
 pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
@@ -118,12 +118,12 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
 
 pub(crate) fn more_sales(count: usize) -> String {
     let (count, key) = (thousands(count as u64), key_of(Action::Go(View::Sales)));
-    text!("console-and-more-shows-all", count, key)
+    text!("console-and-more-press-for-all", count, key)
 }
 
 pub(crate) fn no_sales() -> String {
     let key = key_of(Action::NewSale);
-    text!("console-there-is-no-sale-yet-makes", key)
+    text!("console-no-sales-yet-press", key)
 }
 
 /// User input, shortened for use in a message.
@@ -134,7 +134,7 @@ pub(crate) fn echo(text: &str) -> String {
 
 pub(crate) fn no_match(text: &str) -> String {
     let (text, key) = (echo(text), key_of(Action::Back));
-    text!("console-no-row-holds-ends-the-filter", text, key)
+    text!("console-no-row-contains-press", text, key)
 }
 
 /// The age of figures; other words may follow.
@@ -148,8 +148,8 @@ pub(crate) fn age(age: Option<u64>) -> String {
     age.map_or_else(|| UNKNOWN.to_owned(), span)
 }
 
-pub(crate) const BALANCED: Label = Label("console-books-balanced");
-pub(crate) const BOOKS: Label = Label("common-books");
+pub(crate) const BALANCED: Label = Label("console-audit-passed");
+pub(crate) const BOOKS: Label = Label("common-audit");
 
 pub(crate) fn in_flight(orders: u64) -> String {
     let orders = right(&within(orders, 6), 6, "");
@@ -180,7 +180,7 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     ]
 }
 
-pub(crate) const NO_LATENCY: Label = Label("console-no-request-through-this-process");
+pub(crate) const NO_LATENCY: Label = Label("console-no-recent-requests-through");
 
 /// The number of replayable entries, in a field of its own.
 pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
@@ -228,7 +228,7 @@ pub(crate) fn marked(marked: Marked) -> String {
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
-    text!("console-no-longer-pending-the-mark-is", count)
+    text!("console-marked-entries-are-no-longer", count)
 }
 
 pub(crate) fn sale_gone(voucher: VoucherId) -> String {

@@ -27,7 +27,7 @@ impl App {
     /// Moves to another moment; a running display is paused first.
     pub(super) fn scrub(&mut self, action: Action) {
         if !self.overview.has_chart() {
-            return self.note(Label("time-the-chart-needs-a-larger-window"));
+            return self.note(Label("time-window-is-too-small"));
         }
         if !self.frozen {
             self.freeze();
@@ -37,7 +37,7 @@ impl App {
         if matches!(action, Action::Earlier | Action::Later) {
             if !self.overview.step(later, until) {
                 self.note(if later {
-                    Label("time-this-is-the-newest-moment-of").into()
+                    Label("time-this-is-latest-moment").into()
                 } else {
                     time::nothing_earlier()
                 });

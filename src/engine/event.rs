@@ -225,7 +225,12 @@ impl fmt::Display for Subject {
                     let partition = partition.to_string();
                     match was {
                         Some(was) => text!("subject-rewind", partition, was, from, again),
-                        None => text!("subject-rewind-no-group", partition, from, again),
+                        None => text!(
+                            "subject-partition-no-group-to-redelivers",
+                            partition,
+                            from,
+                            again
+                        ),
                     }
                 };
                 parts.iter().map(one).collect::<Vec<_>>().join(&PARTS)

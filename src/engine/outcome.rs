@@ -60,7 +60,7 @@ impl fmt::Display for CommandOutcome {
             Self::Ran { outcome, took_ms, result } => {
                 let (outcome, took) = (outcome_name(*outcome), *took_ms);
                 match result {
-                    Some(result) => text!("outcome-ran-with-result", outcome, took, result),
+                    Some(result) => text!("outcome-after-ms", outcome, took, result),
                     None => text!("outcome-ran", outcome, took),
                 }
             }

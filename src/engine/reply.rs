@@ -63,7 +63,7 @@ impl fmt::Display for Reply {
             }
             Self::Planned(plan) => text!("common-entries", count = plan.totals.entries),
             Self::Cancelled(true) => text!("reply-cancelling"),
-            Self::Cancelled(false) => text!("reply-nothing-to-cancel"),
+            Self::Cancelled(false) => text!("reply-no-command-is-running"),
             Self::Replayed(report) => replayed(report),
             Self::LettersCounted(found) => {
                 text!("reply-dead-letters-found", count = found.counts.total())

@@ -80,7 +80,7 @@ pub enum TermFault {
         known: String,
     },
     /// The value does not have the type of the field.
-    #[error("{}", text!("faults-term-value", field = .field, value = .value, takes = .takes))]
+    #[error("{}", text!("faults-is-not-valid-for-field", field = .field, value = .value, takes = .takes))]
     Value {
         /// The field.
         field: &'static str,
@@ -90,7 +90,7 @@ pub enum TermFault {
         takes: Label,
     },
     /// Not a known word of the field.
-    #[error("{}", text!("faults-term-word", field = .field, value = .value, words = .words))]
+    #[error("{}", text!("faults-field-is-never-use-one", field = .field, value = .value, words = .words))]
     Word {
         /// The field.
         field: &'static str,

@@ -82,13 +82,13 @@ pub struct SaleLedger {
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The sale is open but missing in Redis.
-    #[error("{}", Label("ledger-finding-not-loaded"))]
+    #[error("{}", Label("ledger-sale-is-not-in-redis"))]
     NotLoaded,
     /// Keys of the sale were deleted, replaced or rolled back.
     #[error("{}", damaged(*.0))]
     Damaged(SaleKey),
     /// SQL was rolled back, or Redis is used with another database.
-    #[error("{}", Label("ledger-finding-not-in-sql"))]
+    #[error("{}", Label("ledger-sale-is-in-redis-but"))]
     NotInSql,
     /// SQL was rolled back.
     #[error("{}", text!("ledger-finding-ahead", changes = .0))]

@@ -33,10 +33,10 @@ pub enum OrderFault {
     #[error("{}", text!("faults-order-id-taken", order = .0))]
     IdTaken(OrderId),
     /// There is no such sale.
-    #[error("{}", text!("faults-order-no-sale", voucher = .0))]
+    #[error("{}", text!("faults-there-is-no-sale", voucher = .0))]
     NoSale(VoucherId),
     /// More orders than pieces.
-    #[error("{}", text!("faults-order-out-of-stock", voucher = .0))]
+    #[error("{}", text!("faults-voucher-has-no-stock-left", voucher = .0))]
     OutOfStock(VoucherId),
     /// Rejected by the database; its message.
     #[error("{}", text!("faults-order-refused", reason = .0))]
@@ -48,7 +48,7 @@ pub enum OrderFault {
     #[error("{}", Label("faults-order-unkept"))]
     Unkept,
     /// No buyer was admitted under it: a foreign entry, or one of a returned order.
-    #[error("{}", Label("faults-order-not-promised"))]
+    #[error("{}", Label("faults-no-buyer-in-redis"))]
     NotPromised,
     /// Promised by a Redis that was lost since; the buyer got this order meanwhile.
     #[error("{}", text!("faults-order-promised", order = .0))]

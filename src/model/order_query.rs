@@ -27,7 +27,7 @@ pub enum QueryFault {
     #[error("{}", text!("faults-query-term", term = .0))]
     Term(String),
     /// An order ID or a time with `!`.
-    #[error("{}", text!("faults-query-no-inverse", field = .0))]
+    #[error("{}", text!("faults-cannot-be-negated-works", field = .0))]
     NoInverse(&'static str),
     /// Unknown name.
     #[error("{}", text!("faults-query-field", field = .0))]
@@ -36,7 +36,7 @@ pub enum QueryFault {
     #[error("{}", text!("faults-query-twice", field = .0))]
     Twice(&'static str),
     /// Invalid value of a field.
-    #[error("{}", text!("faults-query-value", field = .field, value = .value))]
+    #[error("{}", text!("faults-is-not-valid-takes-number", field = .field, value = .value))]
     Value {
         /// The field.
         field: &'static str,

@@ -19,7 +19,7 @@ pub enum RedisError {
     #[error(transparent)]
     Url(#[from] UrlFault),
     /// No server answers, or the connection broke; the outcome of a write is then unknown.
-    #[error("{}", text!("redis-away", place = .place, reason = .detail))]
+    #[error("{}", text!("redis-redis-at-does-not-answer", place = .place, reason = .detail))]
     Away {
         /// Address.
         place: String,
@@ -90,7 +90,7 @@ pub enum Reason {
     #[error("{}", Label("redis-not-master"))]
     NotMaster,
     /// No server of the cluster is reachable.
-    #[error("{}", text!("redis-none-of-cluster", place = .place, reason = .reason))]
+    #[error("{}", text!("redis-none-of-its-servers-answers", place = .place, reason = .reason))]
     NoneOfCluster {
         /// One of its servers.
         place: String,

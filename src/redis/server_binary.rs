@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error(
     "{}",
-    text!("redis-server-not-installed", found = found(passed_over), install = install)
+    text!("redis-redis-or-valkey-or-later", found = found(passed_over), install = install)
 )]
 pub struct NotInstalled {
     /// What was found instead, with the version of each server.
@@ -53,7 +53,7 @@ fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
         )
     });
     if passed_over.is_empty() {
-        Label("redis-server-none-on-path").to_owned()
+        Label("redis-none-is-on-path").to_owned()
     } else {
         candidates.collect::<Vec<_>>().join(&Label("common-value"))
     }

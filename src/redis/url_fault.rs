@@ -44,7 +44,7 @@ pub enum UrlFault {
     #[error("{}", Label("redis-url-ca-unused"))]
     CaUnused,
     /// Certificates with sentinels.
-    #[error("{}", Label("redis-url-ca-of-sentinels"))]
+    #[error("{}", Label("redis-redis-ca-does-not-work"))]
     CaOfSentinels,
     /// An unsupported option; message of the library.
     #[error("{}", text!("redis-url-unusable", reason = .0))]
@@ -74,7 +74,7 @@ pub enum HostsFault {
     #[error("{}", Label("redis-hosts-parameters"))]
     Parameters,
     /// Parameters where none are allowed.
-    #[error("{}", Label("redis-hosts-no-parameters"))]
+    #[error("{}", Label("redis-no-parameters-are-allowed-after"))]
     NoParameters,
     /// A database number.
     #[error("{}", Label("redis-hosts-databases"))]

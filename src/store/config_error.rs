@@ -70,13 +70,13 @@ pub enum UrlFault {
 #[serde(rename_all = "snake_case")]
 pub enum FileFault {
     /// Its path is not UTF-8.
-    #[error("{}", text!("store-file-not-utf-8", path = .0))]
+    #[error("{}", text!("store-is-not-utf-which-sqlite", path = .0))]
     NotUtf8(String),
     /// Its parent is not a directory.
-    #[error("{}", text!("store-file-not-a-directory", path = .0))]
+    #[error("{}", text!("store-is-not-directory-give-another", path = .0))]
     NotADirectory(String),
     /// Its parent directory does not exist.
-    #[error("{}", text!("store-file-no-directory", path = .0))]
+    #[error("{}", text!("store-directory-does-not-exist-create", path = .0))]
     NoDirectory(String),
     /// Its parent directory is not accessible; message of the operating system.
     #[error("{}", text!("store-file-closed", path = .0, reason = .1))]
@@ -97,10 +97,10 @@ pub enum FileFault {
     #[error("{}", text!("store-file-unusable", path = .0, reason = .1))]
     Unusable(String, OsError),
     /// It is not a database.
-    #[error("{}", text!("store-file-no-database", path = .0))]
+    #[error("{}", text!("store-is-not-sqlite-database", path = .0))]
     NoDatabase(String),
     /// SQLite cannot open it.
-    #[error("{}", text!("store-file-cannot-open", path = .0))]
+    #[error("{}", text!("store-cannot-be-opened-as-database", path = .0))]
     CantOpen(String),
     /// SQLite cannot write it.
     #[error("{}", text!("store-file-read-only", path = .0))]

@@ -49,7 +49,7 @@ pub type SharedStore = Arc<Store>;
 #[serde(rename_all = "snake_case")]
 pub enum StoreError {
     /// The database is unreachable or rejects all work for now; the operation may be repeated.
-    #[error("{}", text!("store-away", reason = .0))]
+    #[error("{}", text!("store-database-is-unavailable-work-continues", reason = .0))]
     Away(Reason),
     /// Another program keeps the database file locked: it is readable but not writable.
     #[error("{}", Label("store-locked"))]
@@ -75,7 +75,7 @@ pub enum StoreError {
     #[error("{}", text!("store-ended", voucher = .0))]
     Ended(VoucherId),
     /// More orders than stock.
-    #[error("{}", text!("store-out-of-stock", voucher = .0))]
+    #[error("{}", text!("store-voucher-has-no-stock-left", voucher = .0))]
     OutOfStock(VoucherId),
     /// The URL is invalid.
     #[error(transparent)]

@@ -39,7 +39,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-silent"))]
     Silent,
     /// Timeout after this many milliseconds.
-    #[error("{}", text!("store-reason-no-answer", seconds = seconds(*.0)))]
+    #[error("{}", text!("store-no-answer-within-s", seconds = seconds(*.0)))]
     NoAnswer(u64),
     /// The server there does not answer.
     #[error("{}", text!("store-reason-unreachable", server = .0))]
@@ -54,7 +54,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-schema-locked"))]
     SchemaLocked,
     /// No encrypted connection is possible; message of the library.
-    #[error("{}", text!("store-reason-no-tls", message = .0))]
+    #[error("{}", text!("store-no-encrypted-connection-check-store", message = .0))]
     NoTls(String),
     /// The server is a replica.
     #[error("{}", Label("store-reason-replica"))]
@@ -63,10 +63,10 @@ pub enum Reason {
     #[error("{}", text!("store-reason-denied", message = .0))]
     Denied(String),
     /// The server has no such database; its message.
-    #[error("{}", text!("store-reason-no-database", message = .0))]
+    #[error("{}", text!("store-create-it-with-create-database", message = .0))]
     NoDatabase(String),
     /// The URL names no database.
-    #[error("{}", Label("store-reason-no-database-named"))]
+    #[error("{}", Label("store-url-names-no-database"))]
     NoDatabaseNamed,
     /// The server accepts no more connections; its message.
     #[error("{}", text!("store-reason-too-many-connections", message = .0))]
@@ -75,7 +75,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-statement-timed-out"))]
     StatementTimedOut,
     /// The server cannot write to its disk; its message.
-    #[error("{}", text!("store-reason-cannot-write", message = .0))]
+    #[error("{}", text!("store-it-cannot-write-free-space", message = .0))]
     CannotWrite(String),
     /// A packet is too large for the server; its message.
     #[error("{}", text!("store-reason-packet-too-large", message = .0))]
@@ -84,7 +84,7 @@ pub enum Reason {
     #[error("{}", Label("store-reason-statement-binlog"))]
     StatementBinlog,
     /// This process paused for too long within a transaction.
-    #[error("{}", Label("store-reason-paused-in-transaction"))]
+    #[error("{}", Label("store-this-process-paused-within-transaction"))]
     PausedInTransaction,
     /// The server speaks the protocol of another database; message of the library.
     #[error("{}", text!("store-reason-other-protocol", database = .0, message = .1))]
@@ -99,10 +99,10 @@ pub enum Reason {
     #[error("{}", text!("store-reason-id-taken", order = .0.to_string()))]
     IdTaken(i64),
     /// The order was not written for an unknown reason.
-    #[error("{}", text!("store-reason-not-written", order = .0.to_string()))]
+    #[error("{}", text!("store-order-was-not-written", order = .0.to_string()))]
     NotWritten(i64),
     /// The database returned no ID for a new voucher.
-    #[error("{}", Label("store-reason-no-number"))]
+    #[error("{}", Label("store-database-returned-no-number"))]
     NoNumber,
     /// Injected by a drill.
     #[error("{}", Label("store-reason-drill"))]

@@ -15,7 +15,7 @@ use super::{Reason, StoreError, rows};
 #[serde(rename_all = "snake_case")]
 pub enum SaleRule {
     /// Only an ended sale can be archived.
-    #[error("{}", text!("store-rule-not-ended", voucher = .0))]
+    #[error("{}", text!("store-sale-of-voucher", voucher = .0))]
     NotEnded(VoucherId),
     /// It would end before it begins.
     #[error("{}", text!("store-rule-window", voucher = .voucher, begin = .begin, end = .end))]
@@ -38,7 +38,7 @@ pub enum SaleRule {
     /// It would exceed the largest stock.
     #[error(
         "{}",
-        text!("store-rule-no-room", voucher = .voucher, by = .by, initial = .initial, room = .room)
+        text!("store-pieces-cannot-be-added", voucher = .voucher, by = .by, initial = .initial, room = .room)
     )]
     NoRoom {
         /// The sale.
@@ -51,7 +51,7 @@ pub enum SaleRule {
         room: u64,
     },
     /// There is no such voucher.
-    #[error("{}", text!("store-rule-no-voucher", voucher = .0))]
+    #[error("{}", text!("store-there-is-no-voucher-seckill", voucher = .0))]
     NoVoucher(VoucherId),
     /// It is sold in a flash sale.
     #[error("{}", text!("store-rule-flash-sale", voucher = .0))]

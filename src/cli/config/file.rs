@@ -66,7 +66,7 @@ fn validate(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid>
         let reason = first_line(error.message());
         let message = if is_name && let Some((_, known)) = reason.split_once("expected ") {
             let known = known.trim_start_matches("one of ").replace('`', "");
-            text!("settings-there-is-no-setting-take-the", key = key.join("."), known)
+            text!("settings-unknown-setting-remove-line", key = key.join("."), known)
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
             with_default(reason, &key)
         } else {
@@ -88,7 +88,7 @@ fn validate(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid>
         let (key, _) = key_at(root, error.at);
         let message = match default_of(&key) {
             Some(_) => with_default(&error.to_string(), &key),
-            None => text!("settings-take-the-line-out-nothing-reads", why = error),
+            None => text!("settings-remove-line", why = error),
         };
         Invalid { line: line_of(text.as_bytes(), error.at), key, message }
     })?;
@@ -138,7 +138,7 @@ pub(super) fn instead(key: &[String]) -> String {
         return message.to_owned();
     }
     default_of(key).map_or_else(
-        || Label("settings-the-defaults-stand").to_owned(),
+        || Label("settings-defaults-apply").to_owned(),
         |value| text!("settings-the-default-stands", key = name, value),
     )
 }
@@ -146,13 +146,13 @@ pub(super) fn instead(key: &[String]) -> String {
 /// What applies without the setting, if it has no fixed default.
 fn no_fixed_default(key: &str) -> Option<Label> {
     Some(match key {
-        "data_dir" => Label("settings-the-xdg-data-directory-is-used"),
-        "redis" => Label("settings-the-program-keeps-a-redis-of"),
-        "database" => Label("settings-orders-go-to-sqlite-in-the"),
-        "partitions" => Label("settings-the-deployment-keeps-the-partitions"),
-        "node" => Label("settings-the-node-gets-a-name-of"),
-        "export_dir" => Label("settings-exports-go-to-the-working-directory"),
-        "store.ca" | "redis_ca" => Label("settings-the-certificates-of-the-system-are"),
+        "data_dir" => Label("settings-default-xdg-data-directory"),
+        "redis" => Label("settings-default-embedded-redis"),
+        "database" => Label("settings-default-sqlite-in-data-directory"),
+        "partitions" => Label("settings-default-existing-number-of-partitions"),
+        "node" => Label("settings-default-generated-name"),
+        "export_dir" => Label("settings-default-working-directory"),
+        "store.ca" | "redis_ca" => Label("settings-default-system-certificates"),
         _ => return None,
     })
 }
@@ -173,22 +173,21 @@ fn default_of(key: &[String]) -> Option<&'static str> {
 
 /// Expected type of the setting, from a message that also quotes the value.
 fn unquoted(reason: &str) -> String {
-    reason.rsplit_once("expected ").map_or_else(
-        || Label("settings-this-cant-be-used").to_owned(),
-        |(_, wanted)| expected(wanted),
-    )
+    reason
+        .rsplit_once("expected ")
+        .map_or_else(|| Label("settings-invalid-value").to_owned(), |(_, wanted)| expected(wanted))
 }
 
 /// A value of the wrong type, which the parser describes in Rust terms.
 fn expected(wanted: &str) -> String {
     let kind = match wanted {
-        "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-a-whole-number-without-a-sign"),
-        "isize" | "i64" | "i32" | "i16" | "i8" => Label("settings-a-whole-number"),
+        "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-non-negative-integer"),
+        "isize" | "i64" | "i32" | "i16" | "i8" => Label("settings-integer"),
         "f64" | "f32" => Label("settings-a-number"),
         "a boolean" | "bool" => Label("settings-true-or-false"),
-        "a string" | "a borrowed string" | "path string" => Label("settings-a-text-in-quotes"),
-        "a map" => Label("settings-a-section-of-settings"),
-        _ if wanted.starts_with("struct ") => Label("settings-a-section-of-settings"),
+        "a string" | "a borrowed string" | "path string" => Label("settings-quoted-string"),
+        "a map" => Label("settings-table"),
+        _ if wanted.starts_with("struct ") => Label("settings-table"),
         _ => {
             let names = wanted.trim_start_matches("one of ").replace('`', "\"");
             return text!("settings-expected", wanted, names);
@@ -199,7 +198,7 @@ fn expected(wanted: &str) -> String {
 
 /// An invalid value, and what applies without it.
 fn with_default(why: &str, key: &[String]) -> String {
-    text!("settings-mend-it-or-take-the-line", why, instead = instead(key))
+    text!("settings-correct-or-remove-line", why, instead = instead(key))
 }
 
 fn first_line(message: &str) -> &str {

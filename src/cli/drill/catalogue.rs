@@ -94,7 +94,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "consumer-killed",
         about: Label("drill-about-consumer-killed"),
-        title: Label("common-a-node-dies"),
+        title: Label("common-node-failure"),
         fault_text: |n, _| text!("drill-consumer-killed-fault", n),
         remedy_text: |_| Label("drill-consumer-killed-remedy").to_owned(),
         fault: InjectedFault::NodeDies,
@@ -156,7 +156,7 @@ pub(super) const DRILLS: [Drill; 8] = [
         },
     },
     Drill {
-        name: "redis-away",
+        name: "redis-redis-at-does-not-answer",
         about: Label("drill-about-redis-away"),
         title: Label("drill-redis-away-title"),
         fault_text: |_, _| Label("drill-redis-away-fault").to_owned(),

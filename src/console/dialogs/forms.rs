@@ -55,9 +55,9 @@ impl Form {
         let fields = [
             (Label("forms-title"), Label("forms-what-buyers-read"), ""),
             (Label("common-stock"), Label("forms-pieces-on-sale"), ""),
-            (Label("forms-limit"), Label("forms-orders-that-one-user-may-hold"), "1"),
-            (Label("forms-begin"), Label("forms-empty-now-14-30-10m-2026"), ""),
-            (Label("common-end"), Label("forms-empty-none-15-00-1h-2026"), ""),
+            (Label("forms-limit"), Label("forms-orders-per-user"), "1"),
+            (Label("forms-begin"), Label("forms-empty-now-10m"), ""),
+            (Label("common-end"), Label("forms-empty-none-1h"), ""),
         ];
         let title = Label("forms-new-sale").to_owned();
         Self::new(Subject::NewSale, title, Label("common-create"), &fields)
@@ -71,8 +71,8 @@ impl Form {
         };
         let buyers = buyers.to_string();
         let fields = [
-            (Label("common-buyers"), Label("forms-different-people-1-to-10-000"), &*buyers),
-            (Label("forms-twice"), Label("forms-percent-of-them-that-ask-twice"), "10"),
+            (Label("common-buyers"), Label("forms-distinct-users"), &*buyers),
+            (Label("forms-twice"), Label("forms-percentage-that-requests-twice"), "10"),
         ];
         let title = text!("forms-rush-on", sale = sale_name(sale.voucher_id, &sale.title));
         Self::new(Subject::LoadTest(sale.voucher_id), title, Label("forms-go-on"), &fields)
@@ -82,28 +82,28 @@ impl Form {
     pub(crate) fn launch(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
         let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
         let fields = [
-            (Label("director-sale"), Label("director-number-of-a-planned-sale-or"), &*sale),
-            (Label("common-stock"), Label("director-pieces-of-a-new-sale-else"), ""),
-            (Label("common-buyers"), Label("forms-different-people-1-to-10-000"), "20000"),
-            (Label("director-within"), Label("director-seconds-over-which-they-come-0"), "10"),
-            (Label("director-start-in"), Label("director-seconds-1-to-3-600-nothing"), "10"),
+            (Label("director-sale"), Label("director-id-of-planned-sale"), &*sale),
+            (Label("common-stock"), Label("director-pieces-of-new-sale"), ""),
+            (Label("common-buyers"), Label("forms-distinct-users"), "20000"),
+            (Label("director-within"), Label("director-spread-over-so-many-seconds"), "10"),
+            (Label("director-start-in"), Label("director-countdown-in-seconds"), "10"),
         ];
-        let title = Label("director-arm-a-launch").to_owned();
+        let title = Label("director-schedule-launch").to_owned();
         let mut form = Self::new(Subject::Launch(planned), title, Label("forms-go-on"), &fields);
         form.name_sale(sales);
         form
     }
 
     pub(crate) fn rewind(partition: Option<u16>) -> Self {
-        let fields = [(Label("stream-from"), Label("stream-start-an-entrys-id-14-30"), "")];
-        let title = Label("stream-deliver-entries-again-2").to_owned();
-        Self::new(Subject::Rewind(partition), title, Label("stream-look"), &fields)
+        let fields = [(Label("stream-from"), Label("stream-start-entry-id-or-10m"), "")];
+        let title = Label("stream-redeliver-entries").to_owned();
+        Self::new(Subject::Rewind(partition), title, Label("stream-preview"), &fields)
     }
 
     /// `title` names what is transferred; `to` is a possible receiver.
     pub(crate) fn claim(scope: ClaimScope, title: String, to: &str) -> Self {
-        let fields = [(Label("stream-to"), Label("stream-a-consumer-or-a-node-for"), to)];
-        Self::new(Subject::Claim(scope), title, Label("stream-look"), &fields)
+        let fields = [(Label("stream-to"), Label("stream-consumer-or-node"), to)];
+        Self::new(Subject::Claim(scope), title, Label("stream-preview"), &fields)
     }
 
     /// Shows the title of the planned sale with the typed number.
@@ -119,7 +119,7 @@ impl Form {
         match &self.subject {
             Subject::NewSale | Subject::Launch(_) => (Vec::new(), Vec::new()),
             Subject::LoadTest(voucher) => {
-                let missing = || vec![Label("forms-the-plan-stands-here-once-both").to_owned()];
+                let missing = || vec![Label("forms-plan-appears-here-once-both").to_owned()];
                 let plan = self.check_load_test(*voucher);
                 let plan = plan.map_or_else(|_| missing(), |plan| rush_plan(&plan));
                 let largest = LoadTest { repeat: 1.0, ..LoadTest::new(*voucher, MOST_BUYERS) };
@@ -128,11 +128,13 @@ impl Form {
             Subject::Rewind(partition) => {
                 let place = match partition {
                     Some(number) => text!("stream-in-partition-only", number),
-                    None => text!("stream-in-every-partition"),
+                    None => text!("stream-in-all-partitions"),
                 };
-                (vec![place, text!("stream-nothing-is-done-yet-a-question")], Vec::new())
+                (vec![place, text!("stream-nothing-changes-yet-confirmation")], Vec::new())
             }
-            Subject::Claim(_) => (vec![text!("stream-nothing-is-done-yet-a-question")], Vec::new()),
+            Subject::Claim(_) => {
+                (vec![text!("stream-nothing-changes-yet-confirmation")], Vec::new())
+            }
         }
     }
 
@@ -147,7 +149,7 @@ impl Form {
                 Ok(Submission::Group(GroupAct::Rewind { to, partition: *partition }))
             }
             Subject::Claim(scope) => match self.value(0) {
-                "" => Err((0, Label("stream-name-the-consumer-that-gets-them").to_owned())),
+                "" => Err((0, Label("stream-enter-consumer-that-receives-them").to_owned())),
                 to => {
                     let (scope, to) = (scope.clone(), to.to_owned());
                     Ok(Submission::Group(GroupAct::Claim { scope, to }))
@@ -193,13 +195,13 @@ impl Form {
         let planned = match numbered(written) {
             Some(id) => Some(
                 planned(id, sales)
-                    .ok_or_else(|| (SALE, text!("director-is-no-planned-sale-a-title", id)))?,
+                    .ok_or_else(|| (SALE, text!("director-is-not-planned-sale-enter", id)))?,
             ),
             None => None,
         };
         let (target, title, pieces) = if let Some(sale) = planned {
             if !self.value(STOCK).is_empty() {
-                return Err((STOCK, Label("director-a-planned-sale-has-its-own").to_owned()));
+                return Err((STOCK, Label("director-leave-this-empty-for-planned").to_owned()));
             }
             (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
         } else {
@@ -213,7 +215,7 @@ impl Form {
         let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
         if let Some(left) = opens.filter(|left| *left <= countdown * 1_000) {
             let left = figures::clock(left);
-            return Err((COUNTDOWN, text!("director-it-opens-by-itself-in-give", left)));
+            return Err((COUNTDOWN, text!("director-sale-starts-by-itself", left)));
         }
         Ok(Launch { target, title, pieces, buyers, within, countdown, reason: None })
     }
@@ -224,7 +226,7 @@ impl Form {
         let plain: String = written.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
         let Ok(number) = plain.parse() else {
             let shown: String = written.chars().take(20).collect();
-            return Err((field, text!("forms-is-no-whole-number", shown)));
+            return Err((field, text!("forms-is-not-integer", shown)));
         };
         if range.contains(&number) {
             return Ok(number);

@@ -171,7 +171,7 @@ impl App {
         let mut rows = None;
         let body = if format.is_of_table() {
             let Some(sheet) = views::sheet(self) else {
-                return self.note(&*Label("export-there-are-no-rows-here-to"));
+                return self.note(&*Label("export-there-are-no-rows"));
             };
             rows = Some((sheet.rows.len(), sheet.extent));
             let taken = self.shown.taken;

@@ -14,7 +14,7 @@ const FIGURES: &[(&str, Label)] = &[
     ("undelivered", Label("activity-undelivered")),
     ("pending", Label("common-pending")),
     ("dead", Label("common-dead-letters")),
-    ("audit", Label("common-books")),
+    ("audit", Label("common-audit")),
 ];
 
 /// The result of an audit.

@@ -58,79 +58,78 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
     let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
-            text!("alarms-redis-does-not-answer-what-you", reason = reason(error))
+            text!("alarms-redis-is-unreachable-display", reason = reason(error))
         }
         AlarmKind::RedisReadOnly { error } => {
             let (reason, step) = (reason(error), next_step(error));
-            text!("alarms-redis-takes-no-writes-so-no", step, reason)
+            text!("alarms-redis-rejects-writes-and-all", step, reason)
         }
         AlarmKind::ForeignKey(found) => {
             let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
             if found.is_lock() {
-                text!("alarms-in-redis-holds-a-of-another", key, holds)
+                text!("alarms-redis-key-holds-of-another", key, holds)
             } else {
-                text!("alarms-in-redis-holds-a-of-another-2", key, holds)
+                text!("alarms-redis-key-holds-of-another-program", key, holds)
             }
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
         AlarmKind::SqlReadOnly { error } => {
-            text!("alarms-the-database-is-read-but-takes", reason = reason(error))
+            text!("alarms-database-rejects-writes-orders-wait", reason = reason(error))
         }
         AlarmKind::SqlAway { error } => {
-            text!("alarms-the-database-does-not-answer-orders", reason = reason(error))
+            text!("alarms-database-is-unreachable-orders-wait", reason = reason(error))
         }
         AlarmKind::AuditFailed { finding, repairable } => {
             let ledger = key_of(Action::Go(View::Ledger));
             if *repairable {
-                text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
+                text!("alarms-audit-failed-press-to-repair", finding, ledger)
             } else {
-                text!("alarms-books-off-explains-it", finding, ledger)
+                text!("alarms-audit-failed-press-for-details", finding, ledger)
             }
         }
         AlarmKind::DeadConsumer { consumer, known, pending: count, idle_ms } => {
             let words = if *known {
-                text!("alarms-is-dead-opens-replays-what-it", consumer, pending, plan, count)
+                text!("alarms-is-dead-press-to-open", consumer, pending, plan, count)
             } else {
-                text!("alarms-is-no-node-that-is-known", consumer, pending, plan, count)
+                text!("alarms-is-idle", consumer, pending, plan, count)
             };
             return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::SilentConsumer { consumer, pending: count, idle_ms } => {
-            let words =
-                text!("alarms-is-silent-though-its-node-lives", consumer, pending, plan, count);
+            let words = text!("alarms-is-idle-but-its-node", consumer, pending, plan, count);
             return AlarmText::since(*idle_ms, words);
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let stream = key_of(Action::Go(View::Stream));
             let words = match drains_ms.map(span) {
-                Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", lag, stream, takes),
-                None => text!("alarms-for-a-consumer-shows-who-reads-2", lag, stream),
+                Some(takes) => text!("alarms-entries-wait-for-consumer-press", lag, stream, takes),
+                None => text!("alarms-entries-wait-for-consumer-press-for-consumers", lag, stream),
             };
             return AlarmText::about(*lag, words);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
             let (jobs, run) = (key_of(Action::Go(View::Jobs)), key_of(Action::RunJob));
-            let words = text!("alarms-ago-the-last-run-of-failed", job, jobs, run);
+            let words = text!("alarms-ago-last-run-of-failed", job, jobs, run);
             return AlarmText::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Go(View::Letters));
-            let words = text!("alarms-for-a-person-to-judge-opens", count, letters);
+            let words = text!("alarms-dead-letters-wait-for-review", count, letters);
             return AlarmText::about(*count, words);
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
-            text!("alarms-changed-in-sql-and-redis-has", named)
+            text!("alarms-changed-in-sql-but", named)
         }
-        AlarmKind::NoGroup => text!("alarms-the-stream-has-no-consumer-group", pending, plan),
+        AlarmKind::NoGroup => text!("alarms-stream-has-no-consumer-group", pending, plan),
         AlarmKind::Damaged { keys } => {
             let keys = list_keys(&short(keys));
-            text!("alarms-keys-do-not-agree", keys)
+            text!("alarms-lost-in-redis-not-yet", keys)
         }
         AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
-            text!("alarms-answers-again-it-was-away-for", server, away)
+            text!("alarms-is-reachable-again-after", server, away)
         }
     };
     words.into()
@@ -141,11 +140,11 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses;
     let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
     let parts = [
-        counted(promised, |orders| text!("alarms-put-into-the-stream-again", orders)),
+        counted(promised, |orders| text!("alarms-orders-re-added-to-stream", orders)),
         counted(buyers, |buyers| text!("alarms-put-back", buyers)),
         counted(archived, |sales| text!("alarms-archived-sales-removed", sales)),
-        counted(refused, |promises| text!("alarms-cant-be-kept", promises)),
-        counted(unknown, |buyers| text!("alarms-may-be-unknown", buyers)),
+        counted(refused, |promises| text!("alarms-promises-cannot-be-fulfilled", promises)),
+        counted(unknown, |buyers| text!("alarms-buyers-may-be-missing", buyers)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let parts =
@@ -154,7 +153,7 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
         text!("alarms-redis-had-lost-data", parts)
     } else {
         let keys = list_keys(&short(keys));
-        text!("alarms-redis-had-lost-keys", keys, parts)
+        text!("alarms-redis-lost", keys, parts)
     };
     if *refused > 0 {
         words.push_str(&text!("alarms-shows-them", letters = key_of(Action::Go(View::Letters))));
@@ -167,13 +166,13 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     }
     let letters_lost = data_loss::loses_letters(keys);
     if letters_lost {
-        words.push_str(&text!("alarms-letters-of-no-order-are-lost"));
+        words.push_str(&text!("alarms-unknown-number-of-dead-letters"));
     }
     if stuck > 0 {
         let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
-        words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
+        words.push_str(&text!("alarms-press-then-to-recover-rest", pending, plan));
     } else if refused + unknown == 0 && !letters_lost {
-        words.push_str(&text!("alarms-nothing-is-left-to-do"));
+        words.push_str(&text!("alarms-no-action-needed"));
     }
     words
 }
@@ -192,7 +191,7 @@ fn locked(waiting: Option<u64>) -> AlarmText {
         let words = text!("alarms-another-program-keeps-the-database");
         return words.into();
     };
-    let words = text!("alarms-another-program-keeps-the-database-2", waiting);
+    let words = text!("alarms-entries-wait-database-is-locked", waiting);
     AlarmText::about(waiting, words)
 }
 
@@ -210,7 +209,7 @@ fn reason(error: &Message) -> String {
     match error.data() {
         Some(ReadError::RedisSilent(_, millis) | ReadError::SqlSilent(_, millis)) => {
             let seconds = millis as f64 / 1e3;
-            text!("alarms-no-answer-within-s", seconds)
+            text!("alarms-no-reply-within-s", seconds)
         }
         Some(ReadError::Redis(RedisError::Certificate { detail, .. })) => detail,
         Some(ReadError::Redis(

@@ -35,7 +35,7 @@ pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Message>) -> String 
 /// Objects of events that are not names.
 const SUBJECTS: &[(&str, Label)] = &[
     ("lag", Label("common-lag")),
-    ("audit", Label("common-books")),
+    ("audit", Label("common-audit")),
     ("database", Label("events-database")),
     ("dead letters", Label("common-dead-letters")),
     ("consumer group", Label("events-consumer-group")),

@@ -17,16 +17,16 @@ use super::{
 use crate::keymap::{Action, Context, actions, footer, key_of, lookup};
 
 pub(crate) const CANCEL: Label = Label("acts-cancel");
-pub(crate) const NO_SALE: Label = Label("acts-there-is-no-sale-to-act");
-pub(crate) const NOTHING_PENDING: Label = Label("acts-nothing-is-pending-so-there-is");
-pub(crate) const NOTHING_UNDER_WAY: Label = Label("acts-nothing-is-under-way-that-could");
-pub(crate) const NOTHING_CHOSEN: Label = Label("acts-no-row-is-chosen");
-pub(crate) const NOTHING_MARKED: Label = Label("acts-no-entry-to-mark-here");
-pub(crate) const NO_FILTER: Label = Label("acts-this-view-has-no-rows-to");
-pub(crate) const ENGINE_GONE: Label = Label("acts-the-engine-has-stopped-what-you");
-pub(crate) const DRAFT_KEPT: Label = Label("acts-nothing-was-created-the-form-keeps");
+pub(crate) const NO_SALE: Label = Label("acts-there-is-no-sale-to-change");
+pub(crate) const NOTHING_PENDING: Label = Label("acts-there-are-no-pending-entries");
+pub(crate) const NOTHING_UNDER_WAY: Label = Label("acts-no-command-is-running");
+pub(crate) const NOTHING_CHOSEN: Label = Label("acts-no-row-is-selected");
+pub(crate) const NOTHING_MARKED: Label = Label("acts-there-is-no-entry");
+pub(crate) const NO_FILTER: Label = Label("acts-this-view-has-no-rows");
+pub(crate) const ENGINE_GONE: Label = Label("acts-engine-has-stopped-display");
+pub(crate) const DRAFT_KEPT: Label = Label("acts-nothing-was-created-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
-pub(crate) const CANCELLED: Label = Label("acts-nothing-was-done");
+pub(crate) const CANCELLED: Label = Label("acts-nothing-was-changed");
 
 /// Names the key that also continues in a text field, if one does both.
 pub(crate) fn reason_hint() -> String {
@@ -34,7 +34,7 @@ pub(crate) fn reason_hint() -> String {
     let keys = on.map_or(&[][..], |it| &it.keys[..]);
     let both = keys.iter().find(|key| lookup(Context::Form, **key) == Some(Action::NextPart));
     let key = both.or(keys.first()).map_or_else(|| key_of(Action::NextPart), |key| key.label());
-    text!("acts-optional-for-the-log-goes-here", key)
+    text!("acts-optional-for-log-to-edit", key)
 }
 
 /// Names the help key if it is available.
@@ -43,7 +43,7 @@ pub(crate) fn does_nothing(key: &str, place: Context) -> String {
         return text!("acts-does-nothing-here", key);
     }
     let help = key_of(Action::Help);
-    text!("acts-does-nothing-here-shows-the-keys", key, help)
+    text!("acts-has-no-function-here-press", key, help)
 }
 
 /// Every view in which a key is bound, with its meaning there.
@@ -67,7 +67,7 @@ pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) ->
         text!("acts-value", views, action)
     });
     let each = each.collect::<Vec<_>>().join(&Label("common-value"));
-    text!("acts-works-in-2", key, each)
+    text!("acts-is-available", key, each)
 }
 
 fn name(sale: &SaleLine) -> String {
@@ -79,12 +79,12 @@ pub(crate) fn no_use(sale: &SaleLine) -> String {
     let (id, pause) = (sale.voucher_id, key_of(Action::Pause));
     match sale.phase {
         Phase::Ended | Phase::Archived => {
-            text!("acts-has-ended-it-cant-be-changed", id)
+            text!("acts-has-ended", id)
         }
         Phase::Running => text!("acts-is-running-already", id),
-        Phase::SoldOut => text!("acts-has-started-and-is-sold-out", id),
+        Phase::SoldOut => text!("acts-has-started-and-is-sold", id),
         Phase::Paused => {
-            text!("acts-is-paused-lets-it-go-on", id, pause)
+            text!("acts-is-paused-press-to-resume", id, pause)
         }
         Phase::Planned => text!("acts-has-not-started-yet", id),
     }
@@ -108,7 +108,7 @@ fn left(sale: &SaleLine) -> String {
 }
 
 /// It cannot be undone.
-pub(super) const FOR_GOOD: Label = Label("acts-this-cant-be-undone");
+pub(super) const FOR_GOOD: Label = Label("acts-this-cannot-be-undone");
 
 /// A change of a sale's phase.
 pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
@@ -116,22 +116,22 @@ pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
     let (title, text, yes) = match command {
         Command::StartSale(_) => (
             Label("acts-start-the-sale-now"),
-            text!("acts-open-to-buyers-at-once-before", left),
+            text!("acts-available-immediately-before-planned-start", left),
             Label("acts-start"),
         ),
         Command::PauseSale(_) => (
             Label("acts-pause-the-sale"),
-            text!("acts-left-buyers-are-turned-away-until", left),
+            text!("acts-left-buyers-are-rejected-until", left),
             Label("acts-pause"),
         ),
         Command::ResumeSale(_) => (
-            Label("acts-let-the-sale-go-on"),
-            text!("acts-open-to-buyers-again-within-its", left),
+            Label("acts-resume-sale"),
+            text!("acts-available-again-within-its-sale", left),
             Label("acts-resume"),
         ),
         _ => (
-            Label("acts-end-the-sale-for-good"),
-            text!("acts-unsold-buyers-are-refused-from-now", left),
+            Label("acts-end-sale-permanently"),
+            text!("acts-unsold-buyers-are-rejected", left),
             Label("common-end"),
         ),
     };
@@ -146,19 +146,19 @@ pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
 pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     let (again, buyers) = (plan.twice(), plan.users);
     let requests = buyers + again;
-    let pace = plan.rate.map_or_else(|| text!("acts-as-fast-as-it-goes"), figures::rate);
+    let pace = plan.rate.map_or_else(|| text!("acts-with-no-rate-limit"), figures::rate);
     vec![
         text!("acts-requests-by-buyers", requests, buyers, again),
-        text!("acts-at-most-under-way-at-once", most = plan.concurrency, pace),
+        text!("acts-at-most-concurrent-requests", most = plan.concurrency, pace),
     ]
 }
 
 /// A sale to be created; times are in the user's time zone.
 pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let stock = text!("acts-a-user-may-hold-at-most", count = sale.stock, limit = sale.limit);
+    let stock = text!("acts-pieces-limit-per-user-orders", count = sale.stock, limit = sale.limit);
     let begin = match begin {
         Some(begin) => text!("acts-it-opens-to-buyers-on", begin),
-        None => text!("acts-it-is-open-to-buyers-at"),
+        None => text!("acts-opens-immediately"),
     };
     let end = match end {
         Some(end) => text!("acts-it-ends-on", end),
@@ -173,18 +173,18 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
     lines.extend(rush_plan(plan));
     let left = left(sale);
     lines.push(match sale.phase {
-        Phase::Running => text!("acts-left-orders-are-real-they-take", left),
+        Phase::Running => text!("acts-left-orders-are-real", left),
         Phase::SoldOut => {
-            text!("acts-nothing-is-left-every-buyer-will")
+            text!("acts-no-stock-left-every-buyer")
         }
         Phase::Paused => {
-            text!("acts-the-sale-is-paused-every-buyer")
+            text!("acts-sale-is-paused-every-buyer")
         }
         Phase::Planned => {
-            text!("acts-the-sale-has-not-started-buyers")
+            text!("acts-sale-has-not-started-buyers")
         }
         Phase::Ended | Phase::Archived => {
-            text!("acts-the-sale-has-ended-every-buyer")
+            text!("acts-sale-has-ended-every-buyer")
         }
     });
     Question::new(Label("acts-send-simulated-buyers"), lines, Label("acts-rush"))
@@ -196,11 +196,11 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
     let totals = &plan.totals;
     let count = totals.entries;
     let mut lines = vec![if let Some(shown) = shown {
-        text!("acts-all-not-only-the-that-the", count, shown)
+        text!("acts-all-not-only-filtered-ones", count, shown)
     } else if plan.head.filter.is_empty() {
         text!("acts-all-that-are-pending", count)
     } else {
-        text!("acts-those-that-are-marked", count)
+        text!("acts-entries-marked-ones", count)
     }];
     for total in &totals.verdicts {
         let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
@@ -215,7 +215,7 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
         orders = forecast.persisted.after
     );
     if forecast.rebuilt > 0 {
-        after += &text!("acts-go-into-the-stream-again", rebuilt = forecast.rebuilt);
+        after += &text!("acts-will-be-re-added", rebuilt = forecast.rebuilt);
     }
     lines.push(after);
     lines.extend(takeover_ms.map(recovery::takeover));
@@ -224,67 +224,67 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
     match plan.totals.entries {
-        0 => text!("acts-none-of-them-is-pending-any"),
-        held => text!("acts-in-the-hands-of-live-nodes", held),
+        0 => text!("acts-these-entries-are-no-longer"),
+        held => text!("acts-held-by-live-nodes-nothing", held),
     }
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
     let act = super::time::act_word(&line.act);
     let progress = text!("acts-of-2", act, done = line.done, planned = line.planned);
-    let lines = vec![progress, text!("acts-the-step-in-hand-is-finished")];
-    Question::new(Label("acts-break-it-off"), lines, Label("acts-break-off"))
+    let lines = vec![progress, text!("acts-current-step-is-completed")];
+    Question::new(Label("acts-stop-this-command"), lines, Label("acts-break-off"))
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {
     let Holder { name, node, task, .. } = lock;
     let waiting = match lock.waiting {
         0 => text!("acts-no-waiters"),
-        count => text!("acts-for-it-one-of-them-takes", count),
+        count => text!("acts-wait-for-it-one", count),
     };
     let holder = match (lock.orphan, lock.known) {
-        (true, _) => text!("acts-its-holder-gives-no-sign-of", node),
-        (false, true) => text!("acts-its-holder-is-alive-its-work", node),
-        (false, false) => text!("acts-its-holder-is-no-node-here", node),
+        (true, _) => text!("acts-its-holder-sends-no-heartbeat", node),
+        (false, true) => text!("acts-its-holder-is-alive", node),
+        (false, false) => text!("acts-its-holder-is-not-known", node),
     };
     let held = if task.is_empty() {
         text!("acts-held-by", name, node)
     } else {
-        text!("acts-held-by-2", name, node, task)
+        text!("acts-held", name, node, task)
     };
     let lines = vec![held, holder, waiting];
-    Question::new(Label("acts-take-the-lock-from-its-holder"), lines, Label("acts-release"))
+    Question::new(Label("acts-force-release-lock"), lines, Label("acts-release"))
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
     let what = text!("acts-it-will", about = job.about);
-    let lines = vec![job.name.clone(), what, text!("acts-it-runs-at-once-on-this")];
+    let lines = vec![job.name.clone(), what, text!("acts-it-runs-now")];
     Question::new(Label("acts-run-the-job-now"), lines, Label("acts-run"))
 }
 
 pub(crate) fn switch_job(job: &JobLine) -> Question {
     let (title, line, yes) = if job.paused {
         (
-            Label("acts-let-the-job-go-on"),
-            Label("acts-it-is-due-again-by-its"),
+            Label("acts-resume-job"),
+            Label("acts-it-follows-its-schedule-again"),
             Label("acts-resume"),
         )
     } else {
-        (Label("acts-pause-the-job"), Label("acts-it-is-not-run-any-more"), Label("acts-pause"))
+        (Label("acts-pause-the-job"), Label("acts-no-node-runs-it-until"), Label("acts-pause"))
     };
     Question::new(title, vec![job.name.clone(), line.to_string()], yes)
 }
 
 pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
     let progress = text!("acts-of-done", act = super::time::act_word(act), done, planned);
-    let lines = vec![progress, text!("acts-the-step-in-hand-is-finished-2")];
-    Question::new(Label("acts-quit-while-an-act-is-under"), lines, Label("common-quit"))
+    let lines = vec![progress, text!("acts-current-step-is-completed-rest")];
+    Question::new(Label("acts-quit-while-command-is-running"), lines, Label("common-quit"))
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
     let progress = text!("acts-of-sent", sent, planned);
-    let lines = vec![progress, text!("acts-the-rest-is-not-sent-orders")];
-    Question::new(Label("acts-quit-while-a-rush-is-under"), lines, Label("common-quit"))
+    let lines = vec![progress, text!("acts-remaining-requests-are-not-sent")];
+    Question::new(Label("acts-quit-while-load-test"), lines, Label("common-quit"))
 }
 
 /// Shown while the engine executes the command.
@@ -297,15 +297,15 @@ pub(crate) fn sent(command: &Command) -> String {
         | Command::EndSale(voucher)
         | Command::Restock { voucher, .. } => text!("acts-changing", voucher),
         Command::LoadTest(plan) => {
-            text!("acts-on-the-way-to", users = plan.users, voucher = plan.voucher)
+            text!("acts-buyers-are-sending-requests", users = plan.users, voucher = plan.voucher)
         }
-        Command::StopLoadTest(voucher) => text!("director-stopping-the-rush-on", voucher),
-        Command::Plan(_) => text!("acts-looking-at-each-entry"),
+        Command::StopLoadTest(voucher) => text!("director-stopping-load-test", voucher),
+        Command::Plan(_) => text!("acts-examining-entries"),
         Command::Apply(..) => text!("acts-applying-the-plan"),
-        Command::CountLetters(_) => text!("acts-looking-at-each-dead-letter"),
+        Command::CountLetters(_) => text!("acts-examining-dead-letters"),
         Command::RunJob(name) => text!("acts-is-running", name),
-        Command::Preview(_) => text!("stream-looking-at-what-that-would-do"),
+        Command::Preview(_) => text!("stream-calculating-effect"),
         Command::Trace(_) => super::orders::LOOKING.to_owned(),
-        _ => text!("acts-asking-the-engine"),
+        _ => text!("acts-waiting-for-engine"),
     }
 }

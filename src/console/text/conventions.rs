@@ -12,9 +12,9 @@ pub(crate) const NO_TABLE: Label = Label("conventions-this-view-has-no-table");
 pub(crate) fn ordered(order: Order) -> String {
     let head = order.title;
     if order.is_descending {
-        text!("conventions-ordered-by-descending", head)
+        text!("conventions-sorted-by-descending", head)
     } else {
-        text!("conventions-ordered-by-ascending", head)
+        text!("conventions-sorted-by-ascending", head)
     }
 }
 
@@ -26,12 +26,12 @@ pub(crate) fn sorted_page(order: Order, rows: usize) -> String {
 
 /// Why a paged list keeps its order.
 pub(crate) fn in_pages(total: u64) -> String {
-    text!("conventions-are-read-in-pages-by-id", total)
+    text!("conventions-are-loaded-in-pages", total)
 }
 
 /// Why nothing is read while the display is paused.
 pub(crate) fn frozen() -> String {
-    text!("conventions-the-picture-is-frozen-lets-it", key = key_of(Action::Freeze))
+    text!("conventions-display-is-paused-press", key = key_of(Action::Freeze))
 }
 
 /// A reply arrived while a dialog covers the view.
@@ -44,7 +44,7 @@ pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
 
 /// The label of the number that has to be typed.
 pub(crate) fn type_number(count: u64) -> String {
-    text!("conventions-type-to-go-on", count)
+    text!("conventions-type-to-confirm", count)
 }
 
 /// The number is correct: Enter runs the command.
@@ -53,5 +53,5 @@ pub(crate) fn number_typed(count: u64) -> String {
 }
 
 pub(crate) fn number_first(count: u64) -> String {
-    text!("conventions-this-is-about-type-that-number", count, press = key_of(Action::Press))
+    text!("conventions-this-affects-type-that-number", count, press = key_of(Action::Press))
 }

@@ -15,8 +15,8 @@ use crate::{
 pub(crate) fn format(format: Format) -> Label {
     match format {
         Format::Text => Label("export-the-screen-as-text"),
-        Format::Ansi => Label("export-the-screen-as-text-with-colours"),
-        Format::Svg => Label("export-the-screen-as-a-picture-svg"),
+        Format::Ansi => Label("export-screen-as-text-with-colours"),
+        Format::Svg => Label("export-screen-as-image-svg"),
         Format::Csv => Label("export-the-table-as-csv"),
         Format::Json => Label("export-the-table-as-json"),
     }
@@ -39,7 +39,7 @@ pub(crate) fn written(written: &Written) -> String {
         None => text!("export-written-to", path),
         part => {
             let rows = rows(part);
-            text!("export-written-to-only-what-is-loaded", rows, path)
+            text!("export-written-to-loaded-rows-only", rows, path)
         }
     }
 }
@@ -49,13 +49,13 @@ pub(crate) fn failed(why: &ExportError) -> String {
     match why {
         ExportError::Unwritable { path, why } => {
             let (path, why) = (path.display(), OsError::of(why));
-            text!("export-cant-be-written-free-what-is", path, why, DIR_FLAG)
+            text!("export-cannot-write-fix", path, why, DIR_FLAG)
         }
         ExportError::Taken(path) => {
-            text!("export-and-the-names-after-it-are", path = path.display(), DIR_FLAG)
+            text!("export-and-following-names-exist-move", path = path.display(), DIR_FLAG)
         }
         ExportError::Unmade(why) => text!("export-table-not-as-json", why),
-        ExportError::BrokenOff => text!("export-the-export-broke-off-try-once"),
+        ExportError::BrokenOff => text!("export-export-failed-try-again"),
     }
 }
 
@@ -63,5 +63,5 @@ pub(crate) fn failed(why: &ExportError) -> String {
 pub(crate) fn drawn(drawn: Drawn) -> Option<String> {
     let mean = drawn.mean()?;
     let (frames, last) = (drawn.frames, drawn.last);
-    Some(text!("export-pictures-drawn-bytes-each-the-last", frames, mean, last))
+    Some(text!("export-frames-bytes-on-average-last", frames, mean, last))
 }

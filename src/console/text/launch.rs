@@ -9,9 +9,9 @@ use crate::{
     launch::{Launch, Target},
 };
 
-pub(crate) const NONE_ARMED: Label = Label("director-no-launch-is-armed");
-pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-armed-and-no");
-pub(crate) const OPENING: Label = Label("director-the-sale-is-being-opened-its");
+pub(crate) const NONE_ARMED: Label = Label("director-no-launch-is-scheduled");
+pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-scheduled-and-no-load");
+pub(crate) const OPENING: Label = Label("director-sale-is-being-started-load");
 
 pub(crate) fn fire_hint() -> String {
     let arm = key_of(Action::Arm);
@@ -20,7 +20,7 @@ pub(crate) fn fire_hint() -> String {
 
 /// Below the sale field: the sale with the typed number.
 pub(crate) fn planned(title: &str, initial: u64) -> String {
-    text!("director-value", title, count = initial)
+    text!("director-pieces", title, count = initial)
 }
 
 /// What is sold, in short.
@@ -33,7 +33,7 @@ pub(crate) fn subject(launch: &Launch) -> String {
 }
 
 fn buyers(count: u64) -> String {
-    text!("director-value-2", count)
+    text!("director-buyers", count)
 }
 
 /// The top line of every view: what is armed.
@@ -48,9 +48,9 @@ fn what_happens(launch: &Launch) -> Vec<String> {
     let (count, title) = (launch.pieces, &launch.title);
     let first = match launch.target {
         Target::Planned(id) => {
-            text!("director-opens-with-before-its-planned-time", id, count)
+            text!("director-starts-with-pieces-before", id, count)
         }
-        Target::New => text!("director-the-sale-is-created-with-open", title, count),
+        Target::New => text!("director-sale-is-created-with-pieces", title, count),
     };
     let twice = match launch.twice() {
         0 => String::new(),
@@ -58,64 +58,65 @@ fn what_happens(launch: &Launch) -> Vec<String> {
     };
     let count = launch.buyers;
     let second = match launch.within {
-        0 => text!("director-then-as-fast-as-it-goes", count, twice),
+        0 => text!("director-then-buyers-come", count, twice),
         seconds => text!("director-then-within-s", count, seconds, twice),
     };
-    let real = text!("director-orders-are-real-they-take-stock");
+    let real = text!("director-orders-are-real-and-consume");
     vec![first, second, real]
 }
 
 pub(crate) fn ask_arm(launch: &Launch) -> Question {
     let (seconds, abort) = (launch.countdown, key_of(Action::Abort));
-    let mut lines = vec![text!("director-s-after-your-yes-by-the", seconds)];
+    let mut lines = vec![text!("director-s-after-you-confirm", seconds)];
     lines.extend(what_happens(launch));
-    lines.push(text!("director-until-then-nothing-is-done-and", abort));
-    Question::new(Label("director-arm-this-launch"), lines, Label("director-arm"))
+    lines.push(text!("director-until-then-nothing-is-changed", abort));
+    Question::new(Label("director-schedule-this-launch"), lines, Label("director-arm"))
 }
 
 pub(crate) fn ask_fire(launch: &Launch) -> Question {
-    let mut lines = vec![text!("director-at-once-without-waiting-for-the")];
+    let mut lines = vec![text!("director-now-without-waiting-for-countdown")];
     lines.extend(what_happens(launch));
-    Question::new(Label("director-fire-the-launch-now"), lines, Label("director-fire-2"))
+    Question::new(Label("director-launch-now"), lines, Label("director-launch"))
 }
 
 pub(crate) fn ask_disarm(launch: &Launch) -> Question {
-    let lines = vec![badge(launch, true), text!("director-no-sale-is-opened-by-it")];
-    Question::new(Label("director-call-the-launch-off"), lines, Label("director-call-off"))
+    let lines = vec![badge(launch, true), text!("director-no-sale-starts")];
+    Question::new(Label("director-cancel-launch"), lines, Label("director-call-off"))
 }
 
 /// The question while buyers arrive: progress, and whether the sale is paused as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
-    let mut lines = vec![name.to_owned(), text!("director-of-sent-no-more-will-be", sent, planned)];
+    let mut lines =
+        vec![name.to_owned(), text!("director-of-requests-sent-no-more", sent, planned)];
     if pauses {
-        lines.push(text!("director-the-sale-is-paused-buyers-are"));
+        lines.push(text!("director-sale-is-paused-buyers"));
     }
-    lines.push(text!("director-orders-that-were-admitted-are-still"));
+    lines.push(text!("director-admitted-orders-are-still-written"));
     let title = if pauses {
-        Label("director-stop-the-rush-and-pause-the")
+        Label("director-stop-load-test-and-pause")
     } else {
-        Label("director-stop-the-rush")
+        Label("director-stop-load-test")
     };
     Question::new(title, lines, Label("director-stop"))
 }
 
 pub(crate) fn ask_quit(launch: &Launch) -> Question {
     let armed = badge(launch, true);
-    let lines = vec![armed, text!("director-it-is-called-off-nothing-is")];
-    Question::new(Label("director-quit-while-a-launch-is-armed"), lines, Label("common-quit"))
+    let lines = vec![armed, text!("director-launch-is-cancelled-nothing")];
+    Question::new(Label("director-quit-while-launch-is-scheduled"), lines, Label("common-quit"))
 }
 
 /// The unreachable server that a sale command waits for.
 pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
     if !redis.up {
-        return Some(Label("director-redis-does-not-answer"));
+        return Some(Label("director-redis-is-unreachable"));
     }
     if !redis.takes_writes() {
-        return Some(Label("director-redis-takes-no-writes"));
+        return Some(Label("director-redis-rejects-writes"));
     }
     match sql {
-        sql if !sql.up => Some(Label("director-the-database-does-not-answer")),
-        sql if !sql.takes_writes() => Some(Label("director-the-database-takes-no-writes")),
+        sql if !sql.up => Some(Label("director-database-is-unreachable")),
+        sql if !sql.takes_writes() => Some(Label("director-database-rejects-writes")),
         _ => None,
     }
 }
@@ -137,17 +138,17 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
     let arm = key_of(Action::Arm);
     let why = match why {
         Off::Gone => text!("director-it-is-no-longer-listed"),
-        Off::Changed => text!("director-it-is-not-planned-any-more"),
+        Off::Changed => text!("director-sale-is-no-longer"),
         Off::Stock(pieces) => {
-            text!("director-its-stock-is-and-not-any", now = pieces, asked = launch.pieces)
+            text!("director-stock-changed", now = pieces, asked = launch.pieces)
         }
         Off::Early => {
-            text!("director-it-opens-by-itself-before-the")
+            text!("director-sale-starts-by-itself-before")
         }
         Off::Late(ms) => {
-            text!("director-the-console-stood-still-and-is", late = span(*ms))
+            text!("director-console-was-suspended", late = span(*ms))
         }
         Off::Away(server) => server.to_string(),
     };
-    text!("director-launch-of-called-off-nothing-was", subject, why, arm)
+    text!("director-launch-of-cancelled-nothing", subject, why, arm)
 }

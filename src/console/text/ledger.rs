@@ -13,8 +13,8 @@ use crate::{
     views::View,
 };
 
-pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so-there-is-nothing");
-pub(crate) const BY_HAND: Label = Label("ledger-no-repair-exists-for-these");
+pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
+pub(crate) const BY_HAND: Label = Label("ledger-no-automatic-repair-for-these");
 
 /// The result over all sales.
 pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
@@ -24,22 +24,22 @@ pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let flying = lines.iter().map(SaleAudit::in_flight).sum();
     if off == 0 {
         return match flying {
-            0 => text!("ledger-audit-passed-all-orders-are-accounted"),
-            orders => text!("ledger-no-differences-in-flight-to-sql", orders),
+            0 => text!("ledger-audit-passed-all-orders"),
+            orders => text!("ledger-no-differences-orders-in-flight", orders),
         };
     }
     let (key, open) = (key_of(Action::Repair), key_of(Action::Open));
     match repairable {
-        0 => text!("ledger-in-none-with-an-automatic-repair", found, off, open),
-        _ => text!("ledger-in-explains-them-repairs", found, off, open, key, repairable),
+        0 => text!("ledger-differences-in-sales-none", found, off, open),
+        _ => text!("ledger-differences-in-sales-press", found, off, open, key, repairable),
     }
 }
 
 /// Why no newer audit can be run from here.
 pub(crate) fn limit(limit: AuditLimit) -> String {
     match limit {
-        AuditLimit::Orders(most) => text!("ledger-more-than-orders-are-too-many", most),
-        AuditLimit::Seconds(most) => text!("ledger-the-audit-took-more-than-s", most),
+        AuditLimit::Orders(most) => text!("ledger-view-audits-at-most-orders", most),
+        AuditLimit::Seconds(most) => text!("ledger-audit-was-stopped-after-s", most),
     }
 }
 
@@ -48,16 +48,16 @@ pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
     if matches!(finding, Finding::Stranded(_)) {
         let letters = key_of(Action::Go(View::Letters));
         let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
-        return text!("ledger-opens-the-dead-letters-replays-them", letters, replay, give);
+        return text!("ledger-press-for-dead-letters-then", letters, replay, give);
     }
     let (orders, query) = (key_of(Action::Go(View::Orders)), query_of_sale(sale));
-    text!("ledger-compare-its-orders-with-its-row", orders, query)
+    text!("ledger-compare-its-orders", orders, query)
 }
 
 /// A repair requires an audit.
 pub(crate) fn awaited() -> String {
     let key = key_of(Action::Repair);
-    text!("ledger-the-sales-are-being-audited-press", key)
+    text!("ledger-audit-is-running-press-again", key)
 }
 
 /// Sales that a question lists individually.
@@ -91,10 +91,10 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
         lines.push(text!("ledger-of-partitions-repaired-as-well", faults = partitions));
     }
     if left > 0 {
-        lines.push(text!("ledger-not-repaired-the-detail-says-what", differences = left));
+        lines.push(text!("ledger-not-repaired-differences-see-details", differences = left));
     }
     if plan.iter().any(|sale| sale.cures.contains(&Cure::Reconcile)) {
-        lines.push(text!("ledger-a-sale-admits-no-buyers-while"));
+        lines.push(text!("ledger-sale-admits-no-buyers-while"));
     }
     Question {
         title: text!("ledger-repair-the-ledger"),

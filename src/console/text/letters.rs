@@ -19,7 +19,7 @@ pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters"
 pub(crate) const COUNTING: Label = Label("letters-counting-the-dead-letters");
 pub(crate) const COUNTED: Label = Label("letters-the-dead-letters-are-counted");
 
-pub(crate) const ALL_GONE: Label = Label("letters-none-of-them-is-there-any");
+pub(crate) const ALL_GONE: Label = Label("letters-these-letters-are-no-longer");
 
 /// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ fn told_about(about: &About, total: u64) -> String {
         About::One(letter) => text!("letters-1-dead-letter", letter),
         About::All { shown: None } => text!("letters-all", count = total),
         About::All { shown: Some(shown) } => {
-            text!("letters-all-not-only-the-that-the", count = total, shown)
+            text!("letters-all-not-only-filtered-ones", count = total, shown)
         }
         About::Marked(Marked { count, filtered, elsewhere }) => {
             let mut text = text!("letters-marked", count);
             if *filtered > 0 {
-                text += &text!("letters-of-them-hidden-by-the-filter", hidden = filtered);
+                text += &text!("letters-of-them-hidden-by-filter", hidden = filtered);
             }
             if *elsewhere > 0 {
                 text += &text!("letters-on-other-pages", other = elsewhere);
@@ -127,20 +127,20 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
         (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
     match verdict {
-        LetterVerdict::Awaited => text!("letters-its-buyer-waits-and-there-is", replay),
-        LetterVerdict::CameBack => text!("letters-it-came-back-from-each-replay", give_back),
+        LetterVerdict::Awaited => text!("letters-buyer-is-waiting", replay),
+        LetterVerdict::CameBack => text!("letters-every-replay-failed-fix-reason", give_back),
         LetterVerdict::Written => {
-            text!("letters-its-order-is-in-sql-removes", discard)
+            text!("letters-order-is-in-sql-press", discard)
         }
-        LetterVerdict::NobodyWaits => text!("letters-its-buyer-holds-nothing-or-another", discard),
-        LetterVerdict::NoSale => text!("letters-there-is-no-such-sale-so", discard),
-        LetterVerdict::NotLoaded => text!("letters-redis-does-not-hold-the-sale", give_back),
-        LetterVerdict::IdTaken => text!("letters-its-buyer-waits-but-the-order"),
+        LetterVerdict::NobodyWaits => text!("letters-buyer-has-no-order", discard),
+        LetterVerdict::NoSale => text!("letters-sale-does-not-exist-so", discard),
+        LetterVerdict::NotLoaded => text!("letters-sale-is-not-in-redis", give_back),
+        LetterVerdict::IdTaken => text!("letters-buyer-is-waiting-but-order"),
         LetterVerdict::HoldsAnother => {
-            text!("letters-its-buyer-holds-another-live-order", give_back)
+            text!("letters-buyer-has-another-live-order", give_back)
         }
         LetterVerdict::Malformed => {
-            text!("letters-no-order-can-be-made-of", discard)
+            text!("letters-no-order-can-be-created", discard)
         }
     }
 }
@@ -167,12 +167,12 @@ pub(crate) fn question(
         Settling::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
         Settling::Discard => (Label("letters-discard-them"), Label("letters-discard")),
         Settling::Compensate => {
-            (Label("letters-cancel-give-back-and-discard"), Label("letters-give-back"))
+            (Label("letters-cancel-orders-and-return-stock"), Label("letters-give-back"))
         }
     };
     let fate = match act {
         Settling::Replay => text!("letters-into-the-order-stream", count = done),
-        _ => text!("letters-will-be-removed-for-good", count = done),
+        _ => text!("letters-will-be-deleted-permanently", count = done),
     };
     let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
     let about = told_about(about, total);
@@ -184,15 +184,15 @@ pub(crate) fn question(
     }
     if *gone > 0 {
         let gone = thousands(*gone);
-        lines.push(text!("letters-marked-but-no-longer-there", gone = format!("{gone:>9}")));
+        lines.push(text!("letters-marked-no-longer-present", gone = format!("{gone:>9}")));
     }
     lines.push(match act {
         Settling::Replay => {
-            text!("letters-the-engine-tries-to-write-their")
+            text!("letters-engine-tries-to-write-their")
         }
         Settling::Discard => FOR_GOOD.to_string(),
         Settling::Compensate => {
-            text!("letters-cancelled-and-what-they-held-is", orders = given_back)
+            text!("letters-orders-are-cancelled-and-stock", orders = given_back)
         }
     });
     Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
@@ -218,13 +218,15 @@ fn nothing_to_do(act: Settling, total: u64) -> String {
     let (count, open) = (total, key_of(Action::Open));
     match act {
         Settling::Replay => text!("letters-none-can-be-replayed", count, open),
-        Settling::Discard => text!("letters-buyers-may-wait-for-each-of", count, replay, give_back),
-        Settling::Compensate => text!("letters-no-buyer-waits-for-any-of", count, discard),
+        Settling::Discard => {
+            text!("letters-dead-letters-may-have-waiting", count, replay, give_back)
+        }
+        Settling::Compensate => text!("letters-no-buyer-is-waiting", count, discard),
     }
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
-    text!("letters-no-longer-there-the-mark-is", count)
+    text!("letters-marked-letters-are-no-longer", count)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
     views::View,
 };
 
-pub(crate) const LOOKING: Label = Label("orders-looking-for-it");
+pub(crate) const LOOKING: Label = Label("orders-searching");
 
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
@@ -48,7 +48,7 @@ pub(crate) fn after(millis: i64) -> String {
         1_000..=59_999 => text!("orders-s", seconds, tenths),
         _ => long,
     };
-    if millis < 0 { text!("orders-clocks-differ-by-or-more", size) } else { format!("+{size}") }
+    if millis < 0 { text!("orders-clocks-differ-by-at-least", size) } else { format!("+{size}") }
 }
 
 pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
@@ -75,10 +75,10 @@ pub(crate) fn standing(standing: &Location) -> Option<String> {
         }
         Location::Dead { reason, .. } => {
             let (key, reason) = (key_of(Action::Go(View::Letters)), order_fault(reason));
-            text!("orders-a-dead-letter-opens-them", reason, key)
+            text!("orders-dead-letter-press-to-open", reason, key)
         }
-        Location::Lost { .. } => text!("orders-lost-its-buyer-holds-it-in"),
-        Location::Unknown => text!("orders-unknown-neither-sql-nor-the-stream"),
+        Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),
+        Location::Unknown => text!("orders-unknown-not-in-sql-stream"),
     })
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn pay(order: &Order, buyer: String, written: &str) -> Question {
         lines: vec![
             text!("orders-order", id),
             buyer,
-            text!("orders-it-is-unpaid-since-once-it", written),
+            text!("orders-unpaid-since-once-paid", written),
         ],
         yes: PAY.read().to_owned(),
     }
@@ -98,7 +98,7 @@ pub(crate) fn pay(order: &Order, buyer: String, written: &str) -> Question {
 
 pub(crate) fn not_unpaid(order: &Order) -> String {
     let (id, status) = (order.id, status(order.status));
-    text!("orders-order-is-only-an-unpaid-one", id, status)
+    text!("orders-order-is-only-unpaid-orders", id, status)
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use crate::{
 };
 
 pub(crate) const PIECES: Label = Label("presenter-pieces");
-pub(crate) const BALANCED: Label = Label("presenter-books-balance");
-pub(crate) const OPEN: Label = Label("presenter-books-open");
-pub(crate) const OFF: Label = Label("presenter-books-off");
-pub(crate) const UNKNOWN: Label = Label("presenter-books-unknown");
+pub(crate) const BALANCED: Label = Label("presenter-audit-passed");
+pub(crate) const OPEN: Label = Label("presenter-audit-open");
+pub(crate) const OFF: Label = Label("presenter-audit-failed");
+pub(crate) const UNKNOWN: Label = Label("presenter-audit-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
 
 pub(crate) fn no_sale() -> String {
-    text!("presenter-no-sale-yet-arms-one", arm = key_of(Action::Arm))
+    text!("presenter-no-sales-yet-press", arm = key_of(Action::Arm))
 }
 
 /// The outcome; the large figure shows the number sold.
@@ -42,27 +42,27 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
     let keys = |view: Action| (key_of(Action::Present), key_of(view));
     let words = match kind {
         AlarmKind::RedisAway { .. } => {
-            text!("presenter-redis-does-not-answer-what-you")
+            text!("presenter-redis-is-unreachable-display")
         }
         AlarmKind::RedisReadOnly { .. } => {
-            text!("presenter-redis-takes-no-writes-buyers-wait")
+            text!("presenter-redis-rejects-writes-buyers-wait")
         }
-        AlarmKind::ForeignKey(_) => text!("presenter-another-program-has-overwritten-a-key"),
-        AlarmKind::SqlLocked { .. } => text!("presenter-the-database-is-locked-by-another"),
-        AlarmKind::SqlReadOnly { .. } => text!("presenter-the-database-takes-no-writes-orders"),
-        AlarmKind::SqlAway { .. } => text!("presenter-the-database-does-not-answer-orders"),
+        AlarmKind::ForeignKey(_) => text!("presenter-another-program-overwrote-key"),
+        AlarmKind::SqlLocked { .. } => text!("presenter-database-is-locked-by-another"),
+        AlarmKind::SqlReadOnly { .. } => text!("presenter-database-rejects-writes-orders-wait"),
+        AlarmKind::SqlAway { .. } => text!("presenter-database-is-unreachable-orders-wait"),
         AlarmKind::AuditFailed { .. } => {
             let (leave, key) = keys(Action::Go(View::Ledger));
-            text!("presenter-the-books-are-off-then-shows", leave, key)
+            text!("presenter-audit-failed-press-then", leave, key)
         }
         AlarmKind::LagHigh { lag, .. } => {
             let (leave, key) = keys(Action::Go(View::Stream));
-            let words = text!("presenter-for-sql-then-shows-who-reads", lag, leave, key);
+            let words = text!("presenter-orders-wait-for-sql-press", lag, leave, key);
             return Alarm::about(*lag, words);
         }
         AlarmKind::JobFailed { .. } => {
             let (leave, key) = keys(Action::Go(View::Jobs));
-            text!("presenter-a-job-failed-then-shows-why", leave, key)
+            text!("presenter-job-failed-press-then", leave, key)
         }
         AlarmKind::DeadConsumer { pending, known, .. } => {
             let (leave, key) = keys(Action::Go(View::Pending));
@@ -84,22 +84,22 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             return Alarm::about(*count, words);
         }
         AlarmKind::Undelivered { .. } => {
-            text!("presenter-a-change-of-a-sale-has")
+            text!("presenter-change-of-sale")
         }
         AlarmKind::NoGroup => {
-            text!("presenter-the-stream-has-no-consumer-group")
+            text!("presenter-stream-has-no-consumer-group")
         }
-        AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data-is-being-reconciled"),
+        AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data"),
         AlarmKind::DataLoss { losses, .. } if losses.unknown > 0 => {
-            text!("presenter-redis-lost-data-not-all-known")
+            text!("presenter-redis-lost-data-some-buyers")
         }
         AlarmKind::DataLoss { losses, .. } if losses.refused > 0 => {
-            text!("presenter-redis-had-lost-data-promises-that", refused = losses.refused)
+            text!("presenter-redis-lost-data-promises", refused = losses.refused)
         }
-        AlarmKind::DataLoss { .. } => text!("presenter-redis-had-lost-data-all-of"),
+        AlarmKind::DataLoss { .. } => text!("presenter-redis-lost-data-everything"),
         AlarmKind::ServerBack { away_ms, .. } => {
             let away = span(*away_ms);
-            text!("presenter-a-server-is-back-after", away)
+            text!("presenter-server-is-reachable-again-after", away)
         }
     };
     words.into()

@@ -12,12 +12,12 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     let text = match verdict {
         Verdict::Written => Label("recovery-in-sql-already"),
         Verdict::Stuck => Label("recovery-stuck-not-in-sql"),
-        Verdict::InHand => Label("recovery-in-the-hands-of-a-live"),
+        Verdict::InHand => Label("recovery-held-by-live-node"),
         Verdict::BodyGone => Label("recovery-body-gone"),
-        Verdict::Malformed => Label("recovery-makes-no-order"),
+        Verdict::Malformed => Label("recovery-invalid-entry"),
         Verdict::TooOften => Label("recovery-delivered-too-often"),
-        Verdict::Refused => Label("recovery-refused-by-what-sql-holds"),
-        Verdict::NotPromised => Label("recovery-not-promised-to-a-buyer"),
+        Verdict::Refused => Label("recovery-conflict-with-data-in-sql"),
+        Verdict::NotPromised => Label("recovery-not-assigned-to-buyer"),
     };
     text.read()
 }
@@ -58,11 +58,11 @@ pub(crate) fn act(act: Act) -> &'static str {
 /// When live nodes begin to take entries over by themselves.
 pub(crate) fn takeover(left_ms: u64) -> String {
     if left_ms == 0 {
-        return text!("recovery-live-nodes-take-them-over-by");
+        return text!("recovery-live-nodes-are-claiming-these");
     }
     let left = span(left_ms);
-    text!("recovery-live-nodes-take-them-over-by-2", left)
+    text!("recovery-live-nodes-claim-these-entries", left)
 }
 
 /// Nothing is left of the plan in question.
-pub(crate) const TAKEN_OVER: Label = Label("recovery-nothing-is-left-to-apply-live");
+pub(crate) const TAKEN_OVER: Label = Label("recovery-nothing-left-to-apply-live");

@@ -33,35 +33,35 @@ pub fn all(mut faults: Vec<(usize, String)>) -> String {
 /// Invalid TOML; errors that are not listed are reported as the parser does, in English.
 pub fn syntax(why: &str) -> String {
     if why.starts_with("duplicate key") {
-        return text!("settings-take-one-of-the-two-out", why);
+        return text!("settings-remove-one-of-two", why);
     }
     let known = SYNTAX.iter().find(|(prefix, _)| why.starts_with(prefix));
     let meaning = known.map(|(_, meaning)| meaning.read().to_owned());
     let meaning = meaning.unwrap_or_else(|| text!("settings-syntax-other", why));
-    text!("settings-mend-the-line-or-take-it", meaning)
+    text!("settings-correct-or-remove-line-settings", meaning)
 }
 
 /// Common parser errors by their prefix.
 const SYNTAX: &[(&str, Label)] = &[
     ("string values must be quoted", Label("settings-syntax-unquoted-text")),
-    ("key with no value", Label("settings-syntax-no-value")),
-    ("missing value", Label("settings-syntax-value")),
-    ("missing assignment", Label("settings-syntax-no-assignment")),
+    ("key with no value", Label("settings-key")),
+    ("missing value", Label("settings-value-is-missing")),
+    ("missing assignment", Label("settings-is-missing")),
     ("extra `=`", Label("settings-syntax-extra-assignment")),
     ("extra assignment", Label("settings-syntax-extra-assignment")),
     ("unclosed table", Label("settings-syntax-open-bracket")),
     ("unclosed array", Label("settings-syntax-open-bracket")),
     ("unclosed inline table", Label("settings-syntax-open-brace")),
-    ("missing comma", Label("settings-syntax-no-comma")),
+    ("missing comma", Label("settings-comma-is-missing")),
     ("extra comma", Label("settings-syntax-extra-comma")),
-    ("missing opening quote", Label("settings-syntax-no-quote")),
+    ("missing opening quote", Label("settings-opening-quote-is-missing")),
     ("invalid basic string", Label("settings-syntax-bad-text")),
     ("invalid literal string", Label("settings-syntax-quotes")),
     ("missing escaped value", Label("settings-syntax-escape")),
     ("unquoted keys cannot be empty", Label("settings-syntax-empty-name")),
     ("invalid unquoted key", Label("settings-syntax-bad-name")),
-    ("unexpected key or value", Label("settings-syntax-rest-of-line")),
-    ("unexpected content", Label("settings-syntax-rest-of-line")),
+    ("unexpected key or value", Label("settings-unexpected-text-at-end")),
+    ("unexpected content", Label("settings-unexpected-text-at-end")),
     ("unexpected leading zero", Label("settings-syntax-leading-zero")),
     ("invalid integer", Label("settings-syntax-bad-number")),
     ("invalid float", Label("settings-syntax-bad-number")),
@@ -70,5 +70,5 @@ const SYNTAX: &[(&str, Label)] = &[
 
 /// A file that is not text.
 pub fn not_utf8() -> String {
-    text!("settings-the-text-is-not-utf-8")
+    text!("settings-text-is-not-utf-save")
 }

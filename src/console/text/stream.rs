@@ -22,11 +22,11 @@ const STOPPED: Label = Label("stream-stopped");
 pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
     let key = key_of(Action::Go(View::Stream));
     match lag {
-        Some(0) => text!("stream-nothing-is-pending-orders-go-straight"),
+        Some(0) => text!("stream-no-pending-entries-every-delivered"),
         Some(lag) => {
-            text!("stream-nothing-is-pending-in-the-stream", key, count = lag)
+            text!("stream-no-pending-entries-entries-wait", key, count = lag)
         }
-        None => text!("stream-nothing-is-pending-how-many-entries", key),
+        None => text!("stream-no-pending-entries-lag", key),
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> Str
 
 pub(crate) fn user(user: &str) -> String {
     let key = key_of(Action::Users);
-    text!("stream-shows-or-masks-it", user, key)
+    text!("stream-press-to-show-or-mask", user, key)
 }
 
 /// What a rewind would do, one line for each count that is not 0.
@@ -67,10 +67,10 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     let made = plan.iter().filter(|it| !it.group).count();
     let head = if let [only] = plan {
         let ((from, to), first) = (time(only), only.from);
-        text!("stream-delivered-again-from-to", first, from, to, again)
+        text!("stream-entries-are-redelivered", first, from, to, again)
     } else {
         let count = plan.len();
-        text!("stream-delivered-again-in-partitions", count, again)
+        text!("stream-entries-are-redelivered-in-partitions", count, again)
     };
     let mut lines = vec![head];
     if made > 0 {
@@ -78,18 +78,18 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     }
     let parts = [
         (sum(|it| it.written), Label("stream-in-sql-already-acknowledged")),
-        (sum(|it| it.missing), Label("stream-not-in-sql-written-if-a")),
-        (sum(|it| it.unheld), Label("stream-of-those-no-buyer-holds-it")),
+        (sum(|it| it.missing), Label("stream-not-in-sql-written-if")),
+        (sum(|it| it.unheld), Label("stream-of-these-no-longer-assigned")),
         (sum(|it| it.malformed), Label("stream-malformed-become-dead-letters")),
         (sum(|it| it.pending), Label("stream-pending-now-once")),
         (sum(|it| it.undelivered), Label("stream-after-them-delivered-anyway")),
-        (sum(|it| it.trimmed), Label("stream-older-ones-are-trimmed-gone")),
+        (sum(|it| it.trimmed), Label("stream-older-entries-are-trimmed")),
         (sum(|it| it.skipped), Label("stream-older-not-delivered")),
-        (sum(|it| it.skipped_missing), Label("stream-of-those-not-in-sql-skipped")),
+        (sum(|it| it.skipped_missing), Label("stream-of-these-not-in-sql")),
     ];
     let counts = parts.into_iter().filter(|(count, _)| *count > 0);
     lines.extend(counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
-    Question::new(Label("stream-move-the-group-back"), lines, Label("stream-rewind-2"))
+    Question::new(Label("stream-rewind-group"), lines, Label("stream-rewind-2"))
 }
 
 /// Names both consumers of a transfer.
@@ -100,15 +100,15 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
         lines.push(format!("{count:>9}  {from} → {to}"));
     }
     if plan.gone > 0 {
-        lines.push(text!("stream-no-longer-pending-or-with-it", gone = plan.gone));
+        lines.push(text!("stream-no-longer-pending-or-already", gone = plan.gone));
     }
-    lines.push(text!("stream-it-is-no-delivery-the-new"));
-    Question::new(Label("stream-give-these-entries-away"), lines, Label("stream-claim-2"))
+    lines.push(text!("stream-delivery-count-is-unchanged-new"));
+    Question::new(Label("stream-transfer-these-entries"), lines, Label("stream-claim-2"))
 }
 
 /// Where a consumer would be removed.
 pub(crate) fn remove(found: &RemoveReport) -> Question {
-    let group = text!("stream-its-node-does-not-run-and", groups = found.partitions.len());
+    let group = text!("stream-its-node-is-not-running", groups = found.partitions.len());
     let lines = vec![found.consumer.clone(), group];
     Question::new(Label("stream-remove-the-consumer"), lines, Label("stream-remove-2"))
 }
@@ -117,9 +117,9 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
 pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     let (name, held) = (&consumer.name, consumer.pending);
     if consumer.state == NodeState::Alive {
-        text!("stream-the-node-of-is-alive-and", name)
+        text!("stream-node-of-is-alive", name)
     } else {
         let key = key_of(Action::Claim);
-        text!("stream-holds-which-would-be-lost-with", name, key, held)
+        text!("stream-holds-entries-which-would", name, key, held)
     }
 }

@@ -9,7 +9,7 @@ use crate::keymap::{Action, key_of};
 
 pub(crate) const LAG: Label = Label("common-lag");
 pub(crate) const PENDING: Label = Label("common-pending");
-pub(crate) const UNREAD: Label = Label("time-nothing-was-read-at-that-moment");
+pub(crate) const UNREAD: Label = Label("time-no-data-for-that-moment");
 
 /// The span of the chart.
 pub(crate) fn last(millis: u64) -> String {
@@ -24,25 +24,25 @@ pub(crate) fn last(millis: u64) -> String {
 
 /// The selected moment, and what is not part of it.
 pub(crate) fn moment(clock: &str) -> String {
-    text!("time-figures-at-the-rest-is-now", clock)
+    text!("time-values-of-rest-is-current", clock)
 }
 
 /// The display is paused.
 pub(crate) fn held() -> String {
     let [earlier, later, go_on] = [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
-    text!("time-held-still-and-go-through-time", earlier, later, go_on)
+    text!("time-display-paused-and-step-through", earlier, later, go_on)
 }
 
 pub(crate) fn nothing_earlier() -> String {
     let zoom = key_of(Action::ZoomOut);
-    text!("time-the-chart-begins-here-shows-a", zoom)
+    text!("time-start-of-chart-press", zoom)
 }
 
 pub(crate) fn no_mark(later: bool) -> String {
     if later {
-        text!("time-no-act-and-no-alarm-after")
+        text!("time-no-later-command-or-alarm")
     } else {
-        text!("time-no-act-and-no-alarm-before")
+        text!("time-no-earlier-command-or-alarm")
     }
 }
 

@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// Neither a built-in theme nor a file has that name.
-    #[error("{}", text!("settings-there-is-no-theme-give-or", name = .name, names = .names))]
+    #[error("{}", text!("settings-unknown-theme-use-or-toml", name = .name, names = .names))]
     Unknown {
         /// The requested name.
         name: String,
@@ -31,7 +31,7 @@ pub enum ThemeError {
     #[error(
         "{}",
         text!(
-            "settings-the-theme-cant-be-read-check",
+            "settings-cannot-read-theme-check-theme",
             path = .path.display(),
             why = OsError::of(.why)
         )
@@ -45,7 +45,7 @@ pub enum ThemeError {
     /// The file is invalid.
     #[error(
         "{}",
-        text!("settings-the-theme-is-not-understood", path = .path.display(), why = .why)
+        text!("settings-invalid-theme", path = .path.display(), why = .why)
     )]
     Invalid {
         /// The path.
@@ -110,7 +110,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             (base, named) = (palette, name);
         } else {
             let names = names().join(", ");
-            let colors = text!("settings-base-is-one-of-take-the", names);
+            let colors = text!("settings-base-must-be-one", names);
             faults.push((line(value.span().start), colors));
         }
     }
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
-            let colors = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
+            let colors = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
             faults.push((line(name.span().start), colors));
             continue;
         };
@@ -132,7 +132,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
         if let Some(color) = color {
             colors.push((role.1, color));
         } else {
-            let colors = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
+            let colors = text!("settings-is-not-colour-use-rrggbb", role = role.0, base = named);
             faults.push((line(value.span().start), colors));
         }
     }

@@ -120,7 +120,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
         let none = if all == 0 {
-            text!("console-the-jobs-have-not-been-read")
+            text!("console-jobs-have-not-been-loaded")
         } else {
             text::no_match(filter)
         };
@@ -184,7 +184,7 @@ fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
     canvas.text(1, 2, &Label("tables-next-2"), theme.soft());
     canvas.text(16, 2, &scene.fit(&next, w.saturating_sub(18)), Style::new());
     if job.runs.is_empty() {
-        canvas.text(1, 4, &Label("console-it-has-not-run-yet"), theme.soft());
+        canvas.text(1, 4, &Label("console-no-runs-yet"), theme.soft());
         return;
     }
     canvas.text(1, 4, &Label("console-history"), theme.heading());

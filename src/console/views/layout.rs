@@ -244,8 +244,8 @@ fn audit(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     let (glyph, style, full) = match balance {
         Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),
         Balance::InFlight { orders } => (glyphs.moving, theme.accent(), text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs.cross, theme.bad(), text!("console-books-off")),
-        Balance::Unknown => ("?", theme.warn(), text!("console-books-unknown")),
+        Balance::Off { .. } => (glyphs.cross, theme.bad(), text!("console-audit-failed")),
+        Balance::Unknown => ("?", theme.warn(), text!("console-audit-unknown")),
     };
     if wide {
         // As wide as the widest state, so that nothing beside it moves.

@@ -164,7 +164,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let mut notes = Vec::new();
     match (page.taken, page.limit) {
         (Some(_), _) if page.lines.is_empty() => {
-            notes.push((text!("ledger-there-is-no-sale-so-there"), theme.soft()));
+            notes.push((text!("ledger-no-sales-yet-nothing"), theme.soft()));
         }
         (Some(_), _) => {
             let style = match passed {
@@ -177,7 +177,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         (None, Some(_)) => {}
         (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
         (None, None) => {
-            notes.push((text!("ledger-the-sales-are-audited-when-redis"), theme.warn()));
+            notes.push((text!("ledger-audit-runs-once-redis"), theme.warn()));
         }
     }
     notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));
@@ -220,7 +220,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     if line.findings.is_empty() {
         detail.field(
             Label("ledger-differences"),
-            Label("ledger-none-each-order-was-found-by"),
+            Label("ledger-none-every-order-verified"),
             theme.good(),
         );
     }
@@ -238,7 +238,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     if scene.snapshot.undelivered.contains(&line.voucher_id) {
         detail.field(
             Label("ledger-change"),
-            Label("ledger-changed-in-sql-redis-has-not"),
+            Label("ledger-changed-in-sql-not-confirmed"),
             theme.warn(),
         );
     }

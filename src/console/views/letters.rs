@@ -118,9 +118,9 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     let snapshot = scene.snapshot;
     let page = &snapshot.letters;
     if page.lines.is_empty() && has_none(scene) {
-        text!("letters-there-are-no-dead-letters-what")
+        text!("letters-no-dead-letters-entries")
     } else if scene.is_blind() || page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
-        text!("letters-they-cant-be-read-while-redis")
+        text!("letters-redis-or-database-is-unreachable")
     } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
         text::READING.to_owned()
     } else {
@@ -174,7 +174,7 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
         let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
         let reason = masked(&text::order_fault(&it.reason));
         let text = match &*it.consumer {
-            "" => text!("letters-given-up-at", at, deliveries, reason),
+            "" => text!("letters-deliveries", at, deliveries, reason),
             consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
         };
         detail.field(Label("letters-given-up"), text, theme.soft());

@@ -310,7 +310,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         app.unseen = is_too_small(width, height);
         if app.unseen {
             let lines = widgets::wrap(
-                &text!("console-60x15-is-needed-80x24-shows-all", width, height),
+                &text!("console-window-too-small-x-minimum", width, height),
                 usize::from(width),
             );
             let top = usize::from(height).saturating_sub(lines.len()) / 2;

@@ -307,7 +307,7 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
     };
     let labels = [words::BALANCED, words::OPEN, words::OFF, words::UNKNOWN];
     let room = labels.iter().map(|label| width(label)).max().unwrap_or(0) as u16;
-    let figure = Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-books"));
+    let figure = Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit"));
     Figure { widest: "✔".to_owned(), room, ..figure }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn draw(
     head(canvas, scene, state, frozen);
     let Some(whole) = total(&page.partitions, state.view().partition) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
-        let said = if read { text::READING } else { Label("stream-redis-is-away-so-the-stream") };
+        let said = if read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
         canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
@@ -130,7 +130,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
         let at = page.lines.last().map(|line| time(scene, line.entry));
         let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
         spans.push(Span::styled(
-            text!("stream-held-at-follows", at, key = key_of(Action::Last)),
+            text!("stream-held-at-press-to-follow", at, key = key_of(Action::Last)),
             theme.warn(),
         ));
     }
@@ -327,7 +327,7 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
         canvas.text(
             1,
             h - 1,
-            &text!("stream-and-more-shows-all", count = more, key = key_of(Action::Pane)),
+            &text!("stream-and-more-press-for-all", count = more, key = key_of(Action::Pane)),
             theme.soft(),
         );
     }
@@ -413,10 +413,10 @@ fn nothing(page: &StreamPage, state: &StreamState) -> String {
     if page.view.partition != state.view().partition || page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
-        Label("stream-no-entry-is-in-the-stream").read().to_owned()
+        Label("stream-stream-is-empty-each-admitted").read().to_owned()
     } else {
         text!(
-            "stream-no-entry-of-this-page-holds",
+            "stream-no-entry-on-this-page",
             text = text::echo(state.entries.controls.filter.value()),
             key = key_of(Action::Back)
         )
@@ -502,7 +502,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         ),
         EntryHolder::LettersOrNot => (
             text!(
-                "stream-more-dead-letters-than-are-looked",
+                "stream-too-many-dead-letters",
                 text = EntryHolder::LettersOrNot.word(),
                 key = key_of(Action::Go(View::Letters))
             ),
@@ -521,7 +521,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         }
     };
     let fault = line.fault.as_ref().map(text::order_fault).map_or_else(
-        || Label("tables-none-its-fields-are-good").read().to_owned(),
+        || Label("tables-none-its-fields-are-valid").read().to_owned(),
         |fault| scene.users.within(&fault, line.user),
     );
     let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };

@@ -66,7 +66,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     let held = right(&figures::tiny(orphans), 3, "");
-    let held = text!("overview-value", figure = held, count = orphans);
+    let held = text!("overview-orphans", figure = held, count = orphans);
     // Counts are right-aligned, so the first already has leading blanks.
     let mut x = BEHIND - 2;
     let gap = if w >= 50 { 3 } else { 1 };

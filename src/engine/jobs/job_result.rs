@@ -81,7 +81,7 @@ impl fmt::Display for JobResult {
             Self::Failed(why) => return why.fmt(f),
             Self::Panicked(message) => text!("job-panicked", message),
             Self::Cancelled(why) => return why.fmt(f),
-            Self::Endless(why) => text!("job-does-not-end", cancelled = why),
+            Self::Endless(why) => text!("job-still-running", cancelled = why),
         })
     }
 }

@@ -168,7 +168,7 @@ fn level_name(level: Level) -> Label {
     match level {
         Level::All => Label("activity-all"),
         Level::Alarms => Label("activity-alarms"),
-        Level::Commands => Label("activity-acts"),
+        Level::Commands => Label("activity-commands"),
     }
 }
 
@@ -211,11 +211,11 @@ fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
         return text::READING.to_owned();
     }
     match (state.table.controls.filter.value(), state.level()) {
-        _ if !is_known && !snapshot.sql.up => text!("activity-the-log-is-in-the-database"),
-        ("", Level::All) => text!("activity-nothing-is-in-the-log-yet"),
+        _ if !is_known && !snapshot.sql.up => text!("activity-database-is-unreachable-so-log"),
+        ("", Level::All) => text!("activity-log-is-empty-commands"),
         ("", level) => {
             let (level, key) = (level_name(level), key_of(Action::Level));
-            text!("activity-no-line-of-this-page-is", level, key)
+            text!("activity-no-on-this-page-press", level, key)
         }
         (filter, _) => text::no_match(filter),
     }
@@ -235,19 +235,15 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     ];
     detail.heading(event);
     let at = act.at.date_time(scene.zone);
-    detail.field_of(1, Label("activity-when"), text!("activity-on-2", at, node = act.node), plain);
+    detail.field_of(1, Label("activity-when"), text!("activity-node", at, node = act.node), plain);
     let style = if weight == Weight::Failed { theme.broken() } else { plain };
     detail.field_of(LINES, Label("activity-result-2"), audit_log::result(&act.result), style);
     if !act.is_event() {
-        detail.field_of(1, Label("activity-who-2"), &act.operator, plain);
+        detail.field_of(1, Label("activity-user"), &act.operator, plain);
         match &act.reason {
             Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
             None => {
-                detail.field(
-                    Label("common-reason"),
-                    Label("activity-none-was-given"),
-                    theme.soft(),
-                );
+                detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft());
             }
         }
     }

@@ -123,7 +123,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
         let notice = match locks.locks.is_empty() {
-            true if scene.is_blind() => text!("console-redis-does-not-answer-which-locks"),
+            true if scene.is_blind() => text!("console-redis-is-unreachable-held-locks"),
             true => text!("console-no-lock-is-held"),
             false => text::no_match(filter),
         };
@@ -164,15 +164,15 @@ fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
         (true, _) => (Label("console-orphan"), theme.bad()),
         (false, true) => (text::ALIVE, theme.good()),
         (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
-            (Label("console-renewed-by-a-holder-that-is"), theme.soft())
+            (Label("console-renewed-by-unknown-node"), theme.soft())
         }
-        (false, false) => (Label("console-held-by-a-holder-that-is"), theme.soft()),
+        (false, false) => (Label("console-held-by-unknown-node"), theme.soft()),
     };
     let node = scene.fit(&lock.node, width_of_pane.saturating_sub(width(&state) as u16 + 20));
     let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
     let span = lock.since.map(|at| figures::span(scene.now.since(at)));
     let span = span.unwrap_or_else(|| "-".to_owned());
-    let held = text!("console-since-for-deep", since, span, depth = lock.depth);
+    let held = text!("console-since-for-depth", since, span, depth = lock.depth);
     let Lease { left, share, style: running } = lease(scene, lock);
     let left = text!("console-left-waiting", left, waiting = lock.waiting);
     let mut lease = vec![Span::raw(format!("{left}   "))];

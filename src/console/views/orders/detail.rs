@@ -36,7 +36,7 @@ pub(super) fn of(
     if let Some(partition) = trace.and_then(|trace| trace.partition) {
         says += &text!("orders-partition", number = partition.to_string());
     }
-    detail.field(Label("orders-id-says"), says, plain);
+    detail.field(Label("orders-id-time"), says, plain);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
         let buyer = texts::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
@@ -44,10 +44,10 @@ pub(super) fn of(
     }
     match trace {
         None if state.is_unanswered(id) => {
-            let unknown = Label("orders-unknown-a-server-did-not-answer");
-            detail.field(Label("orders-stands"), unknown, theme.warn());
+            let unknown = Label("orders-unknown-server-is-unreachable-try");
+            detail.field(Label("orders-location"), unknown, theme.warn());
         }
-        None => detail.field(Label("orders-stands"), texts::LOOKING, theme.soft()),
+        None => detail.field(Label("orders-location"), texts::LOOKING, theme.soft()),
         Some(trace) => add_trace(&mut detail, scene, trace, row),
     }
     if let Some(order) = row {
@@ -87,7 +87,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         let standing = scene.users.within(&standing, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
         detail.field(
-            Label("orders-stands"),
+            Label("orders-location"),
             standing,
             if lost { theme.bad() } else { theme.warn() },
         );
@@ -96,9 +96,9 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
         let held = if held {
-            Label("orders-its-buyer-holds-it-in-redis")
+            Label("orders-assigned-to-its-buyer")
         } else {
-            Label("orders-its-buyer-does-not-hold-it")
+            Label("orders-no-longer-assigned")
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
@@ -106,11 +106,11 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     }
     match &trace.entry {
         Some((entry, holding)) => {
-            let entry = text!("orders-in-the-same-step-as-entry", entry);
+            let entry = text!("orders-atomically-as-entry", entry);
             detail.field(Label("orders-in-stream"), entry, plain);
             let (delivered, style) = match holding {
                 DeliveryState::Acknowledged => {
-                    (text!("orders-and-acknowledged-when-is-unknown"), plain)
+                    (text!("orders-and-acknowledged-time-unknown-redis"), plain)
                 }
                 DeliveryState::Undelivered => (text!("orders-not-delivered-yet"), theme.accent()),
                 DeliveryState::Unknown => (text::UNKNOWN.to_owned(), theme.warn()),
@@ -125,9 +125,9 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
         {
             let none = if trace.more {
-                Label("orders-not-among-those-near-that-second")
+                Label("orders-not-found-near-that-second")
             } else {
-                Label("orders-no-entry-near-that-second-it")
+                Label("orders-no-entry-near-that-second")
             };
             detail.field(Label("orders-in-stream"), none, soft);
         }

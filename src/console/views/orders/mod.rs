@@ -111,7 +111,7 @@ pub(super) fn draw(
         (fault.to_string(), scene.theme.warn())
     } else {
         let ask = key_of(Action::Press);
-        (text!("orders-id-user-1001-voucher-7-paid", ask), scene.theme.soft())
+        (text!("orders-id-user-voucher-paid", ask), scene.theme.soft())
     };
     // Directly above the input.
     let lines = wrap(&hint, usize::from(w.saturating_sub(2)));
@@ -168,7 +168,7 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
         Span::styled(Label("orders-newest-first").read(), theme.soft())
     } else {
         let (at, key) = (scene.at_second(decode(first.id).issued), key_of(Action::First));
-        Span::styled(text!("orders-those-up-to-shows-the-newest", at, key), theme.warn())
+        Span::styled(text!("orders-up-to-press-for-newest", at, key), theme.warn())
     };
     let count = rows.len();
     let range = match (state.table.controls.order, is_newest, page.more) {
@@ -186,15 +186,15 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
 fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     let page = &scene.snapshot.orders;
     if !scene.snapshot.sql.up && (page.taken.is_none() || state.is_waiting()) {
-        text!("orders-sql-is-away-so-its-orders")
+        text!("orders-sql-is-unreachable-orders")
     } else if page.late == Some(state.view()) {
-        text!("orders-sql-did-not-answer-within-two")
+        text!("orders-sql-did-not-reply-within")
     } else if page.taken.is_none() || state.is_waiting() {
         text::READING.to_owned()
     } else if state.view().query.is_empty() {
-        text!("orders-no-order-is-in-sql-yet")
+        text!("orders-no-orders-in-sql-yet")
     } else {
         let (query, key) = (text::echo(state.asked_for()), key_of(Action::Back));
-        text!("orders-no-order-in-sql-matches-shows", query, key)
+        text!("orders-no-order-in-sql-matches", query, key)
     }
 }

@@ -157,7 +157,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
     } else if scene.snapshot.stream.is_none() {
         text::UNKNOWN.to_owned()
     } else if page.lines.is_empty() && scene.is_blind() {
-        text!("console-redis-does-not-answer-what-is")
+        text!("console-redis-is-unreachable-pending-entries")
     } else if page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
@@ -191,7 +191,7 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
         }
         None => detail.field(
             Label("tables-fault"),
-            Label("tables-none-its-fields-are-good"),
+            Label("tables-none-its-fields-are-valid"),
             theme.soft(),
         ),
     }

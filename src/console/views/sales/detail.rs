@@ -140,7 +140,7 @@ fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         None if scene.snapshot.sql.up => x = canvas.text(x + 1, 0, &text::READING, theme.soft()),
         Some(None) | None => x = canvas.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
     }
-    let hint = text!("sale-shows-its-orders", key = key_of(Action::Open));
+    let hint = text!("sale-press-for-its-orders", key = key_of(Action::Open));
     if x + 2 + width(&hint) as u16 <= canvas.width() {
         canvas.line_right(0, &Line::styled(hint, theme.soft()));
     }
@@ -199,7 +199,7 @@ fn again(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         Some([]) => text!("common-none"),
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
-    let hint = text!("sale-shows-or-masks-them", key = key_of(Action::Users));
+    let hint = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
     let end = x + width(&text) as u16 + 2 + width(&hint) as u16;
     if known.is_some_and(|known| !known.is_empty()) && end <= canvas.width() {
         canvas.line_right(0, &Line::styled(hint, scene.theme.soft()));
