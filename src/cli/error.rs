@@ -198,17 +198,17 @@ mod tests {
             ),
             (
                 both(open("sqlite:".to_owned()).await),
-                "数据库地址没有文件；请写成 sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE".to_owned(),
+                "数据库地址缺少文件路径；请写成 sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE".to_owned(),
                 USAGE,
             ),
             (
                 both(redis("redis+cluster://a/1")),
-                "集群地址无法识别：集群没有可选的数据库；形如 redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379".to_owned(),
+                "集群地址无法识别：集群不支持选择数据库；形如 redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379".to_owned(),
                 USAGE,
             ),
             (
                 both(away),
-                "127.0.0.1:1 的 Redis 无应答（连接被拒绝），请启动它或检查地址".to_owned(),
+                "无法连接 127.0.0.1:1 的 Redis（连接被拒绝），请启动它或检查地址".to_owned(),
                 UNREACHABLE,
             ),
             (

@@ -258,7 +258,7 @@ mod tests {
     fn type_errors_are_plain_english() {
         let kinds = [
             ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
-            ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),
+            ("read_only = 5", "expected true or false;", "应为布尔值（true 或 false）"),
             ("node = 5", "expected a quoted string;", "应为带引号的字符串"),
             ("engine = 5", "expected a table;", "应为配置表"),
         ];

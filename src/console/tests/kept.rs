@@ -381,7 +381,7 @@ fn vanished_entries_are_not_reported_as_settled() {
     };
     for (lang, known, guessed) in [
         ("en", &["3 no longer there"][..], &["settled", "done before"][..]),
-        ("zh", &["已不在 3", "3 条已不在"], &["落定", "已处理"]),
+        ("zh", &["已不在 3", "3 条已不在"], &["处理完", "已处理"]),
     ] {
         set_thread_language(lang);
         for reply in missed() {

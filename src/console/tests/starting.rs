@@ -56,7 +56,7 @@ fn an_unreadable_server_is_logged() {
         (ReadError::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
         (
             ReadError::Sql(StoreError::Away(SqlReason::DiskFull)),
-            "数据库失联（磁盘已满，请腾出空间），恢复后会继续",
+            "数据库不可用（磁盘已满，请腾出空间），恢复后自动继续",
         ),
     ] {
         let line = Message::from_stored(Message::of(&Event::ReadError(unread)).stored());

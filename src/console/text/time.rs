@@ -145,6 +145,6 @@ mod tests {
             ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]
         );
         set_thread_language("zh");
-        assert_eq!(shown(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
+        assert_eq!(shown(), ["Redis 不可达", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止压测"]);
     }
 }
