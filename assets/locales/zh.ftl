@@ -424,7 +424,7 @@ cli-doctor-disk = 剩余 { $mib } MiB
 cli-doctor-fix = 处理：{ $fix }
 cli-doctor-free-space = 清理磁盘空间，或另指定 --data-dir
 cli-doctor-locale = { $locale } 不是 UTF-8
-cli-doctor-more-replicas = 增加副本或调低 engine.wait_replicas：目前买家收不到应答
+cli-doctor-more-replicas = 增加从节点或调低 engine.wait_replicas：目前买家收不到应答
 cli-doctor-no-aof = 未开启：Redis 重启会丢失已准入的订单
 cli-doctor-no-config = 当前用户无权读取 CONFIG
 cli-doctor-no-eviction = 执行 CONFIG SET maxmemory-policy noeviction：键被淘汰即丢失买家
@@ -1086,7 +1086,7 @@ export-the-working-directory = 当前目录
 export-there-are-no-rows = 没有可导出的行；可导出屏幕
 export-writing-the-file = 正在写入文件
 export-written-to = 已写入 { $path }
-export-written-to-loaded-rows-only = { $rows }已写入 { $path }；仅限已加载的数据
+export-written-to-loaded-rows-only = { $rows }已写入 { $path }；仅限已载入的数据
 
 ## faults
 
@@ -1182,8 +1182,8 @@ group-created = 消费组已被创建
 group-destroyed = 消费组已被删除
 group-first-trimmed = 第一条消息已被裁剪或删除
 group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
-group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先重放或转交
-group-idle = “{ $name }”不属于在线节点，转给它的消息无人处理，请另选一个
+group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先处理或转交
+group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个
 group-meanwhile = 分区 { $partition }：查看之后{ $what }，该分区未作更改，请重新查看
 group-moved-back = 消费组已被回退
 group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
@@ -1193,7 +1193,7 @@ group-no-stream = 分区 { $number } 的订单流不存在或为空，没有可�
 group-none = 无
 group-nothing = 分区 { $number } 没有消息会重新投递，该位置与消费组之间没有消息
 group-nothing-to-claim = 没有可转交的消息：这些消息都不待确认，或已在“{ $to }”处
-group-nothing-to-claim-from = 没有可转交的消息：“{ $from }”没有可转给“{ $to }”的消息
+group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始
 
@@ -1369,7 +1369,7 @@ list-parts = ；
 
 ## lock
 
-lock-busy = 锁“{ $name }”由他人持有，请等待，'seckill locks list' 可查看
+lock-busy = 锁“{ $name }”已被其他持有者占用，请等待，'seckill locks list' 可查看
 lock-changed = 锁“{ $name }”已换了持有者，未作更改，'seckill locks list' 可查看
 lock-lost = 锁“{ $name }”已丢失，此后凭它的写入会被栅栏令牌拒绝
 lock-member = 锁“{ $name }”须在所有服务器上加锁，但 { $place } 加锁失败：{ $why }
@@ -1864,7 +1864,7 @@ store-database-is-unavailable-work-continues = 数据库不可用（{ $reason }�
 store-database-returned-no-number = 数据库没有返回券编号
 store-directory-does-not-exist-create = 目录 { $path } 不存在，请创建，或另指定 --database
 store-ended = #{ $voucher } 已结束，请新建一场
-store-fenced = 锁“{ $name }”已由他人持有，此次写入过迟，已拒绝
+store-fenced = 锁“{ $name }”已由其他持有者占用，此次写入过迟，已拒绝
 store-file-closed = 无法进入 { $path }（{ $reason }），请另指定 --database
 store-file-damaged = 数据库文件已损坏（{ $reason }），请换上备份
 store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database
@@ -1961,7 +1961,7 @@ stream-consumer-has-no-details-beyond = 消费者没有更多详情
 stream-consumer-or-node = 消费者，或节点（取其消费者）
 stream-delivered = 投递至
 stream-delivery-count-is-unchanged-new = 不计入投递次数。新持有者会在数秒内处理；已在 SQL 中的直接确认。
-stream-enter-consumer-that-receives-them = 请填写接手的消费者
+stream-enter-consumer-that-receives-them = 请填写接收消息的消费者
 stream-entries-are-redelivered = 将重新投递 { $again } 条：从 { $first }（{ $from }）到 { $to }。
 stream-entries-are-redelivered-in-partitions = 将在 { $count } 个分区重新投递 { $again } 条。
 stream-entry-is-not-pending = 该消息不处于待确认状态，无法转交
@@ -1982,7 +1982,7 @@ stream-kept = 保留
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
 stream-malformed-become-dead-letters = 格式错误：转为死信
 stream-newest = 最新
-stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以接手；请先启动一个节点
+stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以接收；请先启动一个节点
 stream-no-consumer-reads-the-stream = 没有消费者在读取消息流
 stream-no-entry-on-this-page = 本页没有包含“{ $text }”的消息。按 { $key } 清除筛选。
 stream-no-group = 无消费组
