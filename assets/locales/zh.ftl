@@ -1393,7 +1393,7 @@ loss-oversold = ；买家多于库存，该场保持关闭
 loss-promised = { $count } 笔订单重新入队
 loss-refused = { $count } 笔订单无法兑现
 loss-removed = 移除 { $count } 位订单已关闭的买家
-loss-unknown = 可能有 { $count } 位买家身份未知（仅体现在 Redis 库存中）
+loss-unknown = 可能有 { $count } 位买家身份未知（仅见于库存）
 loss-was-a = { $key }（原为 { $held }）
 
 ## mend
