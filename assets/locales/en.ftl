@@ -21,7 +21,7 @@ action-claim = claim
     .help = transfer pending entries
     .name = claim
 action-close = close
-    .help = close the detail
+    .help = close the details
 action-compensate = return stock
     .help = cancel orders and return stock
     .name = return stock
@@ -270,7 +270,7 @@ acts-is-paused-press-to-resume = #{ $id } is paused; press { $pause } to resume 
 acts-is-running = { $name } is running
 acts-is-running-already = #{ $id } is already running
 acts-it-ends-on = Ends: { $end }.
-acts-it-follows-its-schedule-again = It follows its schedule again; missed runs are not made up.
+acts-it-follows-its-schedule-again = The job resumes its schedule; missed runs are skipped.
 acts-it-has-no-end = No end time.
 acts-it-opens-to-buyers-on = Opens: { $begin }.
 acts-it-runs-now = It runs now on this node, unless it is already running on another node.
@@ -366,9 +366,9 @@ acts-value = { $views } ({ $action })
 acts-value-2 = { $count }  { $verdict }: { $act }
 acts-wait-for-it-one =
     { $count ->
-        [one] { $count } waits
-       *[other] { $count } wait
-    } for it; one of the waiters will acquire it.
+        [one] { $count } waiter, which
+       *[other] { $count } waiters, one of which
+    } will acquire it next.
 acts-waiting-for-engine = waiting for the engine
 acts-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
 acts-with-no-rate-limit = with no rate limit
@@ -418,7 +418,7 @@ alarms-is-dead-press-to-open =
        *[other] { $count } entries
     }.
 alarms-is-idle =
-    { $consumer } is idle and of no known node.  Press { $pending } to open, { $plan } to recover: { $count ->
+    { $consumer } is idle; its node is unknown.  Press { $pending } to open, { $plan } to recover: { $count ->
         [one] { $count } entry
        *[other] { $count } entries
     }.
@@ -473,12 +473,12 @@ cli-audit-unknown-buyers = At most { $buyers ->
    *[other] { $buyers } buyers
 } may have been admitted in these losses without any record: no audit can find them.
 cli-bench = benchmark
-cli-bench-batches = seckill, at most { $batch } a transaction
+cli-bench-batches = seckill, at most { $batch } per transaction
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
 cli-bench-idle = { $both } of a core, { $engine } without the console
 cli-bench-load = { $watched } requests/s, { $alone } without the console
-cli-bench-no-answer = a request got no answer, so nothing is measured: { $error }
+cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
 cli-bench-no-drawing = the console cannot be measured: { $error }
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
@@ -525,7 +525,7 @@ cli-dead-no-consumer = no consumer
 cli-dead-no-match = no dead letters match; see 'seckill dead list'
 cli-dead-no-order = no order: { $fault }
 cli-dead-none = No dead letters.
-cli-dead-none-of = None of { $total } matches.
+cli-dead-none-of = None of the dead letters ({ $total }) match.
 cli-dead-none-of-these = none of these dead letters exist; see 'seckill dead list'
 cli-dead-not-found = not found
 cli-dead-replay = Replay { $letters ->
@@ -545,10 +545,10 @@ cli-doctor-disk = { $mib } MiB free
 cli-doctor-fix = fix: { $fix }
 cli-doctor-free-space = free some disk space, or pass another --data-dir
 cli-doctor-locale = { $locale } is not UTF-8
-cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas: no buyer gets a reply now
+cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas; until then no buyer gets a reply
 cli-doctor-no-aof = off: a restart of Redis loses admitted orders
-cli-doctor-no-config = this user may not read CONFIG
-cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers
+cli-doctor-no-config = this user has no permission to read CONFIG
+cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicting a key loses buyers
 cli-doctor-no-terminal = the console needs one; commands with --json do not
 cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
@@ -593,11 +593,11 @@ cli-incident-letters-cut = { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
 }, and there are more.
-cli-incident-log-cut = Older lines of this period are in 'seckill activity'.
+cli-incident-log-cut = 'seckill activity' shows older lines of this period.
 cli-incident-missing = Not available:
 cli-incident-no-consumers = The group has no consumers.
 cli-incident-no-group = {" "}The consumer group is MISSING.
-cli-incident-no-locks = No known held locks.
+cli-incident-no-locks = No locks are known to be held.
 cli-incident-no-log = No log entries in this period.
 cli-incident-no-nodes = No nodes.
 cli-incident-no-runs = No job runs yet.
@@ -616,7 +616,7 @@ cli-incident-reasons = And { $more ->
     [one] 1 more reason
    *[other] { $more } more reasons
 }.
-cli-incident-runs = the runs of jobs
+cli-incident-runs = job runs
 cli-incident-stream = { $length ->
     [one] 1 entry
    *[other] { $length } entries
@@ -630,23 +630,23 @@ cli-incident-written-unknown = { $file } written; audit unknown.
 cli-jobs-no-run = No run yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
-cli-lock-release-alive = Force-release '{ $name }' of { $node } ({ $task }), whose node is alive?
-cli-lock-release-dead = Force-release '{ $name }' of { $node } ({ $task }), whose node sends no heartbeat?
+cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
+cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
 cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
-cli-lock-release-unknown = Force-release '{ $name }' of { $node } ({ $task }), whose node is unknown?
+cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-none = No locks are held.
 cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
-cli-next-changed = Entries that have changed since the plan was made are left: make a new plan.
+cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
 cli-next-hollow = 'seckill pending apply' rebuilds orders of entries without a body.
-cli-next-lost = Entries without a body are left because Redis does not hold every sale; 'seckill audit --repair' loads them.
+cli-next-lost = Entries without a body were skipped because Redis lacks some of the sales; 'seckill audit --repair' loads them.
 cli-next-not-found = 'seckill orders show { $order }' shows where it is.
 cli-next-page = next page: { $command }
 cli-next-rewound = 'seckill stream show' shows the progress, and 'seckill audit' the result.
 cli-next-sale-created = Run a load test: seckill rush --voucher { $voucher } --users 1000
 cli-next-waiting = Dead letters of waiting buyers are kept: replay them, or discard them with --compensate.
-cli-no-answer = no answer within { $seconds } s
+cli-no-answer = no reply within { $seconds } s
 cli-orders-dead = dead letter ({ $reason }), { $of }
 cli-orders-issued = issued { $issued }, number { $sequence } of { $day } (UTC)
 cli-orders-lost = LOST: assigned to { $of } in Redis and stored nowhere else
@@ -679,13 +679,13 @@ cli-plan-not-written = cannot write { $path } ({ $error }); pass another path
 cli-plan-nothing = Nothing to plan: no pending entries match.
 cli-plan-read-failed = reading the plan failed
 cli-plan-rebuilt = { $orders ->
-    [one] 1 admitted order is nowhere else and goes
-   *[other] { $orders } admitted orders are nowhere else and go
-} into the stream again.
+    [one] 1 admitted order exists nowhere else and is
+   *[other] { $orders } admitted orders exist nowhere else and are
+} re-added to the stream.
 cli-plan-unreadable = cannot read the plan { $path } ({ $error }); 'seckill pending plan --out FILE' writes one
 cli-read-only-works = { $why }; 'seckill --read-only' still opens the console
 cli-reason-prompt = Reason for the audit log (optional):
-cli-remove-consumer = Remove '{ $name }', which holds nothing, from { $groups ->
+cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups ->
     [one] 1 group
    *[other] { $groups } groups
 }?
@@ -698,7 +698,7 @@ cli-repair-sales = Apply this repair to { $sales ->
     [one] 1 sale
    *[other] { $sales } sales
 }?
-cli-repair-stranded = manual action needed: { $finding }; 'seckill dead list' shows why, 'seckill dead replay --all' replays them, 'seckill dead discard --all --compensate' cancels them and refunds the stock
+cli-repair-stranded = manual action needed: { $finding }; 'seckill dead list' shows why, 'seckill dead replay --all' replays them, 'seckill dead discard --all --compensate' cancels them and returns their stock
 cli-repair-the-partition = repair the partition
 cli-repaired = Repaired: { $put_back ->
     [one] 1 buyer
@@ -711,9 +711,9 @@ cli-repaired = Repaired: { $put_back ->
    *[other] { $given_back } pieces
 } returned to stock.
 cli-repaired-partitions = { $faults ->
-    [one] 1 fault
-   *[other] { $faults } faults
-} of partitions repaired; 'seckill activity' shows how.
+    [one] 1 partition fault
+   *[other] { $faults } partition faults
+} repaired; 'seckill activity' shows how.
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] 1 admitted buyer has no order: it is a dead letter
@@ -721,13 +721,13 @@ cli-rush-dead = { $buyers ->
 }; 'seckill dead list' shows why
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
-cli-rush-latency = answered within p50 { $p50 }, p99 { $p99 }, max { $max }
+cli-rush-latency = latency p50 { $p50 }, p99 { $p99 }, max { $max }
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second
 cli-rush-settled = after { $seconds } s more
-cli-rush-unsettled = Not every admitted order has settled; 'seckill pending list' and 'seckill audit' show where they are.
+cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -742,7 +742,7 @@ cli-sale-none-archived-before = No older archived sales.
 cli-sale-not-in-redis = gone from Redis
 cli-sale-not-loaded = not loaded
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
-cli-sale-stock-not-loaded = not loaded in Redis, { $db_stock } of { $initial } by SQL
+cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
 cli-signals = cannot install the signal handlers ({ $error })
 cli-status-answers = answers in { $ms } ms
@@ -775,13 +775,13 @@ cli-stream = partition { $partition }  { $length ->
 cli-stream-again = { $entries ->
     [one] entry
    *[other] entries
-} again, { $from } to { $to } ({ $from_time } to { $to_time })
+} redelivered, { $from } to { $to } ({ $from_time } to { $to_time })
 cli-stream-dry-run = Nothing was changed: this is a dry run.
 cli-stream-group = group { $name }: delivered up to { $delivered }, read { $read }, lag { $lag }, pending { $pending }
 cli-stream-group-lost = NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start
 cli-stream-group-oldest = {", "}the oldest { $entry } added { $age } ago
 cli-stream-malformed = of them malformed: moved to the dead letters
-cli-stream-missing = of them not in SQL: written if a piece is left, else dead letters
+cli-stream-missing = of them not in SQL: written if stock is left, else dead letters
 cli-stream-no-group = no group yet
 cli-stream-pending = of them pending now: settled by their consumer or by this command
 cli-stream-preview = partition { $partition }: the group was delivered up to { $delivered }
@@ -804,20 +804,20 @@ cli-stream-rewind-skipped = {" "}{ $skipped ->
 }
 cli-stream-rewind-unheld = {" "}{ $unheld } of the written ones are no longer assigned to a buyer; the audit will report them.
 cli-stream-skipped = older entries are kept but not delivered
-cli-stream-skipped-missing = of those are not in SQL: SKIPPED, '--to start' would deliver them
+cli-stream-skipped-missing = of those not in SQL: SKIPPED; '--to start' would deliver them
 cli-stream-trimmed = older entries were trimmed or deleted: gone
-cli-stream-undelivered = entries after them, never delivered so far
-cli-stream-unheld = of those not in SQL: no buyer holds the order any more; it is written all the same
+cli-stream-undelivered = entries after them, not delivered yet
+cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
 cli-stream-written = of them in SQL: acknowledged
 cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
 cli-voucher-no-more = No more vouchers.
-cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'a present'
+cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'gift card'
 cli-work-handed-over = { $node } has stopped; { $entries ->
     [one] 1 entry was not finished and is
    *[other] { $entries } entries were not finished and are
 } handed over to the other nodes.
 cli-work-read-only = a worker changes data; start it without --read-only
-cli-work-started = { $node } works on redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
+cli-work-started = { $node } is running with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-work-stopped = { $node } has stopped; its last batch is finished.
 cli-work-unfinished = { $node } has stopped; a batch was not finished and stays pending for the next start.
 
@@ -957,7 +957,7 @@ console-marked-entries-are-no-longer = { $count ->
 console-max = max
 console-no-end = no end
 console-no-group = no group
-console-no-lock-is-held = No lock is held.
+console-no-lock-is-held = No locks are held.
 console-no-matching-command = No matching command.
 console-no-node = no node
 console-no-recent-requests-through = no recent requests through this process
@@ -1145,7 +1145,7 @@ director-schedule-launch = Schedule a launch
 director-schedule-this-launch = Schedule this launch?
 director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
 director-several-load-tests-are-running = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
-director-spread-over-so-many-seconds = spread over so many seconds; 0: no limit
+director-spread-over-so-many-seconds = spread over this many seconds; 0: no limit
 director-start-in = Start in
 director-starts-with-pieces-before =
     #{ $id } starts with { $count ->
@@ -1159,13 +1159,13 @@ director-stop-load-test-and-pause = Stop the load test and pause the sale?
 director-stopping-load-test = stopping the load test on #{ $voucher }
 director-then-buyers-come =
     Then { $count ->
-        [one] { $count } buyer comes
-       *[other] { $count } buyers come
+        [one] { $count } buyer arrives
+       *[other] { $count } buyers arrive
     } with no rate limit{ $twice }.
 director-then-within-s =
     Then { $count ->
-        [one] { $count } buyer comes
-       *[other] { $count } buyers come
+        [one] { $count } buyer arrives
+       *[other] { $count } buyers arrive
     } within { $seconds } s{ $twice }.
 director-until-then-nothing-is-changed = Until then nothing is changed; press { $abort } to cancel.
 director-value-3 = { $subject }, { $buyers }
@@ -1176,16 +1176,16 @@ director-within = Within
 done-applied = { $done } of { $planned ->
     [one] 1 entry
    *[other] { $planned } entries
-} already processed, apply the same plan to continue
+} already processed; apply the same plan to continue
 done-claimed = { $done ->
     [one] 1 entry
    *[other] { $done } entries
-} already moved, run it again for the rest
+} already transferred; run it again for the rest
 done-discarded = { $done ->
     [one] 1 dead letter
    *[other] { $done } dead letters
-} already discarded, run it again for the rest
-done-removed = already removed from partition { $partitions }, run it again for the rest
+} already discarded; run it again for the rest
+done-removed = already removed from partition { $partitions }; run it again for the rest
 done-repaired = { $done } of { $planned ->
     [one] 1 sale
    *[other] { $planned } sales
@@ -1193,8 +1193,8 @@ done-repaired = { $done } of { $planned ->
 done-replayed = { $done ->
     [one] 1 dead letter
    *[other] { $done } dead letters
-} already replayed, run it again for the rest
-done-rewound = the groups of partition { $partitions } were already moved back, run it again for the rest
+} already replayed; run it again for the rest
+done-rewound = the groups of partition { $partitions } were already moved back; run it again for the rest
 
 ## drill
 
@@ -1290,7 +1290,7 @@ drill-tomorrows-tea = tomorrow's tea
 
 error-audit-failed = audit failed: { $finding }
 error-broke-off = { $why }; { $done }
-error-busy = the engine has too many commands to run; try again in a moment
+error-busy = too many commands are queued in the engine; try again in a moment
 error-foreign-redis = the keys in Redis at { $place } belong to another database; use the --database that belongs to them, or an empty Redis
 error-has-started = sale #{ $sale } has already started
 error-is-paused = sale #{ $sale } is paused; resume it instead
@@ -1300,21 +1300,21 @@ error-long-reason = the reason has { $characters ->
 } in { $bytes ->
     [one] 1 byte
    *[other] { $bytes } bytes
-}, but the audit log takes { $most } in { $most_bytes }; make it shorter
+}, but the audit log allows { $most } in { $most_bytes }; shorten it
 error-name-taken = a node named '{ $name }' is already alive; give this one another name with 'node' in the settings
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
-error-not-held = Redis does not hold sale #{ $sale } completely, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
-error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis takes writes, until then Redis keeps the old version
+error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
+error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
 error-operator-just-finished = a command that has just finished
 error-other-operator = another operator is running a command ({ $who }); wait until it ends, or release the lock of a dead one: seckill locks release operator
 error-other-sale = Redis and SQL hold different sales under number { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
-error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the orders in excess
+error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
-error-short = cannot take { $by ->
+error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
-} from sale #{ $sale }: { $left } unsold; take fewer, or end the sale
+} from sale #{ $sale }: { $left } unsold; remove fewer, or end the sale
 error-stopped = the engine has stopped; quit and start again
 error-stopping = the engine is stopping; try again once it is running
 
@@ -1357,7 +1357,7 @@ event-redis-away = redis away
 event-redis-back = redis back
 event-redis-reconciled = redis reconciled
 event-run-failed = last run failed
-event-silent-holds = silent, holds { $pending ->
+event-silent-holds = idle, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
 }
@@ -1403,7 +1403,7 @@ export-written-to-loaded-rows-only = { $rows } written to { $path }; loaded rows
 ## faults
 
 faults-cannot-be-negated-works = { $field } cannot be negated; '!' works with user=, voucher=, status= and states such as unpaid
-faults-clock = the clock reads { $seconds } s since 1970, outside 2022 to 2090, which order IDs can express; set the clock
+faults-clock = the clock reads { $seconds } s since 1970, outside 2022 to 2090, the range of order IDs; set the clock
 faults-entry-id = '{ $text }' is not a stream entry ID; an ID looks like 1795000000000-0
 faults-field-garbage = field { $field } holds '{ $value }', which is not a number
 faults-field-is-never-use-one = the field { $field } is never '{ $value }'; use one of { $words }
@@ -1412,7 +1412,7 @@ faults-foreign-key = the Redis key '{ $key }' holds a { $holds } that seckill di
 faults-foreign-lock = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside })
 faults-is-not-valid-for-field = '{ $value }' is not valid for the field { $field }, which takes { $takes }
 faults-is-not-valid-takes-number = { $field }='{ $value }' is not valid; { $field } takes a number
-faults-limit = { $limit } orders per user cannot be allowed; enter 1 to { $most }
+faults-limit = a limit of { $limit } orders per user is not allowed; enter 1 to { $most }
 faults-no-buyer-in-redis = no buyer in Redis was admitted with this order ID
 faults-not-a-number = string that is not a number
 faults-order-gone = the entry is no longer in the stream
@@ -1433,14 +1433,14 @@ faults-over = the end of the sale, { $end }, is in the past; enter a later time
 faults-place = '{ $place }' is not a buyer's slot; write for example 7 or 7/2
 faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
 faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
-faults-query-twice = { $field } is given twice; an order has only one
+faults-query-twice = { $field } is given twice; remove one
 faults-range = { $name } is { $value }; it must be between { $least } and { $most }
 faults-restock = the stock cannot change by { $by }; enter 1 to { $most } to add, or -1 to -{ $most } to remove
 faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
-faults-stock = a stock of { $stock } cannot be sold; enter 1 to { $most }
-faults-sub-title = the sub-title must be one line of 1 to { $most } characters without control characters
+faults-stock = a stock of { $stock } is not allowed; enter 1 to { $most }
+faults-sub-title = the subtitle must be one line of 1 to { $most } characters without control characters
 faults-takes-entry = an ID such as 1795000000000-0
 faults-takes-number = a whole number
 faults-takes-span = a duration such as 250ms, 90s, 5m or 2h
@@ -1480,7 +1480,7 @@ forms-is-not-integer = '{ $shown }' is not an integer
 forms-limit = Limit
 forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
-forms-percentage-that-requests-twice = percentage that requests twice, 0 to 100
+forms-percentage-that-requests-twice = percentage sending duplicates, 0 to 100
 forms-pieces-on-sale = pieces on sale
 forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
 forms-rush-on = Load test on { $sale }
@@ -1496,13 +1496,13 @@ group-consumer-gone = consumer '{ $name }' no longer exists in partition { $part
 group-created = the consumer group was created
 group-destroyed = the consumer group was destroyed
 group-first-trimmed = the first entry was trimmed or deleted
-group-forward = { $to } is after { $delivered }, the last entry delivered to the group of partition { $partition }; moving it forward would skip orders, a rewind only moves it back
+group-forward = { $to } is after { $delivered }, the last entry delivered to the group of partition { $partition }; a rewind cannot move it forward, because that would skip orders
 group-holds = '{ $name }' still holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
 } of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
-group-idle = consumer '{ $name }' does not belong to a live node, so entries given to it would not be processed; choose another one, or add --force
-group-meanwhile = partition { $partition }: { $what } in the meantime; nothing was changed there, try again
+group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or add --force
+group-meanwhile = partition { $partition }: { $what } in the meantime, so nothing was changed there; try again
 group-moved-back = the consumer group was moved back
 group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
 group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
@@ -1511,8 +1511,8 @@ group-no-stream = the order stream of partition { $number } is missing or empty,
 group-none = none
 group-nothing = no entry of partition { $number } would be redelivered: there is none between that position and the group; see 'seckill stream show'
 group-nothing-to-claim = nothing to claim: none of these entries is pending with a consumer other than '{ $to }'; see 'seckill pending list'
-group-nothing-to-claim-from = nothing to claim: '{ $from }' holds no entries that '{ $to }' does not; see 'seckill pending list'
-group-other-partition = entry { $entry } is not in partition { $partition }; leave out --partition or give the entry's own
+group-nothing-to-claim-from = nothing to claim: '{ $from }' holds no entries that '{ $to }' does not hold; see 'seckill pending list'
+group-other-partition = entry { $entry } is not in partition { $partition }; omit --partition, or pass the partition of the entry
 group-trimmed = { $gone ->
     [one] 1 older entry was
    *[other] { $gone } older entries were
@@ -1537,10 +1537,10 @@ job-closed = closed { $orders ->
 } to stock
 job-done = done
 job-failed = failed
-job-known = job '{ $job }' was not run: a run of this moment or a newer one exists; see 'seckill jobs history { $job }'
+job-known = job '{ $job }' was not run: a run for this time or a later one exists; see 'seckill jobs history { $job }'
 job-lock-lost = cancelled: its lock was lost
 job-lost = lost
-job-node-lost = the node died or was away for too long
+job-node-lost = the node died or was unresponsive for too long
 job-node-stops = cancelled: its node is stopping
 job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; the lock expires within { $seconds } s, or release it with 'seckill locks release { $lock }'
 job-panicked = panicked: { $message }
@@ -1593,7 +1593,7 @@ ledger-cure-enqueue = put lost orders back into the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
 ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
-ledger-cure-replace = rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders
+ledger-cure-replace = rename the keys of the sale in Redis, load the sale from SQL; entries of either become its orders
 ledger-differences = differences
 ledger-differences-in-sales-none =
     { $found ->
@@ -1645,8 +1645,8 @@ ledger-finding-of-sale = #{ $sale }: { $what }
 ledger-finding-other-sale = Redis holds another sale with this number, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
 ledger-finding-repeated = { $ids ->
-    [one] 1 order ID is held by two buyers
-   *[other] { $ids } order IDs are held by two buyers each
+    [one] 1 order ID belongs to two buyers
+   *[other] { $ids } order IDs belong to two buyers each
 }
 ledger-finding-restoring = the sale is being reconciled and admits no buyers meanwhile
 ledger-finding-sql-stock = SQL: stock { $stock } is not initial { $initial } - live orders { $live }
@@ -1660,8 +1660,8 @@ ledger-finding-unknown = { $orders ->
    *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
 }
 ledger-in-a-larger-window = { $count ->
-    [one] 1 more line in a larger window
-   *[other] { $count } more lines in a larger window
+    [one] 1 more line; enlarge the window
+   *[other] { $count } more lines; enlarge the window
 }
 ledger-in-flight = { $orders } in flight
 ledger-in-redis = in Redis
@@ -1672,8 +1672,8 @@ ledger-left-of = { $orders ->
 }
 ledger-marked-sales =
     { $sales ->
-        [one] 1 sale that is marked
-       *[other] { $sales } sales that are marked
+        [one] 1 marked sale
+       *[other] { $sales } marked sales
     }, { $found ->
         [one] 1 difference
        *[other] { $found } differences
@@ -1692,8 +1692,8 @@ ledger-not-repaired-differences-see-details = { $differences ->
    *[other] Not repaired: { $differences } differences; see the details.
 }
 ledger-of-partitions-repaired-as-well = { $faults ->
-    [one] 1 fault of partitions repaired as well.
-   *[other] { $faults } faults of partitions repaired as well.
+    [one] 1 partition fault was also repaired.
+   *[other] { $faults } partition faults were also repaired.
 }
 ledger-partition = Partition { $number }: { $fault }
 ledger-press-for-dead-letters-then = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
@@ -1776,7 +1776,7 @@ letters-no-order-can-be-created = no order can be created from it: press { $disc
 letters-no-such-sale = no such sale
 letters-none = none: { $fault }
 letters-none-can-be-replayed = { $count ->
-    [one] none of 1 dead letter can be replayed; press { $open } for the reasons
+    [one] the dead letter cannot be replayed; press { $open } for the reason
    *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
 }
 letters-not-loaded = not loaded
@@ -1804,8 +1804,8 @@ letters-there-are-no-dead-letters = there are no dead letters
 letters-these-letters-are-no-longer = these letters are no longer present
 letters-user-sale = { $order }, user { $user }, sale { $sale }
 letters-value = { $count ->
-    [one] , 1 stays
-   *[other] , { $count } stay
+    [one] , 1 is kept
+   *[other] , { $count } are kept
 }
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
@@ -1824,12 +1824,12 @@ lock-busy = lock '{ $name }' is held by another owner; wait for it, or see 'seck
 lock-changed = lock '{ $name }' has another holder now and was not released; see 'seckill locks list'
 lock-lost = lock '{ $name }' was lost; later writes under it are rejected by its fencing token
 lock-member = lock '{ $name }' needs all of its servers, but { $place } did not grant it: { $why }
-lock-name-control = the name of a lock has no control characters: '{ $name }'
-lock-name-length = the name of a lock has 1 to { $most } characters, not { $length }
+lock-name-control = a lock name must not contain control characters: '{ $name }'
+lock-name-length = a lock name must have 1 to { $most } characters, not { $length }
 lock-no-server = a lock needs at least one server
-lock-not-held = lock '{ $name }' is not held; 'seckill locks list' shows the locks that are
-lock-server-twice = a lock over several servers names one of them twice
-lock-too-slow = the lease of { $lease } ended before Redis replied after { $took }; use a longer one
+lock-not-held = lock '{ $name }' is not held; 'seckill locks list' shows the held locks
+lock-server-twice = a multi-server lock lists the same server twice
+lock-too-slow = the lease of { $lease } ended before Redis replied after { $took }; use a longer lease
 
 ## loss
 
@@ -1843,18 +1843,18 @@ loss-buyers = { $count ->
    *[other] { $count } buyers
 } restored
 loss-keys = lost, replaced or rolled back: { $keys };{" "}
-loss-letters = ; dead letters without an order cannot be restored, their number is unknown
+loss-letters = ; an unknown number of dead letters without an order is lost
 loss-nothing = nothing to restore
-loss-other-sale = ; Redis and SQL hold different sales under this number, the sale stays closed
-loss-oversold = ; more buyers than pieces, the sale stays closed
+loss-other-sale = ; Redis and SQL hold different sales under this number, so the sale stays closed
+loss-oversold = ; more buyers than pieces, so the sale stays closed
 loss-promised = { $count ->
     [one] 1 order
    *[other] { $count } orders
-} enqueued again
+} re-added to the stream
 loss-refused = { $count ->
     [one] 1 promise
    *[other] { $count } promises
-} cannot be kept
+} cannot be fulfilled
 loss-removed = { $count ->
     [one] 1 buyer
    *[other] { $count } buyers
@@ -1862,7 +1862,7 @@ loss-removed = { $count ->
 loss-unknown = { $count ->
     [one] 1 buyer
    *[other] { $count } buyers
-} possibly unknown (only counted by the stock in Redis)
+} possibly missing (counted only by the stock in Redis)
 loss-was-a = { $key } (was a { $held })
 
 ## mend
@@ -2128,19 +2128,19 @@ recovery-value = { $text }: { $act }
 ## redis
 
 redis-broke-after-write = the connection broke after the write
-redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, give that authority's certificate with --redis-ca FILE
-redis-cluster-down = { $place }, asked for slot { $slot }, says { $reply }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
+redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
+redis-cluster-down = { $place } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
 redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or end it
 redis-data-dir-crowded = { $nodes } processes already use { $path }; end some of them
-redis-data-dir-denied = this user cannot write to { $path }; change its owner, or give another --data-dir
-redis-data-dir-full = the disk of { $path } is full; free disk space, or give another --data-dir
+redis-data-dir-denied = this user cannot write to { $path }; change its owner, or pass another --data-dir
+redis-data-dir-full = the disk of { $path } is full; free disk space, or pass another --data-dir
 redis-data-dir-gone = { $path } was removed while in use: the data in it is lost, and requests are no longer accepted; end all seckill processes, restore a backup, and start again
-redis-data-dir-no-home = there is no home directory for the data; give --data-dir
-redis-data-dir-not-a-directory = { $path } is not a directory; give another --data-dir
-redis-data-dir-read-only = { $path } is on a read-only file system; give another --data-dir
+redis-data-dir-no-home = there is no home directory for the data; pass --data-dir
+redis-data-dir-not-a-directory = { $path } is not a directory; pass another --data-dir
+redis-data-dir-read-only = { $path } is on a read-only file system; pass another --data-dir
 redis-data-dir-shared = { $path } belongs to another user or is open to others; remove it, or set TMPDIR
-redis-data-dir-unusable = { $path } cannot be used ({ $reason }); give another --data-dir
+redis-data-dir-unusable = { $path } cannot be used ({ $reason }); pass another --data-dir
 redis-hosts-databases = a cluster has no databases to choose from
 redis-hosts-host = a host, port or database is invalid
 redis-hosts-missing = a host is missing
@@ -2161,12 +2161,12 @@ redis-not-master = it is no longer the master
 redis-one-of-cluster = { $place } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
 redis-redis-at-does-not-answer = Redis at { $place } does not answer ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
-redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or give --redis URL
+redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
 redis-refused = Redis refused: { $reason }
 redis-remedy-disk = free disk space and check its log
 redis-remedy-memory = raise maxmemory or remove other data
 redis-remedy-other = resolve that
-redis-remedy-replica = it is a replica: give the URL of its master
+redis-remedy-replica = it is a replica: pass the URL of its master
 redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
 redis-reply = Redis sent an unexpected reply; check whether the key holds something else, or whether the server is not Redis
 redis-reply-to = Redis sent an unexpected reply to { $command }; check whether the key holds something else, or whether the server is not Redis
@@ -2177,22 +2177,22 @@ redis-server-detached = this process has detached from the Redis server; start a
 redis-server-died = the Redis server exited at once: { $messages }; see { $log }
 redis-server-died-silent = the Redis server exited at once without a message; see { $log }
 redis-server-ending = the program is shutting down and no longer manages the Redis server
-redis-server-foreign = the server at { $socket } works in another directory, { $dir }; stop it, or give another --data-dir
+redis-server-foreign = the server at { $socket } works in another directory, { $dir }; stop it, or pass another --data-dir
 redis-server-found-other = { $path } is not a server
 redis-server-found-version = { $path } is { $version }
 redis-server-full = the Redis server cannot start because the disk of { $dir } is full; free disk space
 redis-server-loading = the Redis server is still loading its append-only file after { $seconds } s; try again later
 redis-server-silent = a Redis server holds { $lock } but does not answer at { $socket }; check { $log }, and stop it
-redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or give --redis URL
+redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or pass --redis URL
 redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
 redis-server-unwritten = the Redis server was left running because it could not write its last replies to { $dir }; free disk space, then start and stop seckill once more
-redis-timed-out = no answer in time
-redis-timed-out-after = no answer within { $millis } ms
+redis-timed-out = no reply in time
+redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $place } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
-redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; it then continues by itself
-redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); give a PEM file with the certificate of the authority that signed the server's
-redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; give a PEM file with the certificate of the authority that signed the server's
+redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; work then continues automatically
+redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server's
+redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server's
 redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
 redis-url-no-cluster = Redis at { $place } is a single server, not a cluster; its URL starts with redis:// or rediss://
@@ -2205,12 +2205,12 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 ## reply
 
 reply-cancelling = stops after the current step
-reply-changed = , { $count } changed since and left alone
+reply-changed = , { $count } changed since then and skipped
 reply-claimed = { $count ->
     [one] 1 entry
    *[other] { $count } entries
-} moved to another consumer
-reply-closed = order { $order } is closed; nothing was paid
+} transferred to another consumer
+reply-closed = order { $order } is closed and cannot be paid
 reply-consumer-removed = consumer '{ $consumer }' removed from partition { $partitions }
 reply-dead-letters = , { $count ->
     [one] 1 dead letter
@@ -2237,7 +2237,7 @@ reply-dead-letters-replayed = { $count ->
    *[other] { $count } dead letters
 } replayed
 reply-errors = , { $count } without a reply
-reply-gone = , { $count } no longer there
+reply-gone = , { $count } no longer present
 reply-groups-created = , { $count ->
     [one] 1 group
    *[other] { $count } groups
@@ -2251,7 +2251,7 @@ reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
 reply-job-resumed = job { $job } is resumed
 reply-lock-released = lock '{ $name }' released
-reply-no-command-is-running = no command is running that could be cancelled
+reply-no-command-is-running = there is no running command to cancel
 reply-no-order = order { $order } is not in SQL
 reply-no-rush = no load test is running on sale #{ $voucher }
 reply-nothing-replayed = nothing applied to the { $seen ->
@@ -2292,11 +2292,11 @@ reply-rush-done = load test: { $attempts ->
    *[other] { $attempts } requests
 }, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms
 reply-rush-settled = ; settled in { $seconds } s: { $persisted } written
-reply-rush-stopped = load test on sale #{ $voucher } stopped: no more buyers are sent
+reply-rush-stopped = load test on sale #{ $voucher } stopped: no more requests are sent
 reply-rush-unsettled = ; not settled yet: { $persisted } written so far
 reply-sale-archived = sale #{ $voucher } is archived
 reply-sale-created = sale #{ $voucher } created and loaded into Redis
-reply-sale-ended = sale #{ $voucher } has ended for good
+reply-sale-ended = sale #{ $voucher } has ended permanently
 reply-sale-open = sale #{ $voucher } is open
 reply-sale-paused = sale #{ $voucher } is paused
 reply-voucher-bought = order { $order } written
@@ -2314,8 +2314,8 @@ sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
 
-schedule-never = the schedule '{ $text }' is never due; give one with a next run
-schedule-range = an interval of { $interval } is not possible; give 100 ms to 366 days
+schedule-never = the schedule '{ $text }' is never due; use one with a next run
+schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 days
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
 ## settings
@@ -2403,7 +2403,7 @@ status-consumer-unknown = { $consumer } belongs to no known node and holds { $pe
     [one] 1 entry
    *[other] { $pending } entries
 }; recover: 'seckill pending apply'
-status-damaged = keys in Redis do not agree with the others: { $keys }; the sales concerned admit no buyer until a node has reconciled them ('seckill work' runs one)
+status-damaged = keys in Redis are inconsistent: { $keys }; the affected sales admit no buyers until a node reconciles them ('seckill work' runs one)
 status-dead-letters = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
@@ -2412,12 +2412,12 @@ status-job-failed = the last run of job { $job } failed { $ago } ago; see 'secki
 status-lag = { $lag ->
     [one] 1 entry waits
    *[other] { $lag } entries wait
-} for a consumer, which takes { $wait } at this rate; 'seckill work' adds a node
+} for a consumer; draining takes { $wait } at this rate; 'seckill work' adds a node
 status-lag-grows = { $lag ->
     [one] 1 entry waits
    *[other] { $lag } entries wait
 } for a consumer and the lag does not shrink; 'seckill work' adds a node
-status-lost = Redis had lost data; it was reconciled with SQL and the stream
+status-lost = Redis lost data and was reconciled with SQL and the stream
 status-lost-archived = , { $count ->
     [one] 1 archived sale
    *[other] { $count } archived sales
@@ -2425,10 +2425,10 @@ status-lost-archived = , { $count ->
 status-lost-enqueued = , { $count ->
     [one] 1 order
    *[other] { $count } orders
-} enqueued again
-status-lost-keys = Redis had data lost, replaced or rolled back: { $keys }; it was reconciled with SQL and the stream
-status-lost-letters = , dead letters without an order are lost, their number is unknown
-status-lost-nothing-left = ; nothing is left to do
+} re-added to the stream
+status-lost-keys = Data in Redis was lost, replaced or rolled back: { $keys }; it was reconciled with SQL and the stream
+status-lost-letters = , an unknown number of dead letters without an order is lost
+status-lost-nothing-left = ; no action needed
 status-lost-pending = , dead consumers hold { $count ->
     [one] 1 entry
    *[other] { $count } entries
@@ -2436,7 +2436,7 @@ status-lost-pending = , dead consumers hold { $count ->
 status-lost-refused = , { $count ->
     [one] 1 promise
    *[other] { $count } promises
-} cannot be kept: 'seckill dead list'
+} cannot be fulfilled: 'seckill dead list'
 status-lost-restored = , { $count ->
     [one] 1 buyer
    *[other] { $count } buyers
@@ -2454,36 +2454,36 @@ status-sql-locked = { $error }; { $waiting ->
 status-undelivered = { $count ->
     [one] 1 change of a sale is
    *[other] { $count } changes of sales are
-} in SQL and not yet in Redis: { $sales }; a running node delivers as soon as Redis accepts writes
+} in SQL and not yet in Redis: { $sales }; a running node delivers changes once Redis accepts writes
 
 ## store
 
-store-cannot-be-opened-as-database = { $path } cannot be opened as a database; check its directory, or give another --database
+store-cannot-be-opened-as-database = { $path } cannot be opened as a database; check its directory, or pass another --database
 store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
 store-create-it-with-create-database = { $message }; create it with CREATE DATABASE, or correct --database
 store-database-is-unavailable-work-continues = the database is unavailable ({ $reason }); work continues when it is back
 store-database-returned-no-number = the database returned no number for the voucher
-store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or give another --database
+store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or pass another --database
 store-ended = the sale of voucher { $voucher } has ended; create a new one
-store-fenced = the lock '{ $name }' has another holder by now; this write came too late and was refused
-store-file-closed = { $path } cannot be entered ({ $reason }); give another --database
+store-fenced = the lock '{ $name }' now has another holder; this write came too late and was rejected
+store-file-closed = { $path } cannot be accessed ({ $reason }); pass another --database
 store-file-damaged = the database file is damaged ({ $reason }); restore a backup
-store-file-denied = this user cannot write to { $path }; change its permissions, or give another --database
-store-file-foreign = { $path } contains tables of another program ({ $tables }); give another --database
-store-file-not-a-file = { $path } is not a file; give the path of a file as --database
-store-file-read-only = { $path } is read-only; make it and its directory writable, or give another --database
-store-file-read-only-system = { $path } is on a read-only file system; change that, or give another --database
+store-file-denied = this user cannot write to { $path }; change its permissions, or pass another --database
+store-file-foreign = { $path } contains tables of another program ({ $tables }); pass another --database
+store-file-not-a-file = { $path } is not a file; pass the path of a file as --database
+store-file-read-only = { $path } is read-only; make it and its directory writable, or pass another --database
+store-file-read-only-system = { $path } is on a read-only file system; change that, or pass another --database
 store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; end all seckill processes, restore a backup, and start again
 store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; end all seckill processes and start again
-store-file-unreadable = { $path } cannot be read ({ $reason }); give another --database
-store-file-unusable = { $path } cannot be used ({ $reason }); give another --database
-store-is-not-directory-give-another = { $path } is not a directory; give another --database
-store-is-not-sqlite-database = { $path } is not a SQLite database, or is damaged; give another --database
-store-is-not-utf-which-sqlite = { $path } is not UTF-8, which SQLite requires; give another --database
+store-file-unreadable = { $path } cannot be read ({ $reason }); pass another --database
+store-file-unusable = { $path } cannot be used ({ $reason }); pass another --database
+store-is-not-directory-give-another = { $path } is not a directory; pass another --database
+store-is-not-sqlite-database = { $path } is not an SQLite database, or is damaged; pass another --database
+store-is-not-utf-which-sqlite = { $path } is not UTF-8, which SQLite requires; pass another --database
 store-it-cannot-write-free-space = it cannot write: { $message }; free space on its disk
 store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
-store-log-position = '{ $text }' is not a position in the log; give the one at the end of the previous page, such as 1795000000000-17
-store-no-answer-within-s = no answer within { $seconds } s
+store-log-position = '{ $text }' is not a position in the log; pass the one at the end of the previous page, such as 1795000000000-17
+store-no-answer-within-s = no reply within { $seconds } s
 store-no-encrypted-connection-check-store = no encrypted connection: { $message }; check store.tls
 store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows them
 store-order-was-not-written = order { $order } was not written, and no row explains why
@@ -2502,7 +2502,7 @@ store-reason-id-taken = the ID { $order } belongs to another order; nothing was 
 store-reason-other-protocol = it does not answer like { $database }: { $message }
 store-reason-packet-too-large = { $message }; raise max_allowed_packet of the server
 store-reason-pool-busy = all { $connections } connections of this process are busy
-store-reason-replica = it is a read-only replica; give the URL of the primary
+store-reason-replica = it is a read-only replica; pass the URL of the primary
 store-reason-rows-locked = other transactions hold locks on the same rows
 store-reason-schema-locked = another process is changing the schema
 store-reason-silent = it accepts connections but does not answer
@@ -2515,21 +2515,21 @@ store-refused = the database refused: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
-store-rule-off = voucher { $voucher } is off the shelf and cannot be bought; 'seckill voucher list' shows which are on
+store-rule-off = voucher { $voucher } has status off and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
 store-rule-window = the sale of voucher { $voucher } ends at { $end }, so it cannot begin at { $begin }; choose an earlier time
 store-sale-of-voucher = the sale of voucher { $voucher } has not ended; end it before archiving it
 store-schema-changed = the schema was changed by another program: { $reason }; restore it, and work continues
 store-schema-encoding = the encoding of the database is { $encoding }; create one with ENCODING 'UTF8'
-store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or give another --database
-store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or give another --database
+store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or pass another --database
+store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or pass another --database
 store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
 store-schema-old-server = the server is { $version }; the oldest supported is { $oldest }
-store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or give another --database
-store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); give another --database
+store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or pass another --database
+store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); pass another --database
 store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows them
 store-this-process-paused-within-transaction = this process paused within a transaction
-store-unknown = the database failed at the commit ({ $reason }), so this may or may not be done; check before you repeat it
+store-unknown = the database failed during the commit ({ $reason }), so the result is unknown; check before you repeat it
 store-url-forms = sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE
 store-url-memory = sqlite::memory: cannot be used, because several connections share the database; write { $forms }
 store-url-mysql = the database URL has the unknown parameter '{ $name }'; a MySQL URL takes { $known }
@@ -2538,7 +2538,7 @@ store-url-no-database = the database URL names no database; write { $form }
 store-url-no-file = the database URL names no file; write { $forms }
 store-url-no-host = the database URL names no host; write { $forms }
 store-url-no-scheme = the database URL has no scheme; write { $forms }
-store-url-parameters = a SQLite URL takes no parameters (write %3F for a '?' in a file name); write { $forms }
+store-url-parameters = an SQLite URL takes no parameters (write %3F for a '?' in a file name); write { $forms }
 store-url-postgres = the database URL has the unknown parameter '{ $name }'; a PostgreSQL URL takes { $known }
 store-url-scheme = the scheme of the database URL is unknown; write { $forms }
 store-url-unreadable = the database URL cannot be parsed ({ $reason }); write { $forms }

@@ -271,7 +271,7 @@ mod tests {
     fn one_is_singular() {
         for (text, one) in [
             (Event::DeadHolds(1).to_string(), "dead, holds 1 entry"),
-            (Event::SilentHolds(2).to_string(), "silent, holds 2 entries"),
+            (Event::SilentHolds(2).to_string(), "idle, holds 2 entries"),
             (
                 Event::Omitted(1).to_string(),
                 "1 line omitted within a minute; the log file has all of them",

@@ -483,7 +483,7 @@ mod tests {
                 "1 order in SQL has no buyer in Redis; its stock may be sold again",
             ),
             (Finding::Doubled(2), "2 buyers have more than one live order"),
-            (Finding::Repeated(1), "1 order ID is held by two buyers"),
+            (Finding::Repeated(1), "1 order ID belongs to two buyers"),
         ] {
             assert_eq!(finding.to_string(), sentence);
         }

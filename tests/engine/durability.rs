@@ -174,7 +174,7 @@ fn a_partition_is_repaired_by_the_audit() {
     assert_eq!(result["balanced"], false, "{result}");
     assert!(result["partitions"][0]["findings"][0].to_string().contains("future"), "{result}");
     let result = run(&["audit", "--repair", "--yes"]).expect_code(0).stdout;
-    assert!(result.contains("1 fault of partitions repaired"), "{result}");
+    assert!(result.contains("1 partition fault repaired"), "{result}");
     let result = run(&["activity"]).expect_code(0).stdout;
     assert!(result.contains("partition repaired"), "{result}");
     run(&["rush", "--voucher", "1", "--users", "20", "--seed", "2"]).expect_code(0);

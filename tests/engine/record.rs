@@ -79,7 +79,7 @@ async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
     let [created] = &of(&world, "sale create").await[..] else { panic!() };
     assert_eq!(*created.subject, format!("'tea', stock 20, limit 2, ends at {end}"));
     let [ended] = &of(&world, "sale end").await[..] else { panic!() };
-    assert_eq!((&*ended.subject, &*ended.result), ("#1", "sale #1 has ended for good"));
+    assert_eq!((&*ended.subject, &*ended.result), ("#1", "sale #1 has ended permanently"));
     for line in [created, ended] {
         let kept = serde_json::to_string(line).unwrap();
         let statement = ["UPDATE", "INSERT", "tb_", ".lua"].iter().find(|it| kept.contains(**it));

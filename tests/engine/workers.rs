@@ -243,7 +243,7 @@ fn a_second_node_with_the_same_name_is_refused() {
     second.signal(Signal::KILL);
     let third = home.spawn(&args[..5]);
     wait_until_blocking(LONG, "the third one has its name", || {
-        third.stdout().contains("till works on redis")
+        third.stdout().contains("till is running with Redis")
     });
     drop(second);
     third.signal(Signal::TERM);

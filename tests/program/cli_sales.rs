@@ -225,7 +225,7 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     for (flag, value, why) in [
-        ("--sub-title", " ", "the sub-title must"),
+        ("--sub-title", " ", "the subtitle must"),
         ("--rules", "", "the rules must"),
         ("--status", "sold", "'sold' is not a voucher status"),
         ("--pay-value", "-1", "non-negative integer"),
@@ -265,7 +265,7 @@ fn an_ordinary_voucher_is_bought_as_often_as_asked() {
     let words = home.run(&["orders", "show", orders[0].trim_matches('"')]).expect_code(0).stdout;
     assert!(words.contains(&format!("ordinary voucher #{tea}")), "{words}");
     json(&home, &["orders", "pay", orders[0].trim_matches('"')]);
-    for (id, words) in [(&*sale, "flash sale"), (&*off, "off the shelf"), ("42", "no voucher 42")] {
+    for (id, words) in [(&*sale, "flash sale"), (&*off, "has status off"), ("42", "no voucher 42")] {
         refused(home.run(&["voucher", "buy", id, "--user", "7"]), 1, words);
     }
     refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 1, "read-only");

@@ -104,7 +104,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
         assert_eq!(plan[key], value, "{key} of {plan}");
     }
     let words = home.run(&["stream", "rewind", "--to", "start", "--dry-run"]).expect_code(0).stdout;
-    for part in ["200  entries again", "200  of them in SQL: acknowledged", "a dry run"] {
+    for part in ["200  entries redelivered", "200  of them in SQL: acknowledged", "a dry run"] {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     let ran = home.run(&["stream", "rewind", "--to", "start", "--json"]);
@@ -121,10 +121,10 @@ fn a_rewind_is_shown_asked_for_and_done() {
         refused(
             home.run(&["stream", "rewind", "--to", bad]),
             2,
-            "is no place in the stream; write start, an entry's id",
+            "is not a position in the stream; write start, an entry ID",
         );
     }
-    refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "only moves it back");
+    refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "cannot move it forward");
     let watch = ["--read-only", "stream", "rewind", "--to", "start", "--yes"];
     refused(home.run(&watch), 1, "read-only");
     assert_eq!(shown(&home)["group"]["lag"], 0, "nothing was moved");
@@ -243,7 +243,7 @@ fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_no
         assert!(asked.stdout.contains(&format!("\n  ! {finding}")), "{asked}");
         let repaired = home.run(&["audit", "--repair", "--yes"]).expect_code(0);
         assert!(repaired.stdout.contains("repair the partition"), "{repaired}");
-        assert!(repaired.stdout.contains("1 fault of partitions repaired"), "{repaired}");
+        assert!(repaired.stdout.contains("1 partition fault repaired"), "{repaired}");
         assert!(!repaired.stdout.contains("asks for confirmation"), "{repaired}");
         let types = [key.clone(), format!("{key}:replaced")]
             .map(|key| redis::cmd("TYPE").arg(key).query::<String>(&mut redis).unwrap());

@@ -58,7 +58,7 @@ fn nothing_is_armed_without_confirmation() {
     for shown in [
         "10 s after you confirm, by the Redis clock:",
         "#9 starts with 2,000 pieces, before its planned time.",
-        "Then 20,000 buyers come within 10 s",
+        "Then 20,000 buyers arrive within 10 s",
         "press H to cancel",
     ] {
         assert!(text.contains(shown), "{shown}: {text}");

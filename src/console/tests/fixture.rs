@@ -391,7 +391,7 @@ fn jobs() -> Vec<JobLine> {
     let mut close = job("close-overdue", "every 30m", "job-about-close-overdue");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
-        run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
+        run(3, JobOutcome::Lost, 2_846_000, "its node died or was unresponsive for too long"),
         run(2, JobOutcome::Failed, 4_646_000, Message::of(&JobResult::Failed(sql_away()))),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?", "job-about-drop-id-keys");

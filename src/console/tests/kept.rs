@@ -380,7 +380,7 @@ fn vanished_entries_are_not_reported_as_settled() {
         ]
     };
     for (lang, known, guessed) in [
-        ("en", &["3 no longer there"][..], &["settled", "done before"][..]),
+        ("en", &["3 no longer present"][..], &["settled", "done before"][..]),
         ("zh", &["已不在 3", "3 条已不在"], &["处理完", "已处理"]),
     ] {
         set_thread_language(lang);
@@ -396,9 +396,9 @@ fn vanished_entries_are_not_reported_as_settled() {
     set_thread_language("en");
     assert_eq!(
         result(&Message::from_stored(old.to_owned())),
-        "0 dead letters replayed, 3 no longer there"
+        "0 dead letters replayed, 3 no longer present"
     );
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
-    let text = "2 entries moved to another consumer, 1 without a body";
+    let text = "2 entries transferred to another consumer, 1 without a body";
     assert_eq!(there.to_string(), text, "what there is none of is not text");
 }

@@ -153,7 +153,7 @@ fn marked_sales_are_repaired_and_no_others() {
     assert!(bench.text(120, 36).contains("1 marked"));
     bench.keys("A");
     let text = bench.text(120, 36);
-    assert!(text.contains("1 sale that is marked, 2 differences: #8"), "{text}");
+    assert!(text.contains("1 marked sale, 2 differences: #8"), "{text}");
     bench.keys("y");
     let only: Vec<SaleRepair> =
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();

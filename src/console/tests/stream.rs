@@ -328,7 +328,7 @@ fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
     let mut bench = Bench::new(flowing());
     bench.keys("3W");
     bench.press(KeyCode::Enter);
-    assert!(bench.text(120, 36).contains("is no place in the stream"));
+    assert!(bench.text(120, 36).contains("is not a position in the stream"));
     assert!(bench.sent().is_empty());
     bench.press(KeyCode::BackTab);
     bench.press(KeyCode::Tab);

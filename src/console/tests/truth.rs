@@ -99,7 +99,7 @@ fn unreadable_values_are_not_shown_as_current() {
     let stream = overview.lines().find(|line| line.contains("STREAM")).unwrap_or_default();
     assert!(stream.contains("redis    42 s old"), "{overview}");
     assert!(!overview.contains("alive") && !overview.contains(" dead  "), "{overview}");
-    for (key, false_word) in [("4", "Every delivered order"), ("6", "No lock is held")] {
+    for (key, false_word) in [("4", "Every delivered order"), ("6", "No locks are held")] {
         bench.keys(key);
         let text = bench.text(120, 36);
         assert!(!text.contains(false_word) && text.contains("are unknown"), "{text}");

@@ -48,7 +48,7 @@ pub enum To {
 /// A position that could not be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "'{0}' is no place in the stream; write start, an entry's id like 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
+    "'{0}' is not a position in the stream; write start, an entry ID such as 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
 )]
 pub struct ToFault(pub String);
 

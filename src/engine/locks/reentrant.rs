@@ -264,7 +264,7 @@ impl Locks {
         at_least: Duration,
         since: Millis,
     ) -> Result<u8, RedisError> {
-        // The node's clock may differ from that of Redis by seconds. DeliveryState a job's lock slightly too long or too
+        // The node's clock may differ from that of Redis by seconds. Holding a job's lock slightly too long or too
         // short is harmless: its due time is claimed in SQL.
         let held_for = Duration::from_millis(Millis::now().since(since));
         let keep = at_least.saturating_sub(held_for).min(at_least);

@@ -66,7 +66,7 @@ impl Store {
             conn.execute(
                 "UPDATE tb_job_run SET outcome = 'lost', \
                  took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
-                 detail = 'its node died or was away for too long' \
+                 detail = 'its node died or was unresponsive for too long' \
                  WHERE job = $1 AND token < $2 AND outcome = 'running'",
                 params![job, token, now],
             )

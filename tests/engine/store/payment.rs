@@ -226,7 +226,7 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     let expired = store.create_voucher(&expired, NOW).await.unwrap();
     for (voucher, why) in [
         (sale, "flash sale"),
-        (off, "off the shelf"),
+        (off, "has status off"),
         (expired, "expired"),
         (VoucherId(99), "no voucher 99"),
         (VoucherId(u64::MAX), "no voucher"),

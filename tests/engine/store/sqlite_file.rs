@@ -182,7 +182,7 @@ async fn a_foreign_database_is_refused_and_left_unchanged() {
     std::fs::write(&text, "dear diary, ".repeat(1_000)).unwrap();
     let result = refusal(&text).await;
     assert!(matches!(result, StoreError::File(_)), "{result}");
-    assert!(result.to_string().contains("not a SQLite database"), "{result}");
+    assert!(result.to_string().contains("not an SQLite database"), "{result}");
 }
 
 /// Tests may run as root, to whom permissions do not apply: these are paths where no user can
