@@ -43,7 +43,7 @@ pub(super) struct ActivityArgs {
     /// Maximum number of lines, the newest ones
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
     limit: u32,
-    /// Only lines before this position, as the previous page prints it
+    /// Only lines before this position, as printed by the previous page
     #[arg(long, value_name = "PLACE")]
     before: Option<LogPosition>,
 }

@@ -42,7 +42,7 @@ pub(super) struct AuditArgs {
     consent: Consent,
 }
 
-/// What Redis had lost in a restart or a failover, and what became of it.
+/// What Redis lost in a restart or a failover, and what was restored.
 #[derive(Serialize)]
 struct Loss {
     at: Millis,
@@ -144,7 +144,7 @@ pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionFinding
     Ok(found)
 }
 
-/// The newest losses, including those that the database has no event of.
+/// The newest losses, including those without an event in the database.
 async fn losses(context: &Context) -> Result<Vec<Loss>> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
     // Before the log: what is written meanwhile is in both.
@@ -168,7 +168,8 @@ async fn losses(context: &Context) -> Result<Vec<Loss>> {
     Ok(lines.into_iter().map(loss).collect())
 }
 
-/// Shows the repair, asks, and executes just that: first of partitions, without which sales cannot be read.
+/// Shows the repair, asks for confirmation, and executes it: partitions first, because sales cannot be read without
+/// them.
 async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Option<Repaired>> {
     let mut operator = context.writer(&args.consent)?;
     let (mut done, mut reason) = (None, None);

@@ -33,7 +33,7 @@ pub(super) enum BenchCommand {
     ///
     /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale that
     /// is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters,
-    /// which never repeat an ID; the rows of its two sales stay in the database, and the sales are archived.
+    /// so that no ID is used twice; the rows of its two sales stay in the database, and the sales are archived.
     Persist(PersistArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///

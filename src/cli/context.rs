@@ -52,7 +52,7 @@ pub(super) struct Context {
     instance: String,
     /// Watchdogs of the operators' locks, stopped by [`Context::close`].
     watchdogs: Vec<(CancellationToken, JoinHandle<()>)>,
-    /// Audit log lines of the operators in this process.
+    /// Audit log lines of operators in this process.
     outbox: Outbox,
 }
 
@@ -169,7 +169,7 @@ impl Context {
         }
     }
 
-    /// The servers, over a connection of its own.
+    /// The servers, over a separate connection.
     pub(super) fn servers(&self) -> Servers {
         Servers::new(&self.redis, &self.store, &self.keys)
     }
@@ -219,7 +219,7 @@ impl Context {
         Ok(Node::start(NodeConfig { deployment, name, instance, read_only }))
     }
 
-    /// What the engine needs of this context.
+    /// The parts of this context that the engine needs.
     pub(super) fn deployment(&self) -> Deployment {
         Deployment {
             redis: self.redis.clone(),

@@ -63,7 +63,7 @@ pub(super) enum DeadCommand {
     Discard {
         #[command(flatten)]
         which: Which,
-        /// Cancel the orders of waiting buyers and return stock and place
+        /// Cancel the orders of waiting buyers and return their stock and places
         #[arg(long)]
         compensate: bool,
         #[command(flatten)]
@@ -74,10 +74,10 @@ pub(super) enum DeadCommand {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["letters", "all", "filter"]))]
 pub(super) struct Which {
-    /// These letters
+    /// IDs of dead letters, as in `dead list`
     #[arg(value_name = "LETTER")]
     letters: Vec<EntryId>,
-    /// All of them
+    /// All dead letters
     #[arg(long)]
     all: bool,
     /// Matching letters: 'verdict=awaited,voucher=7,reason~stock'

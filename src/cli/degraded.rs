@@ -1,6 +1,6 @@
-//! What Redis answers while the database cannot be opened.
+//! The snapshot of Redis alone, while the database cannot be opened.
 //!
-//! Its snapshot has gaps where the database would have answered, never zeros.
+//! Values that only the database has are missing from it, never zero.
 
 use std::time::Duration;
 

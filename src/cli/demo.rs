@@ -35,7 +35,7 @@ const COUNTDOWN_S: u8 = 5;
 /// Duration of the first sale's load when displayed.
 const LOAD_DURATION: Duration = Duration::from_secs(12);
 const LOAD_TEST: Label = Label("demo-load-test");
-/// Most entries held by the dying node.
+/// Maximum number of entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
 
 #[derive(Debug, Args)]

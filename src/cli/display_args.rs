@@ -22,7 +22,7 @@ pub(super) struct DisplayArgs {
     /// Language of the console [default: from the locale, else English]
     #[arg(long, global = true, value_name = "LANG", value_parser = language())]
     lang: Option<Language>,
-    /// Draw the console in ASCII only; a language with other letters keeps them
+    /// Draw the console in ASCII only; non-Latin text is kept
     #[arg(long, global = true)]
     ascii: bool,
     /// Colour theme: dark, light, high-contrast, or a TOML file [default: dark]

@@ -60,7 +60,7 @@ impl Report {
         self.checks.push(Check { name, grade: Grade::Note, found: found.into(), fix });
     }
 
-    /// Passes, or is a problem with this fix.
+    /// Records a passed check, or a problem with this fix.
     fn check(&mut self, name: &'static str, passes: bool, found: String, fix: impl Into<String>) {
         if passes {
             return self.ok(name, found);

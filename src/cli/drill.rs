@@ -34,7 +34,7 @@ const LIST: &str = "list";
 
 #[derive(Debug, Args)]
 pub(super) struct DrillArgs {
-    /// Name of the drill; 'list' or none lists them
+    /// Name of the drill; 'list', or no name, lists the drills
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     name: Option<String>,
     /// Run without a terminal, including the operator's actions, and print the result

@@ -27,7 +27,7 @@ pub struct CliError {
     pub(super) text: Message,
     /// Exit code.
     pub code: u8,
-    /// Each line is a separate error; in all other messages a line break is quoted and shown as a blank.
+    /// Each line is a separate error; in all other messages a line break is part of quoted text and shown as a space.
     is_list: bool,
 }
 
@@ -57,7 +57,7 @@ impl CliError {
         Self { is_list: true, ..Self::usage(text) }
     }
 
-    /// The engine replied to another command than the one that was sent.
+    /// The reply of the engine does not belong to the command that was sent.
     pub(super) fn unexpected_reply() -> Self {
         Self::failed(Label("cli-unexpected-reply"))
     }

@@ -46,7 +46,7 @@ pub use error::{CliError, Result};
 
 use crate::config::{Config, ConfigError};
 
-/// Runs flash sales, monitors them live, and repairs them when something fails.
+/// Runs flash sales, monitors them live, and repairs them after failures.
 ///
 /// Without a command it opens the console. No configuration is needed: all state is in the data directory. Without
 /// --redis, an embedded Redis server is started; without --database, an SQLite file is used.
@@ -85,7 +85,7 @@ struct Global {
     /// Settings file [default: seckill/config.toml in the XDG config directory]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
     config: Option<PathBuf>,
-    /// Read only: reject every command that changes something
+    /// Read-only mode: reject every command that changes data
     #[arg(long, global = true)]
     read_only: bool,
     /// Print one JSON document instead of text
@@ -142,7 +142,7 @@ enum Command {
     Bench(bench::BenchCommand),
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,
-    /// Check servers, versions, durability, schema and terminal, with a fix for each problem
+    /// Check servers, versions, durability, schema and terminal, and suggest a fix for each problem
     Doctor,
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -173,8 +173,8 @@ impl Command {
         }
     }
 
-    /// Whether the command describes the program for a packager or a shell: it needs no settings, and its files are for
-    /// all users.
+    /// Whether the command describes the program for a packager or a shell: it needs no settings, and all users may
+    /// read its files.
     fn describes_the_program(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man(_))
     }
@@ -208,7 +208,7 @@ impl Cli {
             json,
             display,
         } = self.global;
-        // Variables of the environment count like flags.
+        // Environment variables have the same effect as flags.
         let given = [
             ("--data-dir", data_dir.is_some()),
             ("--redis/REDIS_URL", redis.is_some()),

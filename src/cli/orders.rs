@@ -63,7 +63,7 @@ pub(super) struct ListArgs {
     /// Maximum number of orders
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
     limit: u32,
-    /// Only smaller IDs: the next page, by the last ID of the previous page
+    /// Only orders with smaller IDs; for the next page, pass the last ID of the previous one
     #[arg(long, value_name = "ORDER_ID")]
     before: Option<OrderId>,
 }

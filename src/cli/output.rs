@@ -93,13 +93,13 @@ pub(super) fn count_in(
     }
 }
 
-/// The same with a sign; negative means fewer.
+/// Parses a signed number; a negative one removes.
 pub(super) fn difference(text: &str) -> Result<i64, String> {
     let digits = text.replace([',', '_'], "");
     digits.parse().map_err(|_| Label("cli-expected-difference").to_owned())
 }
 
-/// Parses a filter on these fields, which matches something less than everything.
+/// Parses a filter on these fields. A filter that matches everything is an error.
 pub(super) fn filter(text: &str, fields: &[Field]) -> Result<Filter, String> {
     let filter = Filter::parse(text, fields).map_err(|error| error.to_string())?;
     if filter.is_empty() {
@@ -120,7 +120,7 @@ pub(super) fn page<T, K>(rows: &mut Vec<T>, limit: u32, key: impl FnOnce(&T) -> 
     rows.last().filter(|_| more).map(key)
 }
 
-/// Whether questions can be asked.
+/// Whether a terminal is available for confirmations.
 fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -172,7 +172,7 @@ pub(super) fn span(millis: u64) -> String {
     }
 }
 
-/// What is shown for an unknown value in a table.
+/// Placeholder for an unknown value in a table.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

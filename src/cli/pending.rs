@@ -224,7 +224,7 @@ async fn with_progress<T>(operator: &Operator, out: Output, work: impl Future<Ou
     done
 }
 
-/// What is to be applied: a plan from a file, or one that is made now.
+/// The plan to apply: from a file, or created now.
 struct Request {
     plan: Option<Plan>,
     which: Which,
@@ -273,7 +273,7 @@ async fn apply(context: &mut Context, out: Output, request: Request) -> Result<u
     Ok(if open { error::FAILED } else { 0 })
 }
 
-/// `dead_letter` as shown to people.
+/// Display name of the action `dead_letter`.
 pub(super) fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }

@@ -27,7 +27,7 @@ pub(super) struct RushArgs {
     /// Number of distinct buyers
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::output::count)]
     users: u64,
-    /// Fraction of buyers that send a duplicate request, 0 to 1
+    /// Fraction of buyers who send a duplicate request, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     repeat: f64,
     /// Maximum concurrent requests
@@ -36,7 +36,7 @@ pub(super) struct RushArgs {
     /// Requests per second [default: unlimited]
     #[arg(long, value_name = "R", allow_hyphen_values = true)]
     rate: Option<f64>,
-    /// Fraction of admitted buyers that pay, 0 to 1
+    /// Fraction of admitted buyers who pay, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     pay: f64,
     /// Random seed for duplicate requests and the order of buyers

@@ -29,12 +29,12 @@ pub(super) const DYING_NODE: &str = "node-b";
 /// Title of the sale.
 pub(super) const HOT_POT: Label = Label("demo-sale-title");
 const MILK_TEA: Label = Label("demo-second-sale-title");
-/// Prevents automatic claims, so that the operator recovers what a dead node left.
+/// Prevents automatic claims, so that the operator recovers the entries of a dead node.
 const CLAIM_IDLE_MS: u64 = 86_400_000;
 /// Timeout of automatic steps.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Rejects a flag for servers, because a sandbox keeps nothing. `what` is what runs in it.
+/// Rejects a flag for servers, because a sandbox keeps no data. `what` is what runs in it.
 pub(super) fn refuse_servers(what: Label, flag: Option<&str>) -> Result<()> {
     match flag {
         Some(flag) => Err(CliError::usage(text!("demo-no-servers", what, flag))),
@@ -155,7 +155,7 @@ pub(super) async fn answered(
 pub(super) struct Sandbox<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
-    /// What runs here, in a word.
+    /// Name of what runs here: the demo or a drill.
     pub(super) what: Label,
 }
 
@@ -223,7 +223,7 @@ impl Sandbox<'_> {
         Ok(ledger::audit(&mut self.context.servers(), None).await?)
     }
 
-    /// Waits until no order is on its way.
+    /// Waits until no order is in flight.
     pub(super) async fn until_settled(&self) -> Result<()> {
         self.until(is_settled).await
     }
@@ -264,7 +264,7 @@ impl Sandbox<'_> {
     }
 }
 
-/// No orders are on their way in the stream.
+/// Whether no order is in flight in the stream.
 pub(super) fn is_settled(snapshot: &Snapshot) -> bool {
     let stream = snapshot.stream.as_ref();
     stream.is_some_and(|stream| stream.lag == Some(0) && stream.pending == 0)

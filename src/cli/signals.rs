@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CliError, Result};
 
-/// Termination signals, handled from construction on: a signal during startup must not leave servers half open.
+/// Termination signals, handled from construction on: a signal during startup must not leave servers running.
 pub(super) struct Signals([Signal; 4]);
 
 impl Signals {

@@ -238,7 +238,7 @@ fn server(health: &Health) -> String {
     format!("{:<10} {}\n", health.name, server_state(health))
 }
 
-/// Whether a server answers and takes writes.
+/// Whether a server replies and accepts writes.
 pub(super) fn server_state(health: &Health) -> String {
     match (&health.error, &health.unwritable) {
         (Some(error), _) => text!("cli-status-away", error),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// A table with a line for each of `rows`.
+/// A table with one line per row.
 pub(super) struct Table<'a, T> {
     rows: &'a [T],
     columns: Vec<Column>,

@@ -34,7 +34,7 @@ pub(super) enum VoucherCommand {
     },
     /// List vouchers of both kinds by ID
     List {
-        /// Only vouchers after this one: the next page, by the last ID of the previous page
+        /// Only vouchers with larger IDs; for the next page, pass the last ID of the previous one
         #[arg(long, value_name = "ID")]
         after: Option<VoucherId>,
         /// Maximum number of vouchers

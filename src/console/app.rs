@@ -1,6 +1,6 @@
 //! The state of the console: what is shown, what is open, which replies are outstanding.
 //!
-//! Events change it; nothing in here waits, draws, or knows the terminal.
+//! Events change it; nothing in here waits, draws, or accesses the terminal.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -261,7 +261,7 @@ impl App {
         if pending.unordered || letters.unordered {
             self.note(&*Label("conventions-more-than-one-page"));
         }
-        // While a command is running, marks vanish because it works.
+        // While a command is running, marks disappear because it processes their rows.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
                 self.note(text::marks_gone(pending.marks_gone));
@@ -272,7 +272,7 @@ impl App {
         }
     }
 
-    /// The engine is gone: no more snapshots.
+    /// The engine has stopped: no more snapshots.
     pub(crate) fn on_engine_gone(&mut self) {
         self.status.failure(text::commands::ENGINE_GONE.to_owned());
         self.dirty = true;
@@ -283,7 +283,7 @@ impl App {
         self.story = story;
     }
 
-    /// The slow tick: ages grow, notes expire.
+    /// The slow tick: ages increase, notices expire.
     pub(crate) fn on_tick(&mut self) {
         let expired = self.status.expire(self.now);
         self.dirty |= expired || self.frozen || self.shows_time();
@@ -309,7 +309,7 @@ impl App {
             }
             Event::Resize(width, height) => {
                 self.dirty = true;
-                // A key that follows at once is meant for the new window.
+                // A key pressed immediately afterwards is meant for the new window.
                 self.unseen = is_too_small(*width, *height);
             }
             Event::Mouse(event) if !self.unseen => self.on_mouse(*event),

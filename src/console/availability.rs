@@ -11,7 +11,7 @@ use super::{
     views::{PagedRow, View},
 };
 
-/// Recent actions that the palette remembers.
+/// Maximum number of recent actions in the palette.
 const REMEMBERED: usize = 20;
 
 impl App {

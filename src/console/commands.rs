@@ -38,7 +38,7 @@ use super::{
 const FRESH_MS: u64 = 15_000;
 
 impl App {
-    /// Opens the question or form of a command, or says why there is none.
+    /// Opens the question or form of a command, or reports why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
             self.note(text!("conventions-read-only-mode-commands"));
@@ -181,7 +181,7 @@ impl App {
         self.send(Command::Plan(Scope::All(Filter::default())));
     }
 
-    /// Asks about a plan, with its exact counts; confirming executes this very plan.
+    /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan.
     fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
         if self.planning.take_again() {
             return self.renew_plan(plan);
@@ -204,7 +204,7 @@ impl App {
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
-    /// Asks about the repair of the marked sales, or of all, as the newest audit found them.
+    /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
     fn ask_repair(&mut self) {
         if self.view != View::Ledger {
             self.go(View::Ledger);
@@ -249,7 +249,7 @@ impl App {
         }
     }
 
-    /// Asks about those letters, with exact counts; confirming applies to these very letters.
+    /// Asks for confirmation, with exact counts; confirming applies to exactly these letters.
     fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
         // A cancelled count may still arrive.
         let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
@@ -316,7 +316,7 @@ impl App {
         self.confirm(question, command);
     }
 
-    /// Asks before quitting with something unfinished.
+    /// Asks for confirmation before quitting while something is in progress.
     pub(super) fn quit(&mut self) {
         let load_tests = &self.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {

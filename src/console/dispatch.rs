@@ -114,7 +114,7 @@ impl App {
         }
     }
 
-    /// Runs the chosen command of the palette, or says why it is unavailable.
+    /// Runs the selected command of the palette, or reports why it is unavailable.
     fn run_by_name(&mut self, palette: Palette) -> Option<Dialog> {
         let Some(offer) = palette.chosen() else { return Some(Dialog::Palette(palette)) };
         if let Some(why) = &offer.why {
@@ -163,7 +163,7 @@ impl App {
                     if let Some(sale) = confirm.creates() {
                         self.creating = Some(sale.clone());
                     }
-                    // A command on a row also chooses it.
+                    // A command on a row also selects it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
                         self.sales.choose(voucher);

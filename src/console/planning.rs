@@ -1,6 +1,6 @@
 //! Keeps the plan of an open dialog current: live nodes may take over its entries meanwhile.
 //!
-//! Planning changes nothing, so a plan is remade whenever the entries of dead consumers change.
+//! Planning changes nothing, so a plan is recreated whenever the entries of dead consumers change.
 
 use futures::future::FutureExt;
 use seckill_engine::{
@@ -27,7 +27,7 @@ pub(crate) struct Planning {
     scope: Option<Scope>,
     /// The entries of dead consumers when it was requested.
     held: Held,
-    /// It is being remade.
+    /// It is being recreated.
     again: bool,
 }
 
@@ -42,7 +42,7 @@ impl Planning {
         self.scope = Some(scope.clone());
     }
 
-    /// Whether the received plan was remade for a dialog.
+    /// Whether the received plan was recreated for a dialog.
     pub(super) fn take_again(&mut self) -> bool {
         std::mem::take(&mut self.again)
     }
@@ -76,7 +76,7 @@ impl App {
         }
     }
 
-    /// Asks about a remade plan, or reports that nothing is left of it.
+    /// Asks for confirmation of a recreated plan, or reports that nothing is left of it.
     pub(super) fn renew_plan(&mut self, plan: Plan) {
         if self.asked_plan().is_none() {
             return;

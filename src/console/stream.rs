@@ -106,7 +106,7 @@ impl App {
         newest
     }
 
-    /// Asks about a command on the group; confirming executes this very plan.
+    /// Asks for confirmation of a command on the group; confirming executes exactly this plan.
     pub(super) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
         if self.dialog.is_some() || self.filtering {

@@ -142,7 +142,7 @@ impl Consumer {
         Ok(handed)
     }
 
-    /// Recovers by itself: creates a missing group, waits for an unreachable server.
+    /// Recovers automatically: creates a missing group, waits for an unreachable server.
     async fn keep_working(&mut self, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
@@ -395,7 +395,7 @@ impl Consumer {
         let locked = |delivered: &Delivered| {
             delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
-        // The orders whose locks were acquired are written, so two nodes never block each other for good.
+        // The orders whose locks were acquired are written, so two nodes never block each other permanently.
         let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
         for released in join_all(guards.into_values().map(Guard::release)).await {
             // A lost lock is harmless: the unique index guarantees the same.

@@ -23,7 +23,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Redis and SQL, over a connection of its own.
+    /// Redis and SQL, over a separate connection.
     pub fn servers(&self) -> Servers {
         Servers::new(&self.redis, &self.store, &self.keys)
     }

@@ -1,4 +1,4 @@
-//! Reads the durability settings of the servers, which `model::durability` judges.
+//! Reads the durability settings of the servers, which `model::durability` evaluates.
 
 use redis::cmd;
 use seckill_model::durability::{Append, Commit, Setup};
@@ -30,7 +30,7 @@ pub async fn setup(deployment: &Deployment, sentinels: bool) -> Result<Setup, En
     })
 }
 
-/// `None` if this user may not read the settings.
+/// `None` if this user has no permission to read the settings.
 async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Append>, RedisError> {
     let mut read = Vec::new();
     for name in ["appendonly", "appendfsync"] {

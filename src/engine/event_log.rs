@@ -42,7 +42,7 @@ struct Condition {
     ends: &'static str,
     since: Millis,
     event: Event,
-    /// Its begin was recorded.
+    /// Its start was recorded.
     recorded: bool,
     over: Option<Millis>,
 }
@@ -279,7 +279,7 @@ fn after(since: Millis, over: Millis) -> Event {
     Event::Lasted(over.since(since))
 }
 
-/// Why a server was not read.
+/// Why a server could not be read.
 fn read_error(error: &Message) -> Event {
     error.data().map_or_else(|| Event::Quoted(error.to_string()), Event::ReadError)
 }

@@ -1,6 +1,6 @@
 //! Heartbeats of a node, its claim to its name, and the checks of its partitions that go with them.
 //!
-//! Two processes of one name would take each other's entries for their own. A process that finds its name taken,
+//! Two processes with one name would treat each other's entries as their own. A process that finds its name taken,
 //! because it was suspended for too long or was started twice, stops.
 
 use std::time::{Duration, Instant};

@@ -347,7 +347,7 @@ async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64
     }
 }
 
-/// All entries of a partition in flight, and its dead letters that carry an order.
+/// All entries of a partition in flight, and its dead letters that contain an order.
 pub async fn flows(conn: &mut Connection, of: &Partition) -> Result<Flows, RedisError> {
     let mut flows = Flows::default();
     let last_delivered = last_delivered(conn, of).await?;
@@ -369,7 +369,7 @@ pub async fn flows(conn: &mut Connection, of: &Partition) -> Result<Flows, Redis
     Ok(flows)
 }
 
-/// The dead letters of a partition that carry an order, except those never promised to a buyer.
+/// The dead letters of a partition that contain an order, except those never promised to a buyer.
 pub(super) async fn dead_orders(
     conn: &mut Connection,
     of: &Partition,

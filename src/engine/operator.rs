@@ -42,7 +42,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// The servers, over a connection of its own.
+    /// The servers, over a separate connection.
     pub fn servers(&self) -> Servers {
         self.deployment.servers()
     }

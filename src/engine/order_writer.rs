@@ -44,7 +44,7 @@ pub struct Settled {
     pub gone: u64,
     /// Left pending until the buyers of their sale are known again.
     pub waiting: u64,
-    /// Transactions that SQL answered, including failed ones.
+    /// Transactions to which SQL replied, including failed ones.
     pub transactions: u64,
 }
 

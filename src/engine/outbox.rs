@@ -1,4 +1,4 @@
-//! Audit log lines on their way to SQL: a line that cannot be written now is kept and retried.
+//! Audit log lines to be written to SQL: a line that cannot be written now is kept and retried.
 //!
 //! The queue is bounded. A line that overflows, or that the database rejects permanently, goes to the log file in full.
 

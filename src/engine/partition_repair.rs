@@ -33,7 +33,7 @@ use crate::telemetry::{data_loss::REDIS_RECONCILED, log::events::PARTITION_REPAI
 const AHEAD: Duration = Duration::from_hours(1);
 /// Entries per read.
 const PAGE: usize = 1_000;
-/// Maximum of entries set aside at once; the consumers check the rest.
+/// Maximum number of entries set aside at once; the consumers check the rest.
 const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
 
@@ -50,7 +50,7 @@ pub enum PartitionFault {
         /// The last ID of the stream.
         last: EntryId,
     },
-    /// A stream, or a key that holds nothing but the bookkeeping of nodes, has another type.
+    /// A stream, or a key that only holds the state of nodes, has another type.
     ForeignKey(ForeignKey),
     /// The stream of this key has lost entries.
     Lost(String),

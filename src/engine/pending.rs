@@ -25,7 +25,7 @@ use super::{
     settings::Settings,
 };
 
-/// Entries per read: some 5 ms of Redis, and a tenth of that in memory.
+/// Entries per read: about 5 ms of Redis time, and a tenth of that in memory.
 pub(super) const PAGE: usize = 1_000;
 
 /// Filter fields of pending entries.
@@ -183,7 +183,7 @@ impl Classified {
         })
     }
 
-    /// The order that it carries.
+    /// The order that it contains.
     pub fn order_id(&self) -> Option<OrderId> {
         self.row.delivered.order().map(|order| order.order)
     }

@@ -2,7 +2,7 @@
 //!
 //! With `appendfsync everysec` a killed server may lose the replies of its last two seconds: it delays its write while
 //! the disk syncs; one that is restored from an older copy loses more. Buyers had the reply "admitted" by then, so the node
-//! that replied to them remembers for longer than an order needs to reach SQL.
+//! that replied keeps them in memory for longer than an order needs to reach SQL.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use seckill_model::{OrderEntry, OrderId, Place, VoucherId};
 
 /// Redis delays a write for at most two seconds; the rest is for a restart, and for an older copy of its files.
 const REMEMBER: Duration = Duration::from_secs(30);
-/// 40 bytes each, and a deque doubles: at most some 84 MB.
+/// 40 bytes each, and a deque doubles: at most about 84 MB.
 const MOST: usize = 1_500_000;
 
 /// A buyer who got the reply "admitted".
@@ -51,7 +51,7 @@ impl Journal {
         }
     }
 
-    /// Removes promises that could not be kept: their result is a dead letter.
+    /// Removes promises that could not be fulfilled: their result is a dead letter.
     pub fn forget(&mut self, refused: &[OrderId]) {
         if !refused.is_empty() {
             self.promises.retain(|(_, promise)| !refused.contains(&promise.order));

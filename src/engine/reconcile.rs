@@ -2,7 +2,7 @@
 //! or rolled back may have lost.
 //!
 //! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
-//! whose keys are inconsistent is reconciled alone, while the others go on. Meanwhile the sale admits no buyers: a
+//! whose keys are inconsistent is reconciled alone, while the others continue. Meanwhile the sale admits no buyers: a
 //! promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it waits for
 //! the other nodes that were alive before it admits buyers.
 
@@ -33,7 +33,7 @@ use super::{
     servers::Servers,
 };
 
-/// Buyers in one run of the restore script: some 2 ms of Redis.
+/// Buyers in one run of the restore script: about 2 ms of Redis time.
 const PAGE: u32 = 2_000;
 /// Lease of the process that reconciles a sale; each page renews it.
 const LEASE: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ const LEASE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 /// Maximum wait for other processes, and for keys that are lost repeatedly.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Sales whose keys are checked in one call: a few milliseconds of Redis.
+/// Sales whose keys are checked in one call: a few milliseconds of Redis time.
 const CHECKED: usize = 1_000;
 
 /// A node that has not confirmed by then counts as dead, and its promises are lost: longer than it takes to time out a
@@ -213,7 +213,7 @@ pub(super) async fn put_back_written(
     Ok(())
 }
 
-/// Whether Redis has to hold this sale: SQL has it, and it is not archived.
+/// Whether Redis must have this sale: SQL has it, and it is not archived.
 async fn is_current(store: &SharedStore, voucher: VoucherId) -> Result<bool, StoreError> {
     match store.sale(voucher).await {
         Ok(sale) => Ok(sale.state != SaleState::Archived),
@@ -314,7 +314,7 @@ async fn check_page(
 
 /// Result of an attempt to begin.
 enum Start {
-    /// There is nothing to reconcile.
+    /// Nothing needs to be reconciled.
     Whole,
     /// The keys are consistent: buyers are restored while the sale stays open.
     Open,
@@ -533,7 +533,7 @@ impl<'a> Reconciler<'a> {
             };
             done.add(part);
         }
-        // And after them: an order that was closed since its page was read was restored wrongly.
+        // And after them: an order that was closed since its page was read was restored by mistake.
         done.removed += self.remove_closed(voucher, damaged).await?;
         let mut call = scripts::RECONCILE_END.prepare_invoke();
         let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
@@ -725,7 +725,7 @@ impl<'a> Reconciler<'a> {
 /// What happens to an order with its buyer.
 #[derive(Clone, Copy)]
 enum Entry {
-    /// It exists elsewhere already.
+    /// It already exists elsewhere.
     Leave,
     /// It is live in SQL, and replaces any other order at its place.
     Claim,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, dead_letters::classify, ledger, servers::Servers, settings::Settings};
 
-/// Entries per call: a millisecond of Redis.
+/// Entries per call: a millisecond of Redis time.
 const TRIM_PAGE: u64 = 10_000;
 const LETTERS_PAGE: usize = 500;
 /// Archived sales that are checked again, in case a node loaded one while it was archived.

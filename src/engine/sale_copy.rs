@@ -71,7 +71,7 @@ pub async fn sync(servers: &mut Servers, sale: &Sale) -> Result<Synced, EngineEr
     }
 }
 
-/// As [`sync`], but `None` if another process is reducing the stock of that very version.
+/// As [`sync`], but `None` if another process is reducing the stock of the same version.
 pub(super) async fn try_sync(
     servers: &mut Servers,
     sale: &Sale,

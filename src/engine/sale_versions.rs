@@ -24,7 +24,7 @@ pub(super) struct KnownSale {
 pub struct SaleVersions(Arc<Mutex<HashMap<VoucherId, KnownSale>>>);
 
 impl SaleVersions {
-    /// Records a sale as SQL has it.
+    /// Records a sale as read from SQL.
     pub(super) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
         let now = KnownSale { version: sale.version, archived, created: sale.created };

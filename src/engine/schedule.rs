@@ -98,7 +98,7 @@ impl Schedule {
         self.next_in(now, ended, &TimeZone::system())
     }
 
-    /// The last due time up to and including `now`; `None` for a fixed delay, which has none of its own.
+    /// The last due time up to and including `now`; `None` for a fixed delay, which has no fixed due times.
     pub fn last(&self, now: Millis) -> Option<Millis> {
         match self {
             Self::Every(rate) => {

@@ -24,7 +24,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// The same servers over a connection of its own, opened on first use.
+    /// The same servers over a separate connection, opened on first use.
     pub fn new(redis: &Redis, store: &SharedStore, keys: &Layout) -> Self {
         Self { store: SharedStore::clone(store), conn: redis.connection(), keys: keys.clone() }
     }

@@ -14,15 +14,15 @@ use super::schedule::Schedule;
 pub struct Settings {
     /// Buyers that may wait for admission at once; the next one gets `Busy`.
     pub queue: usize,
-    /// Maximum of buyers in one run of the admission script: 256 keep Redis busy for about 1 ms.
+    /// Maximum number of buyers in one run of the admission script: 256 keep Redis busy for about 1 ms.
     pub admission_batch: usize,
-    /// Maximum of entries in one SQL transaction.
+    /// Maximum number of entries in one SQL transaction.
     pub consumer_batch: usize,
     /// Idle milliseconds after which an entry of another consumer is claimed.
     pub claim_idle_ms: u64,
-    /// Maximum of deliveries; an entry above it becomes a dead letter.
+    /// Maximum number of deliveries; an entry above it becomes a dead letter.
     pub max_deliveries: u64,
-    /// Maximum of replays of a dead letter; one that returns again is left to the operator.
+    /// Maximum number of replays of a dead letter; one that returns again is left to the operator.
     pub max_replays: u64,
     /// Milliseconds a request may wait for Redis during an outage.
     pub answer_within_ms: u64,
@@ -44,7 +44,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobSettings {
-    /// Maximum of jobs that run on one node at once.
+    /// Maximum number of jobs that run on one node at once.
     pub pool: usize,
     /// When unpaid orders are closed.
     pub close_overdue: Schedule,
@@ -60,7 +60,7 @@ pub struct JobSettings {
     pub keep_stream_entries: u64,
     /// Milliseconds that dead letters without a waiting buyer stay.
     pub keep_dead_ms: u64,
-    /// Maximum of dead letters; those with a waiting buyer stay.
+    /// Maximum number of dead letters; those with a waiting buyer stay.
     pub keep_dead_entries: u64,
     /// Milliseconds after which an empty consumer of a dead node is removed.
     pub keep_consumers_ms: u64,
@@ -125,7 +125,7 @@ impl Settings {
     pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
             ("queue", self.queue as u64, 1, 1_000_000),
-            // Lua's unpack is limited to some 8,000 values, two for each buyer.
+            // Lua's unpack is limited to about 8,000 values, two for each buyer.
             ("admission_batch", self.admission_batch as u64, 1, 2_000),
             ("consumer_batch", self.consumer_batch as u64, 1, 5_000),
             ("claim_idle_ms", self.claim_idle_ms, 1_000, 86_400_000),

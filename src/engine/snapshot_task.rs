@@ -81,7 +81,7 @@ const ORDERS_TIMEOUT: Duration = Duration::from_secs(2);
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 const COUNT_PAUSE: Duration = Duration::from_mins(1);
-/// Maximum of repeat buyers listed for a sale, those with the most orders.
+/// Maximum number of repeat buyers listed for a sale, those with the most orders.
 const REPEAT_BUYERS: u32 = 5;
 /// Lines of a page of the log.
 const LOG_PAGE: usize = 200;
@@ -201,7 +201,7 @@ impl SnapshotTask {
                     }
                 }
             }
-            // A held key must not take the servers from the buyers.
+            // A key that is held down must not take server capacity from the buyers.
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(MIN_TICK.saturating_sub(ended.elapsed())) => {}
@@ -439,7 +439,7 @@ enum Audited {
     },
     /// It exceeded the timeout of an audit for the screen.
     TooSlow,
-    /// A server did not answer, or the engine stops.
+    /// A server did not reply, or the engine stops.
     Interrupted,
 }
 

@@ -17,7 +17,7 @@ use super::{
     servers::Servers,
 };
 
-/// Entries per read, and maximum of reads: a second or two of an idle server.
+/// Entries per read, and maximum number of reads: a second or two of an idle server.
 const PAGE: usize = 1_000;
 const PAGES: usize = 300;
 /// An entry is added within this many milliseconds of the second in its ID: clocks differ slightly, and a batch may

@@ -344,7 +344,7 @@ impl Finding {
 }
 
 impl SaleLedger {
-    /// All inconsistencies. Orders on their way (undelivered, pending) are not among them.
+    /// All inconsistencies. Orders in flight (undelivered, pending) are not among them.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let sql = &self.sql;
@@ -425,9 +425,9 @@ pub enum Balance {
         /// Whether order IDs were compared, not only counts.
         by_id: bool,
     },
-    /// Orders are on their way, without inconsistency.
+    /// Orders are in flight, without inconsistency.
     InFlight {
-        /// How many.
+        /// Number of orders in flight.
         orders: u64,
     },
     /// The audit failed.

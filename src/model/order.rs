@@ -34,7 +34,7 @@ impl OrderStatus {
         self as i64
     }
 
-    /// The word in JSON and on screen.
+    /// The value in JSON and on screen.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

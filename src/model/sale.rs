@@ -94,7 +94,7 @@ pub enum SaleState {
 }
 
 impl SaleState {
-    /// The word in Redis, SQL and JSON.
+    /// The value in Redis, SQL and JSON.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -246,7 +246,7 @@ pub struct Sale {
     pub changed: Millis,
     /// Increases with each change, so that an older copy never overwrites a newer one in Redis.
     pub version: u64,
-    /// The version confirmed by Redis; if lower than `version`, a change is on its way.
+    /// The version confirmed by Redis; if lower than `version`, a change is in flight.
     pub delivered: u64,
     /// Creation time; distinguishes sales with the same ID.
     pub created: Millis,

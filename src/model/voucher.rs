@@ -36,7 +36,7 @@ impl VoucherStatus {
         Self::from_repr(code)
     }
 
-    /// The word in JSON and on the command line.
+    /// The value in JSON and on the command line.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

@@ -21,7 +21,7 @@ use super::{Reason, RedisError, UrlFault, routing::SLOTS};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout of the whole search.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
-/// Servers asked concurrently: the first good answer is used.
+/// Servers asked concurrently: the first valid reply is used.
 const CONCURRENCY: usize = 4;
 
 /// A server's address as clients reach it.

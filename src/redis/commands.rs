@@ -144,7 +144,7 @@ mod tests {
 
     /// Commands that may fail: reading settings for advice, the managed server, clusters.
     const OPTIONAL: &[&str] = &["CONFIG", "MEMORY", "PING", "SHUTDOWN", "CLUSTER", "EVALSHA"];
-    /// Uppercase words in scripts that are no commands.
+    /// Uppercase words in scripts that are not commands.
     const WORDS: &[&str] = &[
         "COUNT",
         "ENTRIESADDED",

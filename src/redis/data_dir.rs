@@ -1,6 +1,6 @@
 //! The data directory: database, server files, log and locks.
 //!
-//! Every process that uses it holds a shared lock on `lock`, so that the last process to leave is known.
+//! Every process that uses it holds a shared lock on `lock`, so that the last one to exit can be detected.
 
 use std::{
     fmt::Write as _,

@@ -26,13 +26,13 @@ pub struct DeadLetter {
     pub letter: EntryId,
     /// ID of the original entry; `None` for a promise that never was an entry.
     pub entry: Option<EntryId>,
-    /// Why it was given up.
+    /// Why the entry became a dead letter.
     pub reason: Message,
     /// Former holder; empty if it had none.
     pub consumer: String,
     /// Deliveries since it was last added to the order stream.
     pub deliveries: u64,
-    /// When it was given up.
+    /// When the entry became a dead letter.
     pub at: Millis,
     /// Number of earlier replays.
     pub replays: u64,
@@ -158,7 +158,7 @@ pub async fn replay(
     Ok(back)
 }
 
-/// Removes dead letters for good; returns how many still existed.
+/// Removes dead letters permanently; returns how many still existed.
 pub async fn remove(
     conn: &mut Connection,
     of: &Partition,
@@ -216,7 +216,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         ),
         consumer: shown(&text("consumer").unwrap_or_default(), 100),
         deliveries: text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0),
-        // A promise that never was an entry has no time of its own, so the time of its dead letter counts.
+        // A promise that never was an entry has no time, so the time of its dead letter is used.
         at: at.unwrap_or(letter.added()),
         replays: of_body(REPLAYS).parse().unwrap_or(0),
         earlier: read_history(&of_body(HISTORY)),

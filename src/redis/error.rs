@@ -18,7 +18,7 @@ pub enum RedisError {
     /// The URL is invalid.
     #[error(transparent)]
     Url(#[from] UrlFault),
-    /// No server answers, or the connection broke; the outcome of a write is then unknown.
+    /// No server responds, or the connection broke; the outcome of a write is then unknown.
     #[error("{}", text!("redis-redis-at-does-not-answer", place = .place, reason = .detail))]
     Away {
         /// Address.
@@ -70,7 +70,7 @@ pub enum RedisError {
     Reply(Option<Cow<'static, str>>),
 }
 
-/// Why a server is unreachable or refuses.
+/// Why a server is unreachable or rejects a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -80,7 +80,7 @@ pub enum Reason {
     /// Timeout after this many milliseconds.
     #[error("{}", text!("redis-timed-out-after", millis = .0))]
     TimedOutAfter(u64),
-    /// The sentinels did not answer in time.
+    /// The sentinels did not respond in time.
     #[error("{}", Label("redis-sentinels-timed-out"))]
     SentinelsTimedOut,
     /// The sentinels know no live master of that service.
@@ -108,7 +108,7 @@ pub enum Reason {
         /// The slot.
         slot: u16,
     },
-    /// A server of the cluster refuses because others are missing.
+    /// A server of the cluster rejects commands because others are missing.
     #[error(
         "{}",
         text!("redis-cluster-down", place = .place, slot = .slot.to_string(), reply = .reply)

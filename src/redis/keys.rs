@@ -6,7 +6,7 @@ use seckill_model::{EntryId, VoucherId};
 
 use super::RedisError;
 
-/// Most partitions: each has a stream, and every node reads all of them.
+/// Maximum number of partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
 
 /// Names of keys and of the group. A value, because deployments may use different names.

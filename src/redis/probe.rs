@@ -18,7 +18,7 @@ use super::flock;
 /// Timeout of one reply.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Which server answers at a socket.
+/// Which server responds at a socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     /// Our server, ready.
@@ -31,7 +31,7 @@ pub(super) enum Presence {
     Silent,
 }
 
-/// Checks which server answers at `socket`; ours has the working directory `dir`.
+/// Checks which server responds at `socket`; ours has the working directory `dir`.
 pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
     let Ok(mut connection) = Connection::open(socket) else { return Presence::Silent };
     let Ok(pong) = connection.ask(&redis::cmd("PING")) else { return Presence::Silent };

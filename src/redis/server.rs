@@ -33,7 +33,7 @@ use super::{
     server_log,
 };
 
-/// Timeout for a server of another process to answer, or for ours to start.
+/// Timeout for a server of another process to respond, or for ours to start.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout while it loads its append-only file.
 const LOADING_TIMEOUT: Duration = Duration::from_mins(1);
@@ -82,7 +82,7 @@ pub enum ServerError {
     /// Disk full: no room for the append-only file.
     #[error("{}", text!("redis-server-full", dir = .0.display()))]
     Full(PathBuf),
-    /// Another server answers at our socket.
+    /// Another server responds at our socket.
     #[error("{}", text!("redis-server-foreign", socket = .socket.display(), dir = .dir.display()))]
     Foreign {
         /// The socket.
@@ -90,7 +90,7 @@ pub enum ServerError {
         /// Its working directory.
         dir: PathBuf,
     },
-    /// It runs but does not answer.
+    /// It runs but does not respond.
     #[error(
         "{}",
         text!(
@@ -188,7 +188,7 @@ impl ManagedServer {
         format!("unix://{}", percent_encoded(self.socket()))
     }
 
-    /// Makes sure that a server answers; starts one if none is running. Safe to call concurrently from many tasks and
+    /// Makes sure that a server responds; starts one if none is running. Safe to call concurrently from many tasks and
     /// processes: one of them starts the server.
     pub async fn ensure(&self) -> Result<(), ServerError> {
         let inner = Arc::clone(&self.0);
@@ -214,7 +214,7 @@ impl ManagedServer {
     }
 }
 
-/// Ends the server once its files are gone: it would answer without persisting anything.
+/// Ends the server once its files are gone: it would respond without persisting anything.
 async fn watch(server: Weak<Inner>) {
     loop {
         tokio::time::sleep(WATCH_INTERVAL).await;

@@ -132,7 +132,7 @@ type Reply = (
 type SaleReply =
     (Option<String>, Option<u64>, Option<i64>, u64, Option<u64>, Option<i64>, u64, u64, u64, u64);
 
-/// Entries that the script counts itself: some 0.1 ms of Redis time.
+/// Entries that the script counts itself: about 0.1 ms of Redis time.
 const MAX_COUNTED: usize = 200;
 
 /// Number of partitions with a stream in Redis, counted from the first: used while SQL, which decides, is unavailable.

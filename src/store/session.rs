@@ -22,7 +22,7 @@ use super::{
     dialect::Dialect,
 };
 
-/// Most attempts of a transaction after conflicts.
+/// Maximum number of attempts of a transaction after conflicts.
 const MAX_ATTEMPTS: u32 = 8;
 /// A connection that was idle for longer is pinged before use.
 const PING_AFTER: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl Sessions {
         Self { pool: driver(pool), prepare, limit, failing: Mutex::default() }
     }
 
-    /// Runs a transaction, including its commit, as [`Sessions::read`] does, and records whether the database takes
+    /// Runs a transaction, including its commit, as [`Sessions::read`] does, and records whether the database accepts
     /// writes.
     pub(super) async fn write<T, F: Future<Output = Result<T, Fault>>>(
         &self,
@@ -203,7 +203,7 @@ impl Sessions {
 
     /// Closes all connections.
     pub(super) async fn close(&self) {
-        // A hanging server would never answer.
+        // A hanging server would never reply.
         let _ = timeout(CLOSE_TIMEOUT, async {
             by_driver!(&self.pool, |pool| pool.close().await);
         })

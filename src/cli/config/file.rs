@@ -15,7 +15,7 @@ use super::Config;
 /// Every setting with its default, or with an example if it has no fixed default.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 
-/// Most errors reported: each needs a pass over the whole file.
+/// Maximum number of errors reported: each requires a pass over the whole file.
 const MOST: usize = 99;
 
 /// An error.

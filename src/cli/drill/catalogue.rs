@@ -79,7 +79,7 @@ pub(super) struct Drill {
     pub(super) title: Label,
     /// What happens, and where to look, by the number of affected entries and the seconds until the fault ends.
     pub(super) fault_text: fn(u64, u64) -> String,
-    /// What to do in this data dir, or what happens by itself.
+    /// What to do in this data dir, or what happens automatically.
     pub(super) remedy_text: fn(&str) -> String,
     pub(super) fault: InjectedFault,
     /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.

@@ -239,7 +239,7 @@ impl Play<'_> {
         }
     }
 
-    /// Ends a fault that does not end by itself.
+    /// Ends a fault that does not end automatically.
     async fn end_fault(&self) -> Result<()> {
         match self.drill.fault {
             InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Not),

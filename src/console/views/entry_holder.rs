@@ -1,4 +1,4 @@
-//! The holder of a stream entry and its label; combines the answers of both servers.
+//! The holder of a stream entry and its label; combines the replies of both servers.
 
 use seckill_engine::telemetry::snapshot::{DeliveryState, EntryLine};
 use seckill_model::message::Label;

@@ -58,7 +58,7 @@ pub(super) fn draw(
         state.entries.controls.top = None;
         return detail(&mut canvas.below(1), scene, line);
     }
-    // In a low window the detail replaces what is above it.
+    // In a small window the detail replaces what is above it.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
     if brief {
@@ -122,7 +122,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     if state.is_waiting() && !state.follows() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
     } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
-        // Nothing arrives that could be followed; the badge or the heading says why.
+        // No entries arrive; the badge or the heading shows why.
     } else if state.follows() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
         spans.push(Span::styled(Label("stream-following").read(), theme.soft()));
@@ -534,7 +534,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
         (Label("stream-state"), held, style),
         (Label("tables-fault"), fault, faulty),
     ];
-    // In a low window the table shows the first ones.
+    // In a small window the table shows the first ones.
     let top = rows.len().saturating_sub(usize::from(canvas.height().saturating_sub(1))).min(2);
     for (row, (label, value, style)) in rows.into_iter().skip(top).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);

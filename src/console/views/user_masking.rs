@@ -1,4 +1,4 @@
-//! Masking of user numbers, with one switch for all views: an onlooker sees all of them.
+//! Masking of user numbers, with one switch for all views: a bystander can see any of them.
 //!
 //! A view passes a number, or a text that may contain one.
 

@@ -157,7 +157,7 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
         for column in 0..width {
             let below = area.cell(column, height - 1 - row, across, down);
             let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
-            // A stroke hides nothing: a short burst of writes has these cells to itself.
+            // A stroke hides nothing: these cells contain only a short burst of writes.
             let above = match below {
                 1.. if !stands => 0,
                 _ => line.cell(column, height - 1 - row, across, down),
@@ -172,7 +172,7 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
                 (0, 0) => continue,
                 (0, _) if glyphs.ascii => '.',
                 _ if glyphs.ascii => '*',
-                // The line has its cell to itself: mixed with the area it would be unreadable.
+                // The cell contains only the line: mixed with the area it would be unreadable.
                 (0, dots) | (dots, _) => braille(dots),
             };
             canvas.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);

@@ -45,13 +45,13 @@ pub struct AdmissionContext {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// Redis did not answer in time; holds the last error.
-    #[error("no answer in time ({0}); request again: a buyer who was admitted learns the order")]
+    #[error("no reply in time ({0}); send the request again: an admitted buyer gets the order ID")]
     NoAnswer(String),
     /// Redis refused the batch.
     #[error("{0}")]
     Refused(String),
     /// The engine stops.
-    #[error("the engine is stopping; request again once it runs")]
+    #[error("the engine is stopping; send the request again once it runs")]
     Stopping,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct AdmissionRequest {
 }
 
 impl AdmissionRequest {
-    /// Sends the reply. A caller that went away does not get it; nothing is lost by that.
+    /// Sends the reply. It is dropped if the caller no longer waits, which loses nothing.
     pub(super) fn reply(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
         let took = now.saturating_duration_since(self.requested);
         let _ = self.reply.send(AdmissionReply { outcome, took });

@@ -54,7 +54,7 @@ const NOTED_FOR: Duration = Duration::from_mins(10);
 
 type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
 
-/// Why a batch has no decision that may be passed on.
+/// Why a batch has no decision that may be sent to the buyers.
 #[derive(Debug)]
 enum Miss {
     Redis(DriverError),
@@ -92,7 +92,7 @@ pub struct AdmissionWorker {
     token: String,
     /// Streams of the partition that have lost entries, and keys that a check has repaired.
     damaged_streams: Vec<String>,
-    /// Requests for sales that are being looked up or reconciled; other sales go on.
+    /// Requests for sales that are being looked up or reconciled; other sales continue.
     held: HashMap<VoucherId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
     preparing: JoinSet<(VoucherId, Prepared)>,
@@ -205,9 +205,9 @@ impl AdmissionWorker {
     }
 
     /// Whether Redis answers, is the run that was reconciled, and its streams have lost nothing. Starts to reconcile sales
-    /// whose keys do not agree.
+    /// whose keys are inconsistent.
     ///
-    /// That it was reconciled is noted in Redis itself: a FLUSHALL removes the note.
+    /// Redis itself records that it was reconciled: a FLUSHALL removes the record.
     async fn is_reconciled(&mut self) -> bool {
         let here = self.partition.healed();
         let mut look = redis::pipe();
@@ -221,7 +221,7 @@ impl AdmissionWorker {
         }
         self.journal.prune(Instant::now());
         let sales = self.sales_here();
-        // A Redis that takes no writes now is checked again later.
+        // A Redis that accepts no writes now is checked again later.
         if let Ok(damage) = reconcile::check(&mut self.servers, &self.partition, &sales).await {
             let for_all = damage.is_for_all_nodes();
             // Also in that case: a key of another type is found once, and renamed.
@@ -246,7 +246,7 @@ impl AdmissionWorker {
         sales
     }
 
-    /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
+    /// Records which other nodes are alive: if Redis loses its data, this node waits for their promises.
     async fn note_peers(&mut self) {
         let AdmissionContext { node, deployment, .. } = &self.context;
         if let Ok(nodes) = Nodes::read(&mut self.servers.conn, &self.partition).await {
@@ -277,7 +277,7 @@ impl AdmissionWorker {
         all.filter(|it| is_wanted(it.voucher)).collect()
     }
 
-    /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales go on.
+    /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales continue.
     fn prepare(&mut self, voucher: VoucherId) {
         if self.held.contains_key(&voucher) {
             return;
@@ -355,7 +355,7 @@ impl AdmissionWorker {
         self.held.entry(voucher).or_default().extend(batch);
     }
 
-    /// Refuses requests that have waited too long for their sale.
+    /// Rejects requests that have waited too long for their sale.
     fn expire(&mut self) {
         let within = self.answer_within();
         for (voucher, batch) in &mut self.held {
@@ -410,7 +410,7 @@ impl AdmissionWorker {
         let Servers { conn, keys, .. } = &mut self.servers;
         let Ok(mut connection) = conn.multiplexed(&here).await else { return Err(batch) };
         if conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
-            // Not the server process that was reconciled.
+            // A different server process than the reconciled one.
             return Err(batch);
         }
         let (of, context) = (&self.partition, &self.context);
@@ -587,7 +587,7 @@ impl AdmissionWorker {
                 }
                 self.damaged_streams.extend(damage.streams);
             }
-            // It was reconciled and takes no writes now, which each batch reports.
+            // It was reconciled and accepts no writes now, which each batch reports.
             Err(error) if !error.is_away() && self.run_id == run_id => {
                 tracing::warn!(%error, "the keys of the partition could not be checked");
             }
@@ -628,7 +628,7 @@ impl AdmissionWorker {
         Ok(())
     }
 
-    /// Writes what Redis had lost into the audit log.
+    /// Records what Redis lost in the audit log.
     fn note_reconciled(&self, subject: Message, done: Reconciled) {
         if done == Reconciled::default() {
             return;
@@ -665,7 +665,7 @@ impl AdmissionWorker {
     }
 }
 
-/// Looks a sale up in SQL, and reconciles it if its keys in Redis do not agree or hold an older version.
+/// Looks a sale up in SQL, and reconciles it if its keys in Redis are inconsistent or of an older version.
 async fn prepare(
     reconciler: &mut Reconciler<'_>,
     versions: &SaleVersions,
@@ -719,7 +719,7 @@ fn unreadable() -> AdmissionError {
     AdmissionError::Refused(english(&RedisError::reply("admit.lua")))
 }
 
-/// An error for a buyer, who reads it in a reply of the API.
+/// An error for a buyer, returned in a reply of the API.
 fn english(error: &impl ToString) -> String {
     in_english(|| error.to_string())
 }

@@ -123,7 +123,7 @@ impl Letters {
     }
 
     /// Puts letters back into the order stream: those with a waiting buyer, and with `force` also those that reached
-    /// the replay limit. Others stay and are counted as refused.
+    /// the replay limit. Others stay and are counted as rejected.
     ///
     /// # Errors
     /// A server is unreachable; letters replayed by then stay replayed, once.

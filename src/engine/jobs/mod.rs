@@ -1,6 +1,6 @@
 //! Scheduled jobs: due times, the node that runs them, and their results.
 //!
-//! A due time is measured by the clock of Redis, which all nodes share. A SQL row claims it, with a unique index on
+//! A due time is measured by the clock of Redis, which all nodes share. An SQL row claims it, with a unique index on
 //! (job, due); the lock before it prevents concurrent runs of one job.
 
 mod board;
@@ -49,7 +49,7 @@ pub struct Job {
     pub at_least: Duration,
     /// Time limit; after it the run is cancelled and other nodes may run the job.
     pub at_most: Duration,
-    /// Maximum random delay after the due time, so that nodes do not all ask at once.
+    /// Maximum random delay after the due time, so that the nodes do not all query at once.
     pub jitter: Duration,
     /// Its action.
     pub work: Work,

@@ -18,7 +18,7 @@ use crate::{
     locks::{Guard, LockError, LockName, Locks},
 };
 
-/// Most missed due times run at once.
+/// Maximum number of missed due times to run at once.
 const MOST_MISSED: usize = 1_000;
 /// A run that starts later than this counts as missed.
 const LATE: u64 = 1_000;
@@ -111,7 +111,7 @@ impl Runner {
         ran?.ok_or_else(|| EngineError::JobSuperseded(job.name.clone()))
     }
 
-    /// Who runs it, for display.
+    /// The node that runs the job, for display.
     async fn busy(&self, name: &LockName) -> EngineError {
         let Deployment { redis, keys, settings, .. } = &self.deployment;
         let mut conn = redis.connection();

@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) since: Millis,
     /// Live guards; after the last one the watchdog stops renewing.
     guards: AtomicU32,
-    /// Its work does not end, so it is left to expire.
+    /// Its work does not end, so the lease is left to expire.
     abandoned: AtomicBool,
     /// Current depth; the mutex serializes changes.
     pub(super) depth: tokio::sync::Mutex<u32>,
@@ -129,7 +129,7 @@ impl Guard {
         &self.held.owner
     }
 
-    /// Returns the fencing token. It increases with each acquisition of any lock; SQL refuses writes under an older
+    /// Returns the fencing token. It increases with each acquisition of any lock; SQL rejects writes under an older
     /// one.
     pub fn token(&self) -> i64 {
         self.held.token
@@ -168,7 +168,7 @@ impl Guard {
         }
     }
 
-    /// Releases one depth, and the lock with the last one.
+    /// Decrements the depth; releases the lock at depth 0.
     ///
     /// # Errors
     /// [`LockError::Lost`] if it was no longer held, or Redis is unreachable: the background task then retries until

@@ -194,7 +194,7 @@ impl Locks {
                 Ok(guard)
             }
             Reply::Busy { left } => {
-                // A refused attempt that does not wait leaves nothing to clean up.
+                // A rejected attempt that does not wait leaves nothing to clean up.
                 attempt.open = !counts.is_zero();
                 attempt.left = left;
                 Err(LockError::Busy(attempt.name.clone()))
@@ -203,7 +203,7 @@ impl Locks {
         }
     }
 
-    /// Enters the lock once more.
+    /// Increments the depth.
     pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
         let mut depth = held.depth.lock().await;
         let sent = Instant::now();
@@ -220,7 +220,7 @@ impl Locks {
         }
     }
 
-    /// Reduces the depth by one. The watchdog drops the lock first; a renewal in flight finds it released or retained
+    /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released or retained
     /// on purpose.
     pub(super) async fn release_one(
         &self,

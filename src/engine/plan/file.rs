@@ -50,7 +50,7 @@ struct Tail {
 }
 
 impl Plan {
-    /// Reads a plan, and refuses one that was changed.
+    /// Reads a plan; rejects one that was changed.
     ///
     /// # Errors
     /// [`PlanFault`]; no entry was processed.

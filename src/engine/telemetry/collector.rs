@@ -38,13 +38,13 @@ use super::{
     write_probe::WriteProbe,
 };
 
-/// A server that needs longer for one read counts as unreachable.
+/// A server that takes longer than this for one read counts as unreachable.
 const READ_TIMEOUT_MS: u64 = 1_500;
 const READ_TIMEOUT: Duration = Duration::from_millis(READ_TIMEOUT_MS);
 /// Older data is read again for the same snapshot.
 const STALE_US: u64 = 500_000;
 
-/// Takes snapshots, and keeps the state that rates and outages need.
+/// Takes snapshots, and keeps the state from which rates and outages are computed.
 #[derive(Debug)]
 pub struct Collector {
     conn: Connection,
@@ -76,9 +76,9 @@ pub struct Collector {
     redis: Health,
     sql: Health,
     writes: WriteProbe,
-    /// Samples taken while Redis was reachable; its counters advance while SQL is away.
+    /// Samples taken while Redis was reachable; its counters advance while SQL is unreachable.
     past: Window<Sample>,
-    /// Orders in SQL, which advance while Redis is away.
+    /// Orders in SQL, which advance while Redis is unreachable.
     written: Window<u64>,
     series: Series,
     stocks: Stocks,
@@ -101,7 +101,7 @@ struct Sample {
     at: Instant,
     busy: u64,
     facts: Arc<HashMap<VoucherId, SaleStats>>,
-    /// Whether both servers answered.
+    /// Whether both servers replied.
     whole: bool,
     figures: Figures,
 }

@@ -21,7 +21,7 @@ pub const REDIS_RECONCILED: &str = "redis reconciled";
 const SHOWN_MS: u64 = 600_000;
 /// Maximum number of losses a node publishes, the newest ones.
 const PUBLISHED: usize = 50;
-/// Age in milliseconds from which on the publishing node may have died before its event was in the database.
+/// Above this age in milliseconds, the publishing node may have died before its event was in the database.
 const WRITTEN_WITHIN_MS: u64 = 5_000;
 
 /// Totals of recent losses.
@@ -35,7 +35,7 @@ pub struct RecentLosses {
     pub buyers: u64,
     /// Orders that SQL did not have, enqueued again.
     pub promised: u64,
-    /// Promises that cannot be kept.
+    /// Promises that cannot be fulfilled.
     pub refused: u64,
     /// Buyers that only the stock in Redis accounted for; no record identifies them.
     pub unknown: u64,

@@ -99,7 +99,7 @@ pub struct GroupConsumer {
 }
 
 impl GroupConsumer {
-    /// Sort key in a list: active consumers, then those that left entries behind, then those gone for good.
+    /// Sort key in a list: active consumers, then those that left entries behind, then those that are permanently gone.
     pub fn sort_key(&self) -> u8 {
         match (self.state, self.pending) {
             (NodeState::Alive, _) => 0,

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub clock_ahead_ms: i64,
     /// This node's name; empty without an engine.
     pub node: String,
-    /// The engine refuses commands.
+    /// The engine rejects commands.
     pub read_only: bool,
     /// Idle time in milliseconds after which this node claims an entry from another consumer; `None` without an engine.
     pub claim_idle_ms: Option<u64>,
@@ -168,7 +168,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Returns whether it is reachable and not known to refuse writes.
+    /// Returns whether it is reachable and not known to reject writes.
     pub fn takes_writes(&self) -> bool {
         self.up && self.unwritable.is_none()
     }
@@ -188,7 +188,7 @@ pub struct Back {
 pub struct SaleLine {
     /// The voucher.
     pub voucher_id: VoucherId,
-    /// Its title for buyers; may hold wide characters.
+    /// Its title for buyers; may contain wide characters.
     pub title: String,
     /// Its phase, by the clock of Redis.
     pub phase: Phase,
@@ -217,7 +217,7 @@ pub struct SaleLine {
 }
 
 impl SaleLine {
-    /// Makes the line of a sale as SQL has it at `now`, with its facts in Redis; rates are unknown.
+    /// Builds the line of a sale as stored in SQL at `now`, with its facts in Redis; rates are unknown.
     pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleStats>) -> Self {
         let stock = facts.and_then(|facts| facts.initial.and(facts.stock));
         let left = stock.and_then(|stock| u64::try_from(stock).ok());
@@ -243,7 +243,7 @@ impl SaleLine {
 /// Admission replies, with recent rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Funnel {
-    /// All requests answered.
+    /// All requests with a reply.
     pub attempts: Count,
     /// Admitted.
     pub admitted: Count,
@@ -253,12 +253,12 @@ pub struct Funnel {
     pub duplicate: Count,
     /// Too early, too late, paused or not loaded.
     pub rejected: Count,
-    /// Refused because this node's queue was full.
+    /// Rejected because this node's queue was full.
     pub busy: Count,
 }
 
 impl Funnel {
-    /// Makes them from the counters of one sale in Redis; `rate` returns the rate of a counter.
+    /// Builds them from the counters of one sale in Redis; `rate` returns the rate of a counter.
     pub(super) fn of(facts: &SaleStats, rate: impl Fn(fn(&SaleStats) -> u64) -> f64) -> Self {
         let count =
             |pick: fn(&SaleStats) -> u64| Count { total: pick(facts), per_second: rate(pick) };
@@ -276,7 +276,7 @@ impl Funnel {
 /// A counter and its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Count {
-    /// Since the sale was created; refusals of this node since it was started.
+    /// Since the sale was created; rejections by this node since it was started.
     pub total: u64,
     /// Per second, over the last seconds; 0 if unknown.
     pub per_second: f64,
@@ -285,9 +285,9 @@ pub struct Count {
 /// The order stream and its group.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StreamLine {
-    /// Entries in the stream, including acknowledged ones: how many could be replayed.
+    /// Entries in the stream, including acknowledged ones: how many could be redelivered.
     pub length: u64,
-    /// Milliseconds since the oldest of them was added: how far back a replay can start.
+    /// Milliseconds since the oldest of them was added: how far back a rewind can start.
     pub oldest_ms: Option<u64>,
     /// Entries never delivered; `None` if Redis cannot determine it.
     pub lag: Option<u64>,

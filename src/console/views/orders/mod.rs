@@ -173,7 +173,7 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     let count = rows.len();
     let range = match (state.table.controls.order, is_newest, page.more) {
         (Some(order), ..) => Span::styled(conventions::sorted_page(order, count), theme.key()),
-        // In a low window the heading needs the room.
+        // In a small window the heading needs the room.
         (None, false, _) if scene.compact => return held.into(),
         (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft()),
         (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft()),

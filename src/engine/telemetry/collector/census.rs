@@ -9,7 +9,7 @@ use seckill_redis::{
 use super::{Collector, READ_TIMEOUT};
 use crate::telemetry::census::Census;
 
-/// Entries per round trip: some 0.3 ms of Redis.
+/// Entries per round trip: about 0.3 ms of Redis time.
 const PAGE: usize = 1_000;
 /// Maximum number of entries counted.
 const MOST: usize = 10_000;
