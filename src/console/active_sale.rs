@@ -51,7 +51,7 @@ impl ActiveSale {
 }
 
 impl App {
-    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a rush from
+    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a load test from
     /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
     pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
         let rushed = self.shown.rushed();

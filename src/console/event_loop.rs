@@ -22,9 +22,9 @@ use super::{
 
 /// At most 30 frames a second.
 const FRAME: Duration = Duration::from_millis(33);
-/// A key is drawn sooner, but not every key of a flood.
+/// The effect of a key is drawn sooner, but not for every key of a burst.
 const KEY_FRAME: Duration = Duration::from_millis(8);
-/// Ages grow once a second.
+/// Ages increase once a second.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The source of keys, which can be released and, in tests, scripted.
@@ -129,7 +129,7 @@ async fn turn(
     let mut drawn: Option<Instant> = None;
     let mut answering = false;
     loop {
-        // Also between two inputs of a flood, such as a paste.
+        // Also between two inputs of a burst, such as a paste.
         let pause = if answering { KEY_FRAME } else { FRAME };
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.is_dirty() && due <= Instant::now() {

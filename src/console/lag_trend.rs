@@ -41,7 +41,7 @@ impl LagTrend {
         self.settle(taken, lag as f64);
     }
 
-    /// A rush fills the stream within a second: samples before the turn say nothing about what follows.
+    /// A load test fills the stream within a second: samples before the turn say nothing about what follows.
     fn turn(&mut self, lag: u64) {
         let lags = || self.past.iter().map(|(_, lag)| *lag).enumerate();
         // The last of equal values.

@@ -216,7 +216,7 @@ impl App {
         }
     }
 
-    /// Fires the confirmed launch, unless the countdown was faster.
+    /// Fires the confirmed launch, unless the countdown has already fired it.
     pub(super) fn fire_now(&mut self, asked: &Launch, reason: Option<String>) {
         match &mut self.director.launch {
             Some((launch, LaunchState::Counting(_))) if launch == asked => {
@@ -293,7 +293,7 @@ impl App {
         }
     }
 
-    /// Aborts the confirmed launch, or handles what became of it meanwhile.
+    /// Aborts the confirmed launch, or handles its outcome if it is already over.
     pub(super) fn disarm(&mut self, about: &Launch) {
         match self.director.launch.take() {
             Some((launch, LaunchState::Counting(_))) if launch == *about => {
@@ -317,7 +317,7 @@ impl App {
         }
     }
 
-    /// Asks before aborting a launch or stopping its rush.
+    /// Asks for confirmation before aborting a launch or stopping its load test.
     pub(super) fn abort(&mut self) {
         let under_way = match &self.director.launch {
             Some((launch, LaunchState::Counting(_) | LaunchState::Opening(..))) => {
@@ -345,14 +345,14 @@ impl App {
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
-    /// The sale on the screen that has a rush, or the only such sale.
+    /// The sale on the screen that has a load test, or the only such sale.
     fn meant_rush(&self) -> Option<VoucherId> {
         let rushed = self.newest.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
         self.seen_sale().filter(|id| rushed.contains(id)).or(only)
     }
 
-    /// Lets the operator choose among several.
+    /// Asks the operator to select one of several.
     fn choose_rush(&mut self) {
         if !self.presenter.on {
             self.go(View::Sales);
@@ -365,7 +365,7 @@ impl App {
         ));
     }
 
-    /// Stops the rush, and pauses the sale for all other buyers.
+    /// Stops the load test, and pauses the sale for all other buyers.
     pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool, reason: Option<String>) {
         self.send_because(Command::StopLoadTest(voucher), reason.clone());
         let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);

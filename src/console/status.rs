@@ -19,7 +19,7 @@ struct Note {
     tone: Tone,
     text: String,
     since: Millis,
-    /// Set if the note announces a rush on this sale.
+    /// Set if the note announces a load test on this sale.
     rush: Option<VoucherId>,
 }
 
@@ -36,12 +36,12 @@ impl Status {
         self.note = Some(Note { tone, text: text.into(), since: now, rush: None });
     }
 
-    /// Announces a rush on a sale.
+    /// Announces a load test on a sale.
     pub(crate) fn note_rush(&mut self, text: String, voucher: VoucherId, now: Millis) {
         self.note = Some(Note { tone: Tone::Note, text, since: now, rush: Some(voucher) });
     }
 
-    /// Removes the announcement of a rush that can buy nothing more.
+    /// Removes the announcement of a load test that can buy nothing more.
     pub(crate) fn settle_rush(&mut self, is_over: impl Fn(VoucherId) -> bool) {
         self.note.take_if(|note| note.rush.is_some_and(is_over));
     }

@@ -1,4 +1,4 @@
-//! The terminal: taken over, and restored however the program ends.
+//! Takes over the terminal, and restores it no matter how the program ends.
 
 use std::{
     io::{self, Write, stdout},
@@ -38,7 +38,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static LOST: AtomicBool = AtomicBool::new(false);
 /// That panic is still being printed: a backtrace takes time.
 static PRINTING: AtomicBool = AtomicBool::new(false);
-/// The longest wait for it.
+/// Maximum wait for it.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The drawing target.

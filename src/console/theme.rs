@@ -142,7 +142,7 @@ impl Theme {
                 Depth::True => shade.rich,
                 Depth::Ansi256 => colour::among_256(shade.rich),
                 Depth::Ansi16 => shade.plain.unwrap_or_else(|| {
-                    // The palette's grey vanishes on some backgrounds; faint text never does.
+                    // The palette's grey is invisible on some backgrounds; faint text never is.
                     let faint = role.is_faint() && colour::is_grey(shade.rich);
                     if faint { Color::Reset } else { colour::among_16(shade.rich) }
                 }),
@@ -241,7 +241,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
-    /// The chosen row or button: its own colours if the theme has both, else reversed.
+    /// The selected row or button: its own colours if the theme has both, else reversed.
     pub(crate) fn selected(self) -> Style {
         match (self.color(Role::Selection), self.color(Role::SelectionText)) {
             (Color::Reset, _) | (_, Color::Reset) => Style::new().add_modifier(Modifier::REVERSED),
@@ -254,7 +254,7 @@ impl Theme {
         self.tinted(Role::Bad)
     }
 
-    /// A word that must not be missed, such as FROZEN.
+    /// A label that must be noticed, such as FROZEN.
     pub(crate) fn badge(self) -> Style {
         self.warn().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }

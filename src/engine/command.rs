@@ -20,14 +20,14 @@ use super::{
 };
 use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogView, snapshot::Latency};
 
-/// A command. `--read-only` rejects every one that changes something, in the engine.
+/// A command. With `--read-only` the engine rejects every command that changes data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Create an ordinary voucher, without stock or window.
     CreateVoucher(VoucherDetails),
     /// Buy an ordinary voucher for a user.
     BuyVoucher(VoucherId, UserId),
-    /// Create a sale that runs from its begin, or immediately.
+    /// Create a sale that starts at its begin time, or immediately.
     CreateSale(NewSale),
     /// Open a planned sale now.
     StartSale(VoucherId),
@@ -66,7 +66,7 @@ pub enum Command {
     ReplayLetters {
         /// The letters.
         scope: LetterScope,
-        /// Also those that have reached the limit of replays.
+        /// Includes letters that have reached the replay limit.
         force: bool,
     },
     /// Remove dead letters.
@@ -225,7 +225,7 @@ pub struct LoadTest {
     pub voucher: VoucherId,
     /// Number of distinct buyers.
     pub users: u64,
-    /// Share of the buyers that send a second request, 0 to 1.
+    /// Share of the buyers who send a second request, 0 to 1.
     pub repeat: f64,
     /// Maximum number of requests in flight.
     pub concurrency: usize,
@@ -264,7 +264,7 @@ pub struct LoadReport {
     pub admitted: u64,
     /// Sold out.
     pub sold_out: u64,
-    /// Rejected because the user holds an order already.
+    /// Rejected because the user already has an order.
     pub duplicate: u64,
     /// Too early, too late, paused, not loaded, or the queue was full.
     pub rejected: u64,
@@ -303,7 +303,7 @@ pub struct Changed {
     pub now: Verdict,
 }
 
-/// Outcome of a recovery: what became of each entry of its plan.
+/// Outcome of a recovery: the result for each entry of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
     /// Entries in the plan.
@@ -312,7 +312,7 @@ pub struct ReplayReport {
     pub seen: u64,
     /// Orders written by this recovery.
     pub persisted: u64,
-    /// Acknowledged because their order was in SQL already.
+    /// Acknowledged because their order was already in SQL.
     pub acknowledged: u64,
     /// Became dead letters.
     pub dead: u64,
@@ -441,7 +441,7 @@ pub struct Request {
 /// What the screen shows, so that the collector reads only that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Focus {
-    /// First entry of the pending page to read and judge; `None` if it is not shown.
+    /// First entry of the pending page to read and classify; `None` if it is not shown.
     pub pending: Option<EntryId>,
     /// First dead letter of the page to read; `None` if it is not shown.
     pub letters_from: Option<EntryId>,

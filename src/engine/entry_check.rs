@@ -2,7 +2,7 @@
 //! holds their order.
 //!
 //! The latter is certain only while the keys of the sale are consistent. Otherwise its buyers may be lost, or are being
-//! rebuilt from this very stream: then an entry without a buyer waits.
+//! rebuilt from the same stream: then an entry without a buyer waits.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -59,7 +59,7 @@ pub(super) async fn backing(
     let mut found = vec![Backing::Unknown; orders.len()];
     let by_voucher = group_by(orders.iter().zip(&mut found), |(order, _)| order.voucher);
     for (voucher, mut looked_up) in by_voucher {
-        // Nearly all of them are promised, which needs no check of the other keys.
+        // Nearly all of them are promised, which requires no check of the other keys.
         let places = looked_up.iter().map(|(order, _)| order.seat());
         // The script also handles a key of another type.
         if let Ok(held) = servers.held(voucher, places).await {
@@ -156,7 +156,7 @@ pub(super) async fn check(
             orders.into_iter().filter(|(order, _)| !written.contains(&order.order)).collect();
         let mut archived = false;
         if open.iter().any(|(_, backing)| *backing == Backing::Unknown) {
-            // Redis holds neither archived nor nonexistent sales.
+            // Redis has neither archived nor nonexistent sales.
             match servers.store.sale(voucher).await {
                 Ok(sale) => archived = sale.state == SaleState::Archived,
                 // The store returns an answer for each of them.

@@ -1,4 +1,4 @@
-//! Fault injection for the demo and for drills: each fault leaves the state that a real one leaves.
+//! Fault injection for the demo and for drills: each fault leaves the same state as a real one.
 //!
 //! It asks for no confirmation: the caller works on a temporary deployment or has asked. Faults of the database are in
 //! `store::fault_injection`.

@@ -43,7 +43,7 @@ pub const FIELDS: &[Field] = &[
     ("fault", Kind::Text),
 ];
 
-/// Classifies pending entries by what Redis and SQL currently hold.
+/// Classifies pending entries by the current data in Redis and SQL.
 #[derive(Debug)]
 pub struct Classifier {
     servers: Servers,
@@ -100,7 +100,7 @@ impl Classifier {
         self.classify(rows).await
     }
 
-    /// The verdicts on these entries, as they were just read.
+    /// The verdicts on these entries, which were just read.
     ///
     /// # Errors
     /// A server is unreachable.

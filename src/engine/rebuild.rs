@@ -18,12 +18,12 @@ const PAGE: usize = 500;
 pub struct Rebuilt {
     /// Orders that had no result anywhere.
     pub orders: u64,
-    /// Redis holds every sale, so no lost order was overlooked.
+    /// Redis has every sale, so no lost order was missed.
     pub complete: bool,
 }
 
 /// Enqueues every order of a partition that was admitted and has no result anywhere. Safe to repeat: an order that
-/// exists already is written once.
+/// already exists is written once.
 pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt, EngineError> {
     let mut rebuilt = Rebuilt { orders: 0, complete: true };
     for sale in servers.sales_of(of).await? {

@@ -56,7 +56,7 @@ pub struct JobSettings {
     pub trim_stream: Schedule,
     /// Milliseconds that acknowledged entries stay in the stream.
     pub keep_stream_ms: u64,
-    /// Approximate maximum of entries in the order stream, regardless of age: unacknowledged ones stay.
+    /// Approximate maximum number of entries in the order stream, regardless of age: unacknowledged ones stay.
     pub keep_stream_entries: u64,
     /// Milliseconds that dead letters without a waiting buyer stay.
     pub keep_dead_ms: u64,

@@ -1,6 +1,6 @@
 //! Opens a store from a database URL; rejects unknown schemes.
 //!
-//! A URL may hold a password, so messages quote only its scheme.
+//! A URL may contain a password, so messages quote only its scheme.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 

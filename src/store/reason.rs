@@ -35,13 +35,13 @@ pub enum Reason {
     /// The file cannot be read or written; message of SQLite.
     #[error("{}", text!("store-reason-file-failed", message = .0))]
     FileFailed(String),
-    /// It accepts connections but does not answer.
+    /// It accepts connections but does not respond.
     #[error("{}", Label("store-reason-silent"))]
     Silent,
     /// Timeout after this many milliseconds.
     #[error("{}", text!("store-no-answer-within-s", seconds = seconds(*.0)))]
     NoAnswer(u64),
-    /// The server there does not answer.
+    /// The server does not respond.
     #[error("{}", text!("store-reason-unreachable", server = .0))]
     Unreachable(String),
     /// Repeated conflicts with concurrent transactions.

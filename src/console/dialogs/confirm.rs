@@ -30,7 +30,7 @@ pub(crate) enum Intent {
     Fire(Box<Launch>),
     /// Aborts the launch before it fires.
     Disarm(Box<Launch>),
-    /// Stops the rushes on a sale, and pauses the sale.
+    /// Stops the load tests on a sale, and pauses the sale.
     Abort {
         voucher: VoucherId,
         pauses: bool,
@@ -51,7 +51,7 @@ impl Intent {
 
 /// Above this number of entries a single key is not enough.
 const LARGE: u64 = 1_000;
-/// Buyers of a rush that requires the number to be typed.
+/// Above this number of buyers, a load test requires the number to be typed.
 const CROWD: u64 = 100_000;
 /// How long a question that opened by itself ignores a confirmation, in milliseconds.
 const UNREAD_MS: u64 = 400;

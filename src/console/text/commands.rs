@@ -142,7 +142,7 @@ pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
     Question::new(title, lines, yes)
 }
 
-/// The exact plan of a rush, one sentence each.
+/// The exact plan of a load test, one sentence per item.
 pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     let (again, buyers) = (plan.twice(), plan.users);
     let requests = buyers + again;
@@ -191,7 +191,7 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
 }
 
 /// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
-/// all; `takeover_ms` is when live nodes begin to take entries over by themselves.
+/// all; `takeover_ms` is when live nodes begin to take entries over automatically.
 pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
     let count = totals.entries;

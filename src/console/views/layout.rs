@@ -93,12 +93,12 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<(u16, u16)>
 /// The subject of the header.
 enum Headline<'a> {
     Sale(&'a SaleLine),
-    /// This many sales have a rush.
+    /// This many sales have a load test.
     Rushes(usize),
 }
 
 /// The sale that a command would affect, so that no dialog ever differs from the header. If there is none yet: the
-/// number of sales with a rush, else the sale that [`App::at_sale`] names, else the first one that is not over.
+/// number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App) -> Option<Headline<'_>> {
     let shown = &app.shown;
     if let Some(target) = app.target_sale() {

@@ -143,7 +143,7 @@ pub(super) fn funnel_line(
     }
 }
 
-/// The progress of all rushes together; the row is always reserved.
+/// The progress of all load tests together; the row is always reserved.
 fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
     canvas.text(0, y, &text::RUSH, theme.heading());
@@ -169,7 +169,7 @@ fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     );
 }
 
-/// Cells for the sales with a rush.
+/// Cells for the sales with a load test.
 const RUSH_NAMES: u16 = 7;
 
 /// Recent commands and events, if the column has space left.

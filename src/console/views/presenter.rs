@@ -26,9 +26,9 @@ use crate::{
 const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
 /// Scales of the figures below it; if neither fits they are bold text.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
-/// A usual rate in a rush.
+/// A typical rate in a load test.
 const USUAL_RATE: u64 = 10_000;
-/// A usual number of in-flight orders.
+/// A typical number of in-flight orders.
 const USUAL_FLIGHT: u64 = 10_000;
 /// Cells of the text beside the bar.
 const SHARE: u16 = 13;

@@ -20,16 +20,16 @@ use super::{
     partitions::PartitionsFault,
 };
 
-/// Longest reason of a command, in characters as a reader counts them.
+/// Maximum length of the reason of a command, in user-perceived characters.
 pub const MAX_REASON: usize = 1_000;
-/// Longest reason of a command, in bytes.
+/// Maximum length of the reason of a command, in bytes.
 pub const MAX_REASON_BYTES: usize = 16_000;
-/// Most simulated buyers of a load test.
+/// Maximum number of simulated buyers in a load test.
 pub const MAX_USERS: u64 = 10_000_000;
-/// Most requests in flight of a load test.
+/// Maximum number of requests in flight in a load test.
 pub const MAX_CONCURRENCY: usize = 100_000;
 
-/// Why a plan cannot be made, read or applied.
+/// Why a plan cannot be created, read or applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanFault {
@@ -144,7 +144,7 @@ pub enum EngineError {
     /// A lock was not acquired, or was lost.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A recovery plan that cannot be made or applied.
+    /// A recovery plan that cannot be created or applied.
     #[error(transparent)]
     Recovery(#[from] PlanFault),
     /// A command on the consumer group was rejected.
@@ -199,9 +199,9 @@ pub enum EngineError {
     /// A reason too long for the audit log.
     #[error("{}", text!("error-long-reason", characters, bytes, most = MAX_REASON, most_bytes = MAX_REASON_BYTES))]
     LongReason {
-        /// Its characters, as users count them.
+        /// Its length in user-perceived characters.
         characters: usize,
-        /// Its bytes.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// A multi-step command that failed after some steps.
@@ -221,10 +221,10 @@ pub enum EngineError {
     /// An invalid number of partitions.
     #[error(transparent)]
     Partitions(#[from] PartitionsFault),
-    /// Two nodes with the same name.
+    /// Another node with this name is alive.
     #[error("{}", text!("error-name-taken", name = _0))]
     NameTaken(String),
-    /// Fewer pieces of a sale are unsold than are to be removed.
+    /// A sale has fewer unsold pieces than the number to remove.
     #[error("{}", text!("error-short", sale = voucher, by, left))]
     Short {
         /// The voucher.
@@ -243,7 +243,7 @@ pub enum EngineError {
     /// Keys are being reconciled by another process, or are lost repeatedly.
     #[error("{}", text!("error-reconciling", key = _0))]
     Reconciling(String),
-    /// Redis does not hold all keys of the sale.
+    /// Redis lacks keys of the sale.
     #[error("{}", text!("error-not-held", sale = _0))]
     NotHeld(VoucherId),
     /// A change of a sale is committed in SQL, and Redis has not confirmed it.

@@ -1,7 +1,7 @@
 //! Recovery plans: every pending entry with its verdict and action, and a forecast of the ledger.
 //!
-//! A plan is data in a file, one line per entry, so that a million entries need no memory. It is made here, stored and
-//! read back by [`file`], and executed by `apply`. Making a plan changes nothing.
+//! A plan is data in a file, one line per entry, so that a million entries need little memory. It is created here,
+//! stored and read back by [`file`], and executed by `apply`. Creating a plan changes nothing.
 
 pub mod file;
 mod lost;
@@ -26,11 +26,11 @@ pub struct Head {
     pub seckill_plan: u32,
     /// Name of its deployment, as stored in the database.
     pub deployment: String,
-    /// When it was made, by the clock of Redis.
+    /// When it was created, by the clock of Redis.
     pub made: Millis,
     /// Filter of its entries; empty for all.
     pub filter: String,
-    /// Last entry it covers.
+    /// Last entry that it covers.
     pub up_to: EntryId,
 }
 

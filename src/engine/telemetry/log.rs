@@ -23,9 +23,9 @@ pub mod events {
     pub const ALARM_CLEARED: &str = "alarm cleared";
     /// A node has repaired a partition.
     pub const PARTITION_REPAIRED: &str = "partition repaired";
-    /// The database refuses a batch for a reason that is not about one of its orders.
+    /// The database rejects a batch for a reason that is not caused by one of its orders.
     pub const ORDERS_WAIT: &str = "orders wait";
-    /// The batch was written after all.
+    /// The batch was written later.
     pub const ORDERS_WRITTEN: &str = "orders written";
     /// A node's heartbeat is missing.
     pub const NODE_DEAD: &str = "node dead";
@@ -54,7 +54,7 @@ pub struct LogPage {
 }
 
 impl LogPage {
-    /// Makes a page from log lines, newest first, with one more than `most` if there are older ones.
+    /// Builds a page from log lines, newest first, with one more than `most` if there are older ones.
     pub fn of(view: LogView, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
         let older = lines.len() > most;
         lines.truncate(most);

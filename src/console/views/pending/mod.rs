@@ -143,7 +143,7 @@ pub(super) fn draw(
     let cursor = state.table.position(&rows);
     draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
     if rows.is_empty() {
-        // In place of the rows: in a rush they come and go with each snapshot.
+        // In place of the rows: in a load test they appear and disappear with each snapshot.
         let text = scene.fit(&nothing(scene, state), w.saturating_sub(2));
         canvas.text(1, top + 1, &text, theme.soft());
     }

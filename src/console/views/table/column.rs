@@ -62,7 +62,7 @@ pub(crate) enum Value {
     Text(String),
     /// A text in which the number of this user may occur.
     Mentions(String, Option<UserId>),
-    /// A name of the model, as the screen and as JSON output have it.
+    /// A name of the model, as shown on screen and as in JSON output.
     Name(&'static str, String),
     Sale(VoucherId),
     Order(OrderId),
@@ -97,7 +97,7 @@ impl Value {
         }
     }
 
-    /// The text that a filter searches. What changes with the clock alone is excluded: rows would appear and vanish
+    /// The text that a filter searches. What changes with the clock alone is excluded: rows would appear and disappear
     /// while the user reads.
     fn words(&self) -> String {
         match self {
@@ -314,7 +314,7 @@ impl<R> Column<R> {
         self
     }
 
-    /// Excludes what another column says as well.
+    /// Excludes values that another column shows as well.
     pub(crate) const fn not_exported(mut self) -> Self {
         self.is_exported = false;
         self
