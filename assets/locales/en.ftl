@@ -483,7 +483,7 @@ cli-bench-no-drawing = the console cannot be measured: { $error }
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-stopped = stopped before both sides were measured
-cli-bench-tutorial = the tutorial's, one by one
+cli-bench-tutorial = tutorial, one by one
 cli-cancelled = cancelled; nothing was changed
 cli-changed = { $entry }: was { $was }, is { $is }
 cli-claim = Transfer { $entries ->
@@ -554,7 +554,7 @@ cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
 cli-doctor-passed = All checks passed.
 cli-doctor-problems = Problems found.
-cli-doctor-refused = refused: { $names } ({ $why })
+cli-doctor-refused = rejected: { $names } ({ $why })
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
 cli-doctor-schema = up to date, all tables are readable
@@ -760,10 +760,10 @@ cli-status-no-database = the database is unreachable: sales, orders, jobs and th
 cli-status-no-sales = no sale yet
 cli-status-no-writes = REJECTS WRITES: { $why }
 cli-status-stream = lag { $lag }, pending { $pending }, dead letters { $dead }
-cli-status-stream-kept = keeps { $length ->
+cli-status-stream-kept = { $length ->
     [one] 1 entry
    *[other] { $length } entries
-} to replay, the oldest { $oldest } old
+} kept, the oldest { $oldest } old
 cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
 cli-stream = partition { $partition }  { $length ->
     [one] 1 entry
@@ -792,8 +792,8 @@ cli-stream-rewind = Redeliver { $again ->
     [one] 1 entry
    *[other] { $again } entries
 }? { $written ->
-    [one] 1 is in SQL and gets
-   *[other] { $written } are in SQL and get
+    [one] 1 is in SQL and is
+   *[other] { $written } are in SQL and are
 } acknowledged, { $missing ->
     [one] 1 is
    *[other] { $missing } are
@@ -1259,7 +1259,7 @@ drill-redis-away-check = the load test continued: SQL holds more orders than bef
 drill-redis-away-fault = SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
 drill-redis-away-remedy = Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
 drill-redis-away-title = REDIS KILLED
-drill-report-failed = NOT passed.
+drill-report-failed = FAILED.
 drill-report-passed = Passed.
 drill-script-failed = The drill failed: { $why }
 drill-seen-calm = no alarm, and a passed audit after both steps
@@ -1301,7 +1301,7 @@ error-long-reason = the reason has { $characters ->
     [one] 1 byte
    *[other] { $bytes } bytes
 }, but the audit log allows { $most } in { $most_bytes }; shorten it
-error-name-taken = a node named '{ $name }' is already alive; give this one another name with 'node' in the settings
+error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the settings
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
@@ -1420,7 +1420,7 @@ faults-order-holds = buyer { $user } already holds order { $holds } for voucher 
 faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
 faults-order-id-taken = the order ID { $order } belongs to another order
 faults-order-promised = promised before Redis restarted; the buyer now holds order { $order }
-faults-order-refused = the database refused: { $reason }
+faults-order-refused = the database rejected it: { $reason }
 faults-order-status = '{ $text }' is not an order status; use unpaid, paid, used, cancelled or closed
 faults-order-time = no order can be from { $at }; order IDs express times from 2022 to 2090
 faults-order-too-often = { $times ->
@@ -1430,7 +1430,7 @@ faults-order-too-often = { $times ->
 faults-order-unkept = promised before Redis restarted; no stock is left for it
 faults-order-window = no order can be admitted at or after { $from } and before { $to }; swap the two times
 faults-over = the end of the sale, { $end }, is in the past; enter a later time
-faults-place = '{ $place }' is not a buyer's slot; write for example 7 or 7/2
+faults-place = '{ $place }' is not a buyer with an optional place; write for example 7 or 7/2
 faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
 faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
 faults-query-twice = { $field } is given twice; remove one
@@ -2151,7 +2151,7 @@ redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
 redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
-redis-login = Redis at { $place } refuses the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-login = Redis at { $place } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = the consumer group is missing; a running node recreates it
 redis-no-master = its sentinels name no live master of '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
@@ -2162,7 +2162,7 @@ redis-one-of-cluster = { $place } is one server of a cluster ({ $reply }); its U
 redis-redis-at-does-not-answer = Redis at { $place } does not respond ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
-redis-refused = Redis refused: { $reason }
+redis-refused = Redis rejected the command: { $reason }
 redis-remedy-disk = free disk space and check its log
 redis-remedy-memory = raise maxmemory or remove other data
 redis-remedy-other = resolve that
@@ -2493,7 +2493,7 @@ store-reason-connection-broke = the connection broke
 store-reason-connection-failed = the connection broke: { $reason }
 store-reason-contention = concurrent transactions keep changing the same rows
 store-reason-damaged = the database has the invalid value { $value } in the column { $column }
-store-reason-denied = it refuses the user, the password or the request: { $message }; check --database and GRANT
+store-reason-denied = it rejects the user, the password or the request: { $message }; check --database and GRANT
 store-reason-disk-full = the disk is full; free disk space
 store-reason-drill = fault injection
 store-reason-file-failed = the database file cannot be read or written: { $message }
@@ -2511,7 +2511,7 @@ store-reason-statement-timed-out = a statement took longer than store.statement_
 store-reason-too-large = { $number } is too large for the database
 store-reason-too-many-connections = it accepts no more connections: { $message }; raise its limit or lower store.pool
 store-reason-unreachable = { $server } does not respond
-store-refused = the database refused: { $reason }
+store-refused = the database rejected it: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale

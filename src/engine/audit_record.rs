@@ -126,7 +126,7 @@ mod tests {
         check_reason(Some(&"锅".repeat(MAX_REASON))).unwrap();
         for long in ["x".repeat(MAX_REASON + 1), format!("a{}", "\u{301}".repeat(9_000))] {
             let error = check_reason(Some(&long)).unwrap_err().to_string();
-            assert!(error.contains("shorter"), "{error}");
+            assert!(error.contains("shorten"), "{error}");
         }
     }
 }

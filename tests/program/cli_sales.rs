@@ -144,7 +144,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     assert_eq!(stream["length"], 121, "all of them could be replayed: {stream}");
     assert!(stream["oldest_ms"].is_u64(), "{stream}");
     let words = home.run(&["status"]).expect_code(0).stdout;
-    assert!(words.contains("keeps 121 entries to replay"), "{words}");
+    assert!(words.contains("121 entries kept, the oldest "), "{words}");
     let (all, read) = pages(&home, &[]);
     assert_eq!((all.len(), read), (121, 3));
     let ids: Vec<u64> =

@@ -108,7 +108,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     let ran = home.run(&["stream", "rewind", "--to", "start", "--json"]);
-    refused(ran, 2, "Redeliver 200 entries? 200 are in SQL and get acknowledged, 0 are written");
+    refused(ran, 2, "Redeliver 200 entries? 200 are in SQL and are acknowledged, 0 are written");
     let (id, first) = (last.as_str().unwrap(), first.as_str().unwrap());
     refused(
         home.run(&["stream", "rewind", "--to", &format!("{id}@1")]),

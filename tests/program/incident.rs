@@ -118,7 +118,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
     home.run(&["sale", "resume", &id]).expect_code(0);
     let long = "x".repeat(100_000);
     let refused = home.run(&["sale", "pause", &id, "--reason", &long]).expect_code(2);
-    assert!(refused.stderr.contains("shorter") && refused.stderr.len() < 400, "{refused}");
+    assert!(refused.stderr.contains("shorten") && refused.stderr.len() < 400, "{refused}");
 
     let whole = home.run(&["activity", "--commands", "--json"]).expect_code(0);
     let acts: Vec<Value> = lines(&whole).iter().map(|line| line["act"].clone()).collect();
