@@ -26,7 +26,7 @@ impl App {
                 // Bindings of all views apply here.
                 let elsewhere = !here.contains(&action) && !homes.is_empty();
                 if elsewhere && !offers.iter().any(|it| it.action == action) {
-                    // A repair opens the Ledger by itself.
+                    // A repair opens the Ledger automatically.
                     let why = match action {
                         Action::Repair => self.why_not(action),
                         _ => Some(text!("conventions-in", views = homes)),

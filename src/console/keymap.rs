@@ -113,7 +113,7 @@ impl Action {
         self.message().attribute("name")
     }
 
-    /// Whether it changes something: such actions are on capital letters and ask first.
+    /// Whether it changes data: such actions are on capital letters and require a confirmation.
     pub(crate) fn is_act(self) -> bool {
         matches!(
             self,
@@ -177,7 +177,7 @@ impl Context {
         std::iter::once(Self::Views).chain(Self::views()).chain(rest)
     }
 
-    /// Those of a single view.
+    /// The contexts of a single view.
     pub(crate) fn views() -> impl Iterator<Item = Self> {
         View::VARIANTS.iter().copied().map(Self::View)
     }

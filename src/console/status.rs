@@ -47,7 +47,7 @@ impl Status {
     }
 
     pub(crate) fn failure(&mut self, text: String) {
-        // The note says that it is running, which is no longer true.
+        // The note states that it is running, which is no longer true.
         self.note = None;
         self.failures.push(text);
     }

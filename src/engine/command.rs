@@ -322,7 +322,7 @@ pub struct ReplayReport {
     pub rebuilt: u64,
     /// Body gone: removed from the pending list after every lost order was enqueued again.
     pub hollow: u64,
-    /// Body gone: left pending, because Redis does not hold every sale and the lost orders are unknown.
+    /// Body gone: left pending, because Redis lacks some sales and the lost orders are unknown.
     pub lost: u64,
     /// No longer pending: acknowledged, deleted or claimed meanwhile, or processed by this plan before.
     pub gone: u64,

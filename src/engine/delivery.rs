@@ -22,7 +22,7 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// buyers, so that nothing is sold twice. An archived sale is removed from Redis.
 ///
 /// # Errors
-/// A server is unreachable, or Redis holds another sale of that number; the change is delivered later.
+/// A server is unreachable, or Redis has another sale with that number; the change is delivered later.
 pub(super) async fn deliver(servers: &mut Servers, sale: &Sale) -> Result<(), EngineError> {
     deliver_as(servers, sale, "").await
 }

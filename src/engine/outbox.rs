@@ -43,7 +43,7 @@ impl Outbox {
         self.push(Line { act, near_ms: 0 });
     }
 
-    /// Queues a line about what the engine did by itself on `node`.
+    /// Queues a line about an automatic action of the engine on `node`.
     pub fn put_own(&self, node: &str, act: &str, subject: Message, result: Message) {
         self.put(Act {
             at: Millis::now(),

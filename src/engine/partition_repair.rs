@@ -297,7 +297,7 @@ pub async fn repair_all(
 }
 
 /// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again. Returns
-/// how many streams those were, and how many orders. A live node does this by itself.
+/// how many streams those were, and how many orders. A live node does this automatically.
 ///
 /// # Errors
 /// A server is unreachable; what was repaired by then is repaired.

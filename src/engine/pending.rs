@@ -85,7 +85,7 @@ impl Classifier {
         self.classify(page).await
     }
 
-    /// Those of these entries that are pending.
+    /// The pending ones among these entries.
     ///
     /// # Errors
     /// A server is unreachable.

@@ -131,7 +131,7 @@ pub(super) enum Scope {
     IfNeeded,
     /// Even if its keys are consistent with one another: they may not match SQL.
     Always,
-    /// Even if Redis holds another sale of that number: the keys of that one are renamed.
+    /// Even if Redis has another sale with that number: the keys of that sale are renamed.
     Replace,
 }
 
@@ -320,7 +320,7 @@ enum Start {
     Open,
     /// Another process is reconciling the sale.
     Busy,
-    /// Redis holds another sale of that number, which is closed.
+    /// Redis has another sale with that number, which is closed.
     Other,
     /// The sale is closed until the end; with the faults found in its keys.
     Closed(Vec<String>),

@@ -60,7 +60,7 @@ pub enum Synced {
 /// Updates the copy in Redis to what SQL committed. Safe to repeat; an older copy never wins.
 ///
 /// # Errors
-/// Redis is unreachable, or holds another sale of that number.
+/// Redis is unreachable, or has another sale with that number.
 pub async fn sync(servers: &mut Servers, sale: &Sale) -> Result<Synced, EngineError> {
     loop {
         match try_sync(servers, sale, "").await? {

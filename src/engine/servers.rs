@@ -44,7 +44,7 @@ impl Servers {
         Ok(sales)
     }
 
-    /// Those of these orders that SQL has, in whatever state.
+    /// The orders among these that exist in SQL, in any state.
     pub(super) async fn written(
         &self,
         orders: impl IntoIterator<Item = OrderId>,

@@ -45,11 +45,11 @@ pub struct SqlLedger {
 pub struct SaleLedger {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// `None` if Redis does not hold the sale, or not completely.
+    /// `None` if the sale is not in Redis, or not completely.
     pub redis: Option<RedisLedger>,
     /// Admitted buyers in Redis that are not closed, also if other keys of the sale are lost.
     pub admitted: u64,
-    /// Redis holds another sale with this ID than SQL.
+    /// Redis and SQL have different sales with this ID.
     pub other: bool,
     /// The key of the sale in Redis that is inconsistent with the others.
     pub damaged: Option<SaleKey>,
@@ -71,7 +71,7 @@ pub struct SaleLedger {
     pub lost: u64,
     /// Live orders in SQL whose buyer is unknown to Redis.
     pub unknown: u64,
-    /// Order IDs held by two buyers.
+    /// Order IDs that belong to two buyers.
     pub repeated: u64,
     /// Closed orders still held by their buyer in Redis, except those about to be returned.
     pub kept: u64,
@@ -219,7 +219,7 @@ pub struct SaleAudit {
     pub title: String,
     /// Pieces ever put on sale, by SQL.
     pub initial: u64,
-    /// Pieces left in Redis; `None` if Redis does not hold the sale.
+    /// Pieces left in Redis; `None` if the sale is not in Redis.
     pub stock: Option<i64>,
     /// Buyers with an order, by Redis.
     pub admitted: u64,

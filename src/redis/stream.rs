@@ -236,7 +236,7 @@ pub async fn pending_page(
     pending_rows(conn, of, &call).await
 }
 
-/// Those of these entries that are pending.
+/// The pending ones among these entries.
 pub async fn pending_entries(
     conn: &mut Connection,
     of: &Partition,

@@ -53,7 +53,7 @@ impl Intent {
 const LARGE: u64 = 1_000;
 /// Above this number of buyers, a load test requires the number to be typed.
 const CROWD: u64 = 100_000;
-/// How long a question that opened by itself ignores a confirmation, in milliseconds.
+/// How long a question that opened automatically ignores a confirmation, in milliseconds.
 const UNREAD_MS: u64 = 400;
 /// Digits of the largest count, and cells for them.
 const MOST_DIGITS: usize = 20;
@@ -94,7 +94,7 @@ pub(crate) struct Confirm {
     number: Option<(u64, Input)>,
     /// The reason; required input for everything in the audit log.
     reason: Option<Input>,
-    /// When it opened by itself: a key meant for the view is not an answer.
+    /// When it opened automatically: a key meant for the view is not an answer.
     unbidden: Option<Millis>,
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn act(act: Act) -> &'static str {
     text.read()
 }
 
-/// When live nodes begin to take entries over by themselves.
+/// When live nodes begin to take entries over automatically.
 pub(crate) fn takeover(left_ms: u64) -> String {
     if left_ms == 0 {
         return text!("recovery-live-nodes-are-claiming-these");

@@ -177,7 +177,7 @@ impl Letters {
     /// in SQL, stock and the buyer's place are returned in Redis, and the letter is deleted last, so that each step
     /// happens once however often the command is interrupted and repeated.
     ///
-    /// If Redis does not hold the sale there is nothing to return: the cancelled row excludes the buyer when the sale
+    /// If the sale is not in Redis, there is nothing to return: the cancelled row excludes the buyer when the sale
     /// is loaded again. Letters of an archived or unknown sale have no buyer.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub(crate) async fn follow(
     stop: CancellationToken,
 ) {
     let mut log = EventLog::new(&node, dead_ms);
-    // The first snapshot says how far the clock of Redis, by which all events are dated, is ahead of this host's.
+    // The first snapshot shows how far the clock of Redis, by which all events are dated, is ahead of this host's.
     let (begun, mut ahead) = (Millis::now(), None);
     loop {
         tokio::select! {

@@ -115,7 +115,7 @@ impl Figures {
         if self.is_at_rest() { Proof::Rest } else { Proof::InFlight }
     }
 
-    /// Checks each sale by itself, whatever is in flight.
+    /// Checks each sale separately, regardless of entries in flight.
     fn of_sales(&self) -> Vec<SaleFinding> {
         let mut findings = Vec::new();
         for &SaleFigures { voucher, redis, damaged, buyers, sql_initial } in &self.sales {

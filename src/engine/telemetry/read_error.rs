@@ -1,6 +1,6 @@
 //! Why a server could not be read, as data that displays itself in the current language.
 //!
-//! What a server or the operating system says is quoted.
+//! Messages of a server or the operating system are quoted.
 
 use serde::{Deserialize, Serialize};
 

@@ -200,7 +200,7 @@ pub struct SaleLine {
     pub changed: Millis,
     /// Pieces ever put on sale.
     pub initial: u64,
-    /// Pieces left in Redis; `None` if Redis does not hold the sale, or was not read yet.
+    /// Pieces left in Redis; `None` if the sale is not in Redis, or was not read yet.
     pub stock: Option<i64>,
     /// Pieces left in SQL.
     pub db_stock: u64,
@@ -363,7 +363,7 @@ pub struct PendingLine {
     pub voucher: Option<VoucherId>,
     /// The fault of its fields, or that its body is gone.
     pub fault: Option<Message>,
-    /// Its verdict; `None` if it was not judged yet, or SQL is unreachable.
+    /// Its verdict; `None` if it is not classified yet, or SQL is unreachable.
     pub verdict: Option<Verdict>,
 }
 

@@ -98,7 +98,7 @@ impl Store {
         })
     }
 
-    /// Those of these orders of sales that exist, live or closed, in any order; any number of IDs.
+    /// The existing ones among these orders of sales, live or closed, in any order; any number of IDs.
     pub async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
         let query = format!("SELECT {COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)");
         self.among(ids, &query).await
