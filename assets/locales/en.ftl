@@ -2205,7 +2205,7 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 ## reply
 
 reply-cancelling = stops after the current step
-reply-changed = , { $count } changed since then and skipped
+reply-changed = , { $count } changed meanwhile and skipped
 reply-claimed = { $count ->
     [one] 1 entry
    *[other] { $count } entries

@@ -1,6 +1,6 @@
 //! A deployment: one Redis, one database, and the settings of the engine on them.
 //!
-//! A node that is connected to a mismatched pair would classify the orders of another deployment as invalid. The database
+//! A node that is connected to a mismatched pair would treat orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
