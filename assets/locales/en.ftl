@@ -1145,7 +1145,7 @@ director-schedule-launch = Schedule a launch
 director-schedule-this-launch = Schedule this launch?
 director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
 director-several-load-tests-are-running = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
-director-spread-over-so-many-seconds = spread over this many seconds; 0: no limit
+director-spread-over-so-many-seconds = duration in seconds; 0: no limit
 director-start-in = Start in
 director-starts-with-pieces-before =
     #{ $id } starts with { $count ->
@@ -1804,8 +1804,8 @@ letters-there-are-no-dead-letters = there are no dead letters
 letters-these-letters-are-no-longer = these letters are no longer present
 letters-user-sale = { $order }, user { $user }, sale { $sale }
 letters-value = { $count ->
-    [one] , 1 is kept
-   *[other] , { $count } are kept
+    [one] , 1 stays
+   *[other] , { $count } stay
 }
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }

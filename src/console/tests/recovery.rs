@@ -373,7 +373,7 @@ fn a_paused_display_confirms_with_the_newest_figures() {
     later.locks.locks[1].waiting = 77;
     bench.show(later);
     bench.keys("X");
-    assert!(bench.text(120, 36).contains("77 wait for it"), "{}", bench.text(120, 36));
+    assert!(bench.text(120, 36).contains("77 waiters"), "{}", bench.text(120, 36));
     bench.press(KeyCode::Esc);
     let mut taken = normal();
     taken.locks.locks[1].owner = "node-a/recount#77".to_owned();
