@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    reconcile::{Closed, Reconciler, Scope, new_token},
-    retention::drop_keys,
-    sale_copy::{Synced, sync, try_sync},
+    reconcile::{Reconciler, Scope, new_token},
+    sale_copy::{Synced, drop_keys, sync, try_sync},
     sale_versions::SaleVersions,
     servers::Servers,
+    telemetry::data_loss::Closed,
 };
 
 /// Interval between checks for unconfirmed changes.

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     lists::{CLAUSES, PARTS},
-    partition_repair::RepairedFault,
-    reconcile::Reconciled,
+    partition_fault::RepairedFault,
 };
-use crate::telemetry::read_error::ReadError;
+use crate::telemetry::{data_loss::Reconciled, read_error::ReadError};
 
 /// An event that no command caused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -33,6 +33,7 @@ pub mod order_writer;
 pub mod orders;
 pub mod outbox;
 pub mod outcome;
+pub mod partition_fault;
 pub mod partition_repair;
 pub mod partitions;
 pub mod payment;

@@ -4,10 +4,10 @@
 //! [`faults`] detects, [`repair_partition`] repairs; a node does so every second, and `audit --repair` without one. Sales
 //! are out of scope.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Message, Millis, OrderEntry, message::text};
+use seckill_model::{EntryId, ForeignKey, Message, Millis, OrderEntry};
 use seckill_redis::{
     Connection, dead_letters,
     group::{self, Rewinding},
@@ -16,13 +16,13 @@ use seckill_redis::{
     stream::{self, Delivered},
     stream_stats::RedisStats,
 };
-use serde::{Deserialize, Serialize};
 
 use super::{
     EngineError,
     entry_check::{Backing, backing},
     event::{Event, Subject},
     outbox::Outbox,
+    partition_fault::{PartitionFault, Repair, RepairedFault},
     reconcile::{Reconciler, new_token},
     servers::Servers,
 };
@@ -36,82 +36,6 @@ const PAGE: usize = 1_000;
 /// Maximum number of entries set aside at once; the consumers check the rest.
 const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
-
-/// What is wrong with a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionFault {
-    /// The last ID of the order stream is in the far future.
-    FutureId(EntryId),
-    /// The group was moved beyond the last ID of its stream.
-    GroupBeyond {
-        /// Its last delivered ID.
-        delivered: EntryId,
-        /// The last ID of the stream.
-        last: EntryId,
-    },
-    /// A stream, or a key that only holds the state of nodes, has another type.
-    ForeignKey(ForeignKey),
-    /// The stream of this key has lost entries.
-    Lost(String),
-}
-
-/// How it was repaired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Repair {
-    /// A new stream took its place.
-    Renewed {
-        /// Entries that were not acknowledged, and are in the new stream.
-        kept: u64,
-        /// Entries of unknown orders, which became dead letters.
-        dead: u64,
-        /// The name of the old stream.
-        aside: String,
-    },
-    /// The group was moved back, and continues with this entry.
-    MovedBack(EntryId),
-    /// The key was renamed.
-    Renamed(String),
-}
-
-/// One fault that was repaired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepairedFault {
-    /// What was wrong.
-    pub fault: PartitionFault,
-    /// What was done.
-    pub repair: Repair,
-}
-
-impl fmt::Display for PartitionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::FutureId(last) => text!("mend-future-id", id = last.in_stream()),
-            Self::GroupBeyond { delivered, last } => {
-                let (delivered, last) = (delivered.in_stream(), last.in_stream());
-                text!("mend-group-beyond", delivered, last)
-            }
-            Self::Lost(key) => text!("mend-lost", key),
-            Self::ForeignKey(ForeignKey { key, holds }) => {
-                text!("mend-foreign-key", key, holds = ForeignKey::content(holds))
-            }
-        })
-    }
-}
-
-impl fmt::Display for RepairedFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fault = &self.fault;
-        f.write_str(&match &self.repair {
-            Repair::Renewed { kept, dead, aside } => {
-                text!("mend-renewed", fault, kept, dead, aside)
-            }
-            Repair::MovedBack(from) => text!("mend-moved-back", fault, from = from.in_stream()),
-            Repair::Renamed(aside) => text!("mend-renamed", fault, aside),
-        })
-    }
-}
 
 /// Returns the current faults of a partition.
 ///

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     EngineError,
     reconcile::{new_token, reconcile},
-    retention::drop_keys,
+    sale_copy::drop_keys,
     servers::Servers,
     settings::MAX_PARTITIONS,
 };

@@ -20,7 +20,6 @@ use seckill_redis::{
     Connection, RedisError, keys::Partition, lossy_utf8::Text, nodes::Nodes, scripts, stream,
 };
 use seckill_store::{SharedStore, StoreError};
-use serde::{Deserialize, Serialize};
 
 use super::{
     EngineError, entry_check, ledger,
@@ -28,9 +27,9 @@ use super::{
     payment,
     promise_journal::Admitted,
     rebuild::enqueue_lost,
-    retention,
     sale_copy::{self, Synced},
     servers::Servers,
+    telemetry::data_loss::{Closed, Reconciled},
 };
 
 /// Buyers in one run of the restore script: about 2 ms of Redis time.
@@ -50,70 +49,6 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Longer than any outage of Redis over which a node could remember promises.
 const DEAD_NODE_MS: i64 = 120_000;
 const PEER_POLL: Duration = Duration::from_millis(20);
-
-/// What was lost, and what was restored: the data of an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Reconciled {
-    /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
-    pub keys: Vec<String>,
-    /// Buyers restored, each with a piece.
-    pub restored: u64,
-    /// Buyers removed because their order is closed: an older copy of the buyers still held them.
-    pub removed: u64,
-    /// Orders unknown to SQL that were enqueued again: their buyers got the reply "admitted".
-    pub promised: u64,
-    /// Orders that cannot be restored: the piece is gone, or the buyer holds another one. A promise among them has
-    /// become a dead letter.
-    pub refused: u64,
-    /// Buyers that Redis had admitted according to its stock, and of whom nothing else is known.
-    pub unknown: u64,
-    /// Archived sales that Redis still held.
-    pub archived: u64,
-    /// Why the sale stays closed.
-    pub closed: Option<Closed>,
-    /// The `promised` orders; the event has only their number.
-    #[serde(skip)]
-    pub promised_ids: Vec<OrderId>,
-    /// The `refused` orders.
-    #[serde(skip)]
-    pub refused_ids: Vec<OrderId>,
-}
-
-/// Why a sale cannot be reconciled without an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closed {
-    /// It has more buyers than pieces.
-    Oversold,
-    /// Redis and SQL hold different sales under its number.
-    OtherSale,
-}
-
-impl Closed {
-    /// The corresponding error.
-    pub(super) fn error(self, voucher: VoucherId) -> EngineError {
-        match self {
-            Self::Oversold => EngineError::Oversold(voucher),
-            Self::OtherSale => EngineError::OtherSale(voucher),
-        }
-    }
-}
-
-impl Reconciled {
-    fn add(&mut self, other: Self) {
-        self.keys.extend(other.keys);
-        self.restored += other.restored;
-        self.removed += other.removed;
-        self.promised += other.promised;
-        self.refused += other.refused;
-        self.unknown += other.unknown;
-        self.archived += other.archived;
-        self.closed = self.closed.or(other.closed);
-        self.promised_ids.extend(other.promised_ids);
-        self.refused_ids.extend(other.refused_ids);
-    }
-}
 
 /// A process that reconciles, on one run of the Redis server.
 #[derive(Debug)]
@@ -399,7 +334,7 @@ impl<'a> Reconciler<'a> {
             let sale = self.servers.store.sale(voucher).await?;
             if sale.state == SaleState::Archived {
                 let Servers { conn, keys, .. } = &mut *self.servers;
-                let held = retention::drop_keys(conn, keys, voucher).await?;
+                let held = sale_copy::drop_keys(conn, keys, voucher).await?;
                 return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
             match self.begin(&sale, scope).await? {

@@ -16,10 +16,10 @@ use super::{
     error::PartDone,
     ledger, payment,
     rebuild::enqueue_lost,
-    reconcile::{Closed, Reconciler, Scope, new_token},
-    retention::drop_keys,
-    sale_copy,
+    reconcile::{Reconciler, Scope, new_token},
+    sale_copy::{self, drop_keys},
     servers::Servers,
+    telemetry::data_loss::Closed,
 };
 
 /// Findings of one sale, and their repair.

@@ -5,12 +5,13 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
-use seckill_redis::{
-    Connection, Layout, RedisError, dead_letters, keys::Partition, lossy_utf8::Text, scripts,
-};
+use seckill_redis::{dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, dead_letters::classify, ledger, servers::Servers, settings::Settings};
+use super::{
+    EngineError, dead_letters::classify, ledger, sale_copy::drop_keys, servers::Servers,
+    settings::Settings,
+};
 
 /// Entries per call: a millisecond of Redis time.
 const TRIM_PAGE: u64 = 10_000;
@@ -147,16 +148,4 @@ async fn archive(servers: &mut Servers, sale: &Sale) -> Result<bool, EngineError
     servers.store.set_state(voucher, SaleState::Archived, None).await?;
     drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
     Ok(true)
-}
-
-/// Removes a sale from Redis; returns whether any of its keys existed.
-pub(super) async fn drop_keys(
-    conn: &mut Connection,
-    keys: &Layout,
-    voucher: VoucherId,
-) -> Result<bool, RedisError> {
-    let mut unlink = cmd("UNLINK");
-    unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
-    unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
-    Ok(conn.query::<u64>(&unlink).await? > 0)
 }

@@ -4,12 +4,24 @@ use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::{RedisError, scripts};
+use seckill_redis::{Connection, Layout, RedisError, scripts};
 
 use super::{EngineError, servers::Servers};
 
 /// Interval between checks of a stock reduction in progress: most take a few milliseconds.
 const CUT_POLL: Duration = Duration::from_millis(20);
+
+/// Removes a sale from Redis; returns whether any of its keys existed.
+pub(super) async fn drop_keys(
+    conn: &mut Connection,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<bool, RedisError> {
+    let mut unlink = cmd("UNLINK");
+    unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
+    unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
+    Ok(conn.query::<u64>(&unlink).await? > 0)
+}
 
 /// Reads a sale from Redis; `None` if a field is missing or invalid.
 ///

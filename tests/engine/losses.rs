@@ -21,8 +21,8 @@ use seckill_engine::{
     ledger,
     order_writer::Writer,
     outbox::Outbox,
-    partition_repair::{self, PartitionFault},
-    repair,
+    partition_fault::PartitionFault,
+    partition_repair, repair,
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{

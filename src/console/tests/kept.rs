@@ -11,8 +11,8 @@ use seckill_engine::{
     jobs::{Cancelled, JobResult},
     locks::{LockError, LockName},
     outcome::CommandOutcome,
-    partition_repair::{PartitionFault, Repair, RepairedFault},
-    reconcile::{Closed, Reconciled},
+    partition_fault::{PartitionFault, Repair, RepairedFault},
+    telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
     EntryFault, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderFault, Payment, SaleFault,

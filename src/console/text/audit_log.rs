@@ -4,7 +4,7 @@ use seckill_engine::{
     event::{Event, Subject},
     jobs::JobResult,
     outcome::CommandOutcome,
-    partition_repair::PartitionFault,
+    partition_fault::PartitionFault,
 };
 use seckill_model::{JobOutcome, Message, message::Label};
 

@@ -27,9 +27,7 @@ use super::{
         ids::{IdWorker, first_second},
         partitions,
         promise_journal::{Admitted, Journal},
-        reconcile::{
-            self, Damage, Reconciled, Reconciler, Scope, await_peers, is_healed, reconcile,
-        },
+        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_healed, reconcile},
         sale_copy::{self, Synced},
         sale_versions::SaleVersions,
         servers::Servers,
@@ -37,7 +35,7 @@ use super::{
     AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
     reply::{Decision, decision, outcome_of},
 };
-use crate::telemetry::data_loss::REDIS_RECONCILED;
+use crate::telemetry::data_loss::{REDIS_RECONCILED, Reconciled};
 
 /// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;

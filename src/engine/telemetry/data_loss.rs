@@ -4,15 +4,15 @@
 use std::{cmp::Reverse, collections::HashSet, fmt};
 
 use redis::{cmd, pipe};
-use seckill_model::{Message, Millis, VoucherId, ledger::SaleKey, message::text};
+use seckill_model::{Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text};
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
 use seckill_store::{Act, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    EngineError,
     lists::{CLAUSES, ITEMS},
     outbox::Outbox,
-    reconcile::{Closed, Reconciled},
 };
 
 /// Name of the event in the audit log.
@@ -23,6 +23,70 @@ const SHOWN_MS: u64 = 600_000;
 const PUBLISHED: usize = 50;
 /// Above this age in milliseconds, the publishing node may have died before its event was in the database.
 const WRITTEN_WITHIN_MS: u64 = 5_000;
+
+/// What was lost, and what was restored: the data of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reconciled {
+    /// Keys that were lost, replaced or rolled back; none if the server as a whole lost its last writes.
+    pub keys: Vec<String>,
+    /// Buyers restored, each with a piece.
+    pub restored: u64,
+    /// Buyers removed because their order is closed: an older copy of the buyers still held them.
+    pub removed: u64,
+    /// Orders unknown to SQL that were enqueued again: their buyers got the reply "admitted".
+    pub promised: u64,
+    /// Orders that cannot be restored: the piece is gone, or the buyer holds another one. A promise among them has
+    /// become a dead letter.
+    pub refused: u64,
+    /// Buyers that Redis had admitted according to its stock, and of whom nothing else is known.
+    pub unknown: u64,
+    /// Archived sales that Redis still held.
+    pub archived: u64,
+    /// Why the sale stays closed.
+    pub closed: Option<Closed>,
+    /// The `promised` orders; the event has only their number.
+    #[serde(skip)]
+    pub promised_ids: Vec<OrderId>,
+    /// The `refused` orders.
+    #[serde(skip)]
+    pub refused_ids: Vec<OrderId>,
+}
+
+/// Why a sale cannot be reconciled without an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closed {
+    /// It has more buyers than pieces.
+    Oversold,
+    /// Redis and SQL hold different sales under its number.
+    OtherSale,
+}
+
+impl Closed {
+    /// The corresponding error.
+    pub(crate) fn error(self, voucher: VoucherId) -> EngineError {
+        match self {
+            Self::Oversold => EngineError::Oversold(voucher),
+            Self::OtherSale => EngineError::OtherSale(voucher),
+        }
+    }
+}
+
+impl Reconciled {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        self.restored += other.restored;
+        self.removed += other.removed;
+        self.promised += other.promised;
+        self.refused += other.refused;
+        self.unknown += other.unknown;
+        self.archived += other.archived;
+        self.closed = self.closed.or(other.closed);
+        self.promised_ids.extend(other.promised_ids);
+        self.refused_ids.extend(other.refused_ids);
+    }
+}
 
 /// Totals of recent losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
