@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     Cancelled, Reason, StoreError, Written,
-    rows::{number, voucher_key},
+    numbers::{number, voucher_key},
 };
 
 /// An order of a batch, as stored in SQL.

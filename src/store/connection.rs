@@ -12,8 +12,11 @@ use sqlx::{
 
 use super::{
     dialect::{Dialect, Value},
-    server::{MYSQL, POSTGRES, mysql, postgres},
-    session::Fault,
+    fault::Fault,
+    server::{
+        mysql::{self, MYSQL},
+        postgres::{self, POSTGRES},
+    },
     sqlite::{self, SQLITE},
 };
 
@@ -163,15 +166,6 @@ impl Conn {
         let inserted = query.execute(&mut **conn).await.map_err(Fault::from);
         let id = unless_duplicate(inserted)?.map(|done| done.last_insert_id());
         Ok(id.and_then(|id| i64::try_from(id).ok()))
-    }
-
-    /// Raises the sequence of voucher IDs to at least `upto`.
-    pub(super) async fn reserve_numbers(&mut self, upto: i64) -> Result<(), Fault> {
-        match self {
-            Self::Sqlite(_) => sqlite::reserve_numbers(self, upto).await,
-            Self::Mysql(_) => mysql::reserve_numbers(self, upto).await,
-            Self::Postgres(_) => postgres::reserve_numbers(self, upto).await,
-        }
     }
 }
 

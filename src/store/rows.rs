@@ -10,7 +10,7 @@ use super::{
     Act, Reason, Recorded, StoreError,
     batch::OrderRow,
     connection::{Column, FromRow, Index, Row},
-    session::Fault,
+    fault::Fault,
 };
 
 /// `tb_voucher.type` of a voucher without stock or window.
@@ -70,16 +70,6 @@ fn invalid(column: impl Index, value: &impl ToString) -> Fault {
 /// A number that constraints of the tables keep nonnegative.
 pub(super) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
-}
-
-/// A voucher ID as stored in SQL; one out of range cannot exist.
-pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
-    i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
-}
-
-/// A number as stored in SQL.
-pub(super) fn number(number: u64) -> Result<i64, StoreError> {
-    i64::try_from(number).map_err(|_| StoreError::Refused(Reason::TooLarge(number)))
 }
 
 /// NULL is `None`.

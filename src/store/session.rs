@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     Reason, StoreError,
     connection::{Conn, Driver, Pool, by_driver},
-    dialect::Dialect,
+    fault::Fault,
 };
 
 /// Maximum number of attempts of a transaction after conflicts.
@@ -32,38 +32,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An older write failure is no longer significant: retried writes fail more often.
 const FAILURE_IS_RECENT: Duration = Duration::from_secs(10);
-
-/// Why a unit of work failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
-    /// An error of the driver.
-    #[error(transparent)]
-    Sql(#[from] sqlx::Error),
-    /// A classified error.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The connection broke at the commit, with unknown outcome.
-    #[error("at the commit: {0}")]
-    AtCommit(sqlx::Error),
-    /// A concurrent transaction changed the rows read; the retry sees it.
-    #[error("conflict with a concurrent transaction")]
-    Again,
-}
-
-impl Fault {
-    /// Classifies the error and explains it to the user.
-    pub(super) fn store_error(self, dialect: &Dialect) -> StoreError {
-        match self {
-            Self::Store(error) => error,
-            Self::Again => StoreError::Away(Reason::Contention),
-            Self::AtCommit(error) => match dialect.store_error(error) {
-                StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
-                other => StoreError::Unknown(Reason::Failed(Box::new(other))),
-            },
-            Self::Sql(error) => dialect.store_error(error),
-        }
-    }
-}
 
 /// Whether the commit of an attempt was sent, which determines its outcome when it is interrupted.
 pub(super) type CommitSent = Arc<AtomicBool>;

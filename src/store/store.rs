@@ -7,8 +7,9 @@ use std::sync::{Arc, atomic::AtomicBool};
 use super::{
     StoreError,
     connection::{Conn, params},
+    fault::Fault,
     fault_injection::Illness,
-    session::{Fault, Lease, Sessions},
+    session::{Lease, Sessions},
     sqlite::SqliteFile,
 };
 

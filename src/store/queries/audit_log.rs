@@ -3,7 +3,7 @@
 use super::super::{
     Act, ActivityFilter, LogPosition, Recorded, Store, StoreError,
     connection::params,
-    session::Fault,
+    fault::Fault,
     store::{read, transaction},
 };
 

@@ -3,7 +3,7 @@
 use seckill_model::{Millis, OrderEntry};
 
 use super::super::{
-    Store, StoreError, batch::OrderRow, connection::params, session::Fault, store::transaction,
+    Store, StoreError, batch::OrderRow, connection::params, fault::Fault, store::transaction,
 };
 
 /// The result of one order of the baseline.

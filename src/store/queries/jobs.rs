@@ -5,8 +5,8 @@ use seckill_model::{Cause, Fence, JobRun, JobSwitch, Message, Millis, NewRun, Ru
 use super::super::{
     Store, StoreError,
     connection::{Conn, params},
+    fault::Fault,
     rows,
-    session::Fault,
     store::{read, transaction},
 };
 

@@ -3,7 +3,7 @@
 
 use seckill_model::{Millis, OrderId, order_id::EPOCH_SECONDS};
 
-use super::super::{Store, StoreError, connection::params, session::Fault, store::read};
+use super::super::{Store, StoreError, connection::params, fault::Fault, store::read};
 
 /// Orders written later than this after their admission are omitted from a chart.
 const DAY_S: i64 = 24 * 3_600;

@@ -12,7 +12,7 @@ use super::super::{
     batch::{self, ExistingRows, OrderRow},
     connection::{Conn, FromRow, params},
     dialect::{Dialect, Value},
-    session::Fault,
+    fault::Fault,
     sqlite,
     store::{read, transaction},
 };

@@ -4,7 +4,7 @@ use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
 use super::{
     super::{
-        Store, StoreError, connection::params, rows::number, rules, session::Fault,
+        Store, StoreError, connection::params, fault::Fault, numbers::number, rules,
         store::transaction,
     },
     jobs::pass_fence,

@@ -8,9 +8,9 @@ use super::{
     super::{
         Reason, Store, StoreError,
         connection::{Conn, params},
-        rows::{self, number, voucher_key},
-        rules,
-        session::Fault,
+        fault::Fault,
+        numbers::{number, voucher_key},
+        rows, rules,
         store::{read, transaction},
     },
     orders::lock_sales,
@@ -33,7 +33,7 @@ impl Store {
     /// Reserves the voucher IDs up to this one.
     pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
         let upto = voucher_key(upto)?;
-        transaction!(self, |conn| conn.reserve_numbers(upto).await)
+        transaction!(self, |conn| reserve_numbers(conn, upto).await)
     }
 
     /// Creates a flash-sale voucher and its sale in one transaction.
@@ -265,7 +265,7 @@ async fn insert_voucher(
 async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<(), Fault> {
     let has_sequence = conn.dialect().has_sequence;
     if has_sequence {
-        conn.reserve_numbers(id).await?;
+        reserve_numbers(conn, id).await?;
     }
     let overriding = if has_sequence { "OVERRIDING SYSTEM VALUE" } else { "" };
     let statement = format!(
@@ -285,4 +285,39 @@ async fn select_one(conn: &mut Conn, voucher: VoucherId) -> Result<Sale, Fault> 
     let query = format!("{SELECT} WHERE s.voucher_id = $1");
     let sale = conn.row(query, params![voucher]).await?;
     Ok(sale.ok_or(StoreError::NoSale(voucher))?)
+}
+
+/// Raises the sequence of voucher IDs to at least `upto`.
+async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
+    match conn {
+        Conn::Sqlite(_) => {
+            for statement in [
+                "INSERT INTO sqlite_sequence (name, seq) SELECT 'tb_voucher', $1 \
+                 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tb_voucher')",
+                "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'tb_voucher' AND seq < $1",
+            ] {
+                conn.execute(statement, params![upto]).await?;
+            }
+            Ok(())
+        }
+        Conn::Mysql(_) => {
+            let highest: i64 =
+                conn.one("SELECT COALESCE(MAX(id), 0) FROM tb_voucher", params![]).await?;
+            if highest < upto {
+                // The number cannot be bound here; InnoDB ignores a value lower than the current one.
+                let next = upto.saturating_add(1);
+                conn.execute(format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}"), params![])
+                    .await?;
+            }
+            Ok(())
+        }
+        Conn::Postgres(_) => conn
+            .execute(
+                "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
+                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)",
+                params![upto],
+            )
+            .await
+            .map(drop),
+    }
 }

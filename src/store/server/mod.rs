@@ -16,7 +16,6 @@ use sqlx::{
 use tokio::time::timeout;
 use url::Url;
 
-pub(super) use self::{mysql::MYSQL, postgres::POSTGRES};
 use super::{
     Reason, Settings, StoreError,
     connection::Pool,

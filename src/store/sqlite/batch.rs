@@ -8,8 +8,8 @@ use super::super::{
     StoreError, Written,
     batch::{self, ExistingRows, OrderRow},
     connection::{Conn, params},
+    fault::Fault,
     queries::orders,
-    session::Fault,
 };
 
 /// Writes the new orders of a batch and returns the rows that conflict with the others, inside the caller's

@@ -16,18 +16,16 @@ use rustix::{
 use sqlx::{
     Connection, SqliteConnection,
     migrate::{Migrate as _, MigrateError},
-    pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
 use super::{
     super::{
         FileFault,
-        connection::Pool,
+        fault::Fault,
         migrations,
         queries::PAGE,
         schema,
-        session::{Fault, Sessions},
         settings::{Settings, Synchronous},
         store::Database,
     },
@@ -36,17 +34,14 @@ use super::{
     file::OpenFile,
     full_disk::{self, FullDiskReader},
     lock::Lock,
+    pool::{READ, TURN, sessions},
     wal::{AUTOCHECKPOINT, Wal},
 };
 
 /// How long a statement waits for another process' write lock.
 const BUSY: Duration = Duration::from_secs(5);
-/// How long a task waits for a connection, behind writers that each wait for [`BUSY`].
-pub(super) const TURN: Duration = Duration::from_secs(15);
 /// Timeout of a transaction, including its wait: a hanging disk must not block a task forever.
 const WRITE: Duration = Duration::from_mins(1);
-/// Timeout of a read: some read every order of a sale.
-pub(super) const READ: Duration = Duration::from_hours(1);
 const READERS: u32 = 4;
 
 /// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
@@ -123,21 +118,6 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Faul
     let shown = format!("sqlite {}", path.display());
     let file = SqliteFile { file, wal: Wal::beside(path), readers, full_disk, lock };
     Ok(Database::new(shown, PAGE, writer, Some(file)))
-}
-
-/// Connections that are kept: opening one costs more than keeping it.
-pub(super) fn sessions(
-    options: SqliteConnectOptions,
-    most: u32,
-    acquire: Duration,
-    limit: Duration,
-) -> Sessions {
-    let pool = PoolOptions::new()
-        .max_connections(most)
-        .acquire_timeout(acquire)
-        .idle_timeout(None)
-        .max_lifetime(None);
-    Sessions::new(Pool::Sqlite, pool, options, limit, [].into())
 }
 
 /// Returns whether the schema is current, on a separate connection.

@@ -7,9 +7,7 @@ use sqlx::{Arguments as _, error::BoxDynError, sqlite::SqliteArguments};
 use super::{
     super::{
         batch,
-        connection::{Conn, params},
         dialect::{Dialect, Value, divide, json, on_conflict, substitute},
-        session::Fault,
     },
     errors,
 };
@@ -95,16 +93,4 @@ pub(crate) fn render(
         Ok(())
     })?;
     Ok((sql, arguments))
-}
-
-/// Raises the sequence of voucher IDs to at least `upto`.
-pub(crate) async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
-    for statement in [
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'tb_voucher', $1 \
-         WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tb_voucher')",
-        "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'tb_voucher' AND seq < $1",
-    ] {
-        conn.execute(statement, params![upto]).await?;
-    }
-    Ok(())
 }

@@ -12,8 +12,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteLockingMode};
 
 use super::{
     super::session::Sessions,
-    connect::{READ, TURN, sessions},
     file::OpenFile,
+    pool::{READ, TURN, sessions},
 };
 
 /// Settings of a connection that needs no room.

@@ -12,11 +12,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::{
     super::{
         connection::{Conn, params},
-        session::{CommitSent, Fault, Sessions},
+        fault::Fault,
+        session::{CommitSent, Sessions},
     },
     StoreError,
-    connect::sessions,
     errors::is_busy,
+    pool::sessions,
 };
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.

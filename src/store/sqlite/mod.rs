@@ -11,17 +11,15 @@ mod errors;
 mod file;
 mod full_disk;
 mod lock;
+mod pool;
 #[cfg(test)]
 mod tests;
 mod wal;
 
-use super::{
-    StoreError,
-    session::{Fault, Sessions},
-};
+use super::{StoreError, fault::Fault, session::Sessions};
 pub(super) use batch::write_mixed;
 pub(super) use connect::open;
-pub(super) use dialect::{SQLITE, render, reserve_numbers};
+pub(super) use dialect::{SQLITE, render};
 use file::OpenFile;
 use full_disk::FullDiskReader;
 use lock::Lock;

@@ -14,7 +14,7 @@ use std::{
 
 use super::super::{
     connection::{Conn, params},
-    session::Fault,
+    fault::Fault,
 };
 
 /// Pages after which SQLite checkpoints by itself: 32 MiB.

@@ -14,9 +14,7 @@ use sqlx::{Arguments as _, error::BoxDynError, mysql::MySqlArguments};
 
 use super::super::{
     batch,
-    connection::{Conn, params},
     dialect::{Dialect, Value, json, substitute},
-    session::Fault,
 };
 
 pub(crate) const MYSQL: Dialect = Dialect {
@@ -91,17 +89,6 @@ pub(crate) fn render(
         Ok(())
     })?;
     Ok((sql, arguments))
-}
-
-/// Raises the sequence of voucher IDs to at least `upto`.
-pub(crate) async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
-    let highest: i64 = conn.one("SELECT COALESCE(MAX(id), 0) FROM tb_voucher", params![]).await?;
-    if highest < upto {
-        // The number cannot be bound here; InnoDB ignores a value lower than the current one.
-        let next = upto.saturating_add(1);
-        conn.execute(format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}"), params![]).await?;
-    }
-    Ok(())
 }
 
 /// Binds a list of IDs, repeating the last one up to a power of two.

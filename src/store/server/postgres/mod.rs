@@ -10,9 +10,7 @@ use sqlx::{Arguments as _, error::BoxDynError, postgres::PgArguments};
 
 use super::super::{
     batch::{self, OrderRow},
-    connection::{Conn, params},
     dialect::{Dialect, Value, divide, on_conflict},
-    session::Fault,
 };
 
 pub(crate) const POSTGRES: Dialect = Dialect {
@@ -82,15 +80,4 @@ pub(crate) fn render(
         }
     }
     Ok((sql.to_owned(), arguments))
-}
-
-/// Raises the sequence of voucher IDs to at least `upto`.
-pub(crate) async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
-    conn.execute(
-        "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
-         WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)",
-        params![upto],
-    )
-    .await
-    .map(drop)
 }
