@@ -170,9 +170,11 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
         assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
     }
     deployment.balanced().await;
-    let losses = deployment.losses().await;
-    println!("{losses:?}");
-    assert!(!losses.is_empty(), "what the failover lost stands in the audit log");
+    // The node writes its events after it has reconciled Redis.
+    wait_until(PATIENCE, "what the failover lost is in the audit log", async || {
+        !deployment.losses().await.is_empty()
+    })
+    .await;
     for (voucher, report) in vouchers.iter().zip(&reports) {
         let books = deployment.store.ledger(*voucher).await.unwrap();
         assert_eq!((books.live, books.stock), (each / 2, 0), "{report:?}");
