@@ -216,6 +216,29 @@ fn the_guide_and_its_countdown() {
 }
 
 #[test]
+fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
+    let last_lines = |bench: &mut Bench| {
+        let text = bench.text(60, 15);
+        text.lines().rev().skip(1).take(3).map(|it| it.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let mut bench = Bench::new(normal());
+    bench.app.on_story(Story {
+        title: "SOLD OUT".to_owned(),
+        text: "Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per \
+               transaction."
+            .to_owned(),
+        ..Story::default()
+    });
+    assert_eq!(last_lines(&mut bench)[0], "per transaction.", "the guide has three lines");
+    bench.keys("0N");
+    let message = bench.app.status.shown().unwrap().1.to_owned();
+    assert_eq!(last_lines(&mut bench)[0], message);
+    bench.press(KeyCode::Esc);
+    bench.keys("/redis");
+    assert_eq!(last_lines(&mut bench)[0], "/redis");
+}
+
+#[test]
 fn ascii_mode_draws_nothing_else() {
     let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
     let text = bench.text(120, 36);

@@ -80,7 +80,10 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<(u16, u16)>
     // Messages are above the input.
     let cursor = if app.filtering { filter_input(app, canvas, height - 2) } else { None };
     bottom = bottom.saturating_sub(story_rows);
-    for (row, line) in story_lines(app, width).iter().enumerate() {
+    // A third line is in the row of the messages, which come first.
+    let is_covered = app.filtering || app.status.shown().is_some();
+    let story_rows = story_rows + u16::from(!is_covered);
+    for (row, line) in story_lines(app, width).iter().take(usize::from(story_rows)).enumerate() {
         canvas.line(1, bottom + row as u16, line);
         if row == 0 {
             let key = story_key(app);
