@@ -62,7 +62,7 @@ pub const POISON: [&[(&str, &[u8])]; 6] = [
     // The fields of another program.
     &[("hello", b"world")],
     // Text instead of a number.
-    &[(FIELD_USER, b"somebody"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1")],
+    &[(FIELD_USER, b"not a number"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1")],
     // Bytes that are not valid UTF-8.
     &[(FIELD_USER, b"\xff\xfe"), (FIELD_VOUCHER, b"7"), (FIELD_ORDER, b"1")],
     // An order ID out of range.

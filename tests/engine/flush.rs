@@ -91,7 +91,7 @@ async fn flushed(world: World) {
     let report = report(rush).await;
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     assert_eq!((report.admitted, report.persisted, report.dead), (6_000, 6_000, 0), "{report:?}");
-    alarmed(&world, "the loss is told", |kind| {
+    alarmed(&world, "the loss is reported", |kind| {
         matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.buyers > 0 && losses.refused == 0)
     })
     .await;
@@ -137,7 +137,7 @@ async fn a_consumer_is_removed_with_its_entries_by_another_client() {
     assert_eq!(written(&world, voucher).await, 70);
     let group = world.keys.home().group().to_owned();
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, "node-b/1"]);
-    alarmed(&world, "the loss is told", |kind| {
+    alarmed(&world, "the loss is reported", |kind| {
         matches!(kind, AlarmKind::AuditFailed { finding, .. } if finding.to_string().contains("30 admitted orders"))
     })
     .await;
@@ -177,7 +177,8 @@ async fn undelivered_entries_are_trimmed() {
     world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
     world.node().hold_consumer(false).await;
-    alarmed(&world, "the loss is told", |kind| matches!(kind, AlarmKind::AuditFailed { .. })).await;
+    alarmed(&world, "the loss is reported", |kind| matches!(kind, AlarmKind::AuditFailed { .. }))
+        .await;
     assert_eq!(repaired(&world).await, 60);
     world.settled().await;
     world.balanced().await;

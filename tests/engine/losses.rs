@@ -451,8 +451,8 @@ async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
 }
 
-/// Eight buyers admitted by a node that is dead since, with their entries in the hands of somebody who waits for a SQL that
-/// takes no orders, and a sale that has lost buyers and stream meanwhile.
+/// Eight buyers admitted by a node that has died since, with their entries pending at a consumer that waits for a
+/// locked SQL, and a sale that has lost its buyers and its stream.
 async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> VoucherId {
     let voucher = world.create(sale(9)).await;
     let other = world.another_node("node-2");

@@ -75,7 +75,9 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), result).await.expect("NotReady was never told");
+    tokio::time::timeout(Duration::from_secs(10), result)
+        .await
+        .expect("NotReady was never returned");
     world.node().hold_consumer(false).await;
     // Recovered: the same buyer gets an order, and the audit passes.
     world

@@ -217,45 +217,45 @@ impl Scene {
 
 /// Runs the operation and returns its result as text.
 async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, StoreError> {
-    fn told(answer: impl Debug) -> String {
+    fn outcome(answer: impl Debug) -> String {
         format!("{answer:?}")
     }
     let (voucher, ids) = (scene.voucher, [1, 2, 3].map(|at| scene.id(at)));
     Ok(match op {
         Op::CreateVoucher => {
-            told(store.create_voucher(&VoucherDetails::titled(scene.name("made")), NOW).await?)
+            outcome(store.create_voucher(&VoucherDetails::titled(scene.name("made")), NOW).await?)
         }
         Op::CreateSale => {
             let title = scene.name("made");
             let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1 };
-            told(store.create_sale(&sale, NOW).await?)
+            outcome(store.create_sale(&sale, NOW).await?)
         }
-        Op::SetState => told(store.set_state(voucher, SaleState::Paused, None).await?),
-        Op::Restock => told(store.restock(voucher, 5, Some(1)).await?),
+        Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None).await?),
+        Op::Restock => outcome(store.restock(voucher, 5, Some(1)).await?),
         Op::WriteNew => {
             let batch = [4, 5].map(|at| scene.entry(at, at));
-            told(store.write_orders(&batch, NOW).await?)
+            outcome(store.write_orders(&batch, NOW).await?)
         }
         Op::WriteMixed => {
             let batch = [(1, 1), (4, 4), (5, 2), (6, 0)].map(|(at, user)| scene.entry(at, user));
-            told(store.write_orders(&batch, NOW).await?)
+            outcome(store.write_orders(&batch, NOW).await?)
         }
-        Op::Pay => told(store.pay(&ids[..2], NOW).await?),
+        Op::Pay => outcome(store.pay(&ids[..2], NOW).await?),
         Op::CloseOverdue => {
-            told(store.close_overdue(scene.made.plus(1), 9, NOW, &scene.fence("job")).await?)
+            outcome(store.close_overdue(scene.made.plus(1), 9, NOW, &scene.fence("job")).await?)
         }
-        Op::GaveBack => told(store.gave_back(&[scene.id(0)], NOW).await?),
-        Op::BeginRun => told(store.begin_run(&scene.new_run(2)).await?),
+        Op::GaveBack => outcome(store.gave_back(&[scene.id(0)], NOW).await?),
+        Op::BeginRun => outcome(store.begin_run(&scene.new_run(2)).await?),
         Op::EndRun => {
             let end = RunEnd { outcome: JobOutcome::Done, took_ms: 7, detail: None, rows: 1 };
-            told(store.end_run(scene.run, &end).await?)
+            outcome(store.end_run(scene.run, &end).await?)
         }
-        Op::LoseRuns => told(store.lose_runs(&scene.name("job"), 2, NOW).await?),
-        Op::PauseJob => told(store.pause_job(&scene.name("job"), true, NOW).await?),
-        Op::FencedWrite => told(store.fenced_write(&scene.fence("lock"), NOW).await?),
-        Op::DecideSetting => told(store.change_setting(&scene.name("new"), None, "one").await?),
+        Op::LoseRuns => outcome(store.lose_runs(&scene.name("job"), 2, NOW).await?),
+        Op::PauseJob => outcome(store.pause_job(&scene.name("job"), true, NOW).await?),
+        Op::FencedWrite => outcome(store.fenced_write(&scene.fence("lock"), NOW).await?),
+        Op::DecideSetting => outcome(store.change_setting(&scene.name("new"), None, "one").await?),
         Op::ChangeSetting => {
-            told(store.change_setting(&scene.name("old"), Some("one"), "two").await?)
+            outcome(store.change_setting(&scene.name("old"), Some("one"), "two").await?)
         }
         Op::Record => {
             let act = Act {
@@ -268,27 +268,27 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
                 result: "done".into(),
                 ..Act::default()
             };
-            told(store.record(&act).await?)
+            outcome(store.record(&act).await?)
         }
-        Op::Ping => told(store.ping().await?),
-        Op::Sales => told(store.sales().await?),
-        Op::Sale => told(store.sale(voucher).await?),
-        Op::Books => told(store.ledger(voucher).await?),
-        Op::Order => told(store.order(ids[0]).await?),
+        Op::Ping => outcome(store.ping().await?),
+        Op::Sales => outcome(store.sales().await?),
+        Op::Sale => outcome(store.sale(voucher).await?),
+        Op::Books => outcome(store.ledger(voucher).await?),
+        Op::Order => outcome(store.order(ids[0]).await?),
         Op::Orders => {
             let filter = OrderFilter { voucher: Some(voucher), ..OrderFilter::default() };
-            told(store.orders(&filter, None, 9).await?)
+            outcome(store.orders(&filter, None, 9).await?)
         }
-        Op::Existing => told(store.existing(&ids).await?),
-        Op::ClosedAmong => told(store.closed_among(&ids).await?),
-        Op::LiveOrders => told(store.live_orders(voucher, None, 9).await?),
-        Op::GiveBacks => told(store.give_backs(None, 9).await?),
-        Op::GivenSince => told(store.given_since(voucher, Millis(0), None, 9).await?),
-        Op::Runs => told(store.runs(Some(&scene.name("job")), 9).await?),
-        Op::LastDue => told(store.last_due(&scene.name("job"), NOW).await?),
-        Op::Switches => told(store.job_switches().await?),
-        Op::Setting => told(store.setting(&scene.name("old")).await?),
-        Op::Acts => told(store.acts(9).await?),
+        Op::Existing => outcome(store.existing(&ids).await?),
+        Op::ClosedAmong => outcome(store.closed_among(&ids).await?),
+        Op::LiveOrders => outcome(store.live_orders(voucher, None, 9).await?),
+        Op::GiveBacks => outcome(store.give_backs(None, 9).await?),
+        Op::GivenSince => outcome(store.given_since(voucher, Millis(0), None, 9).await?),
+        Op::Runs => outcome(store.runs(Some(&scene.name("job")), 9).await?),
+        Op::LastDue => outcome(store.last_due(&scene.name("job"), NOW).await?),
+        Op::Switches => outcome(store.job_switches().await?),
+        Op::Setting => outcome(store.setting(&scene.name("old")).await?),
+        Op::Acts => outcome(store.acts(9).await?),
     })
 }
 

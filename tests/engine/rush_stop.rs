@@ -23,7 +23,7 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
     };
     let (slow, beside) = (begin(voucher, 10.0), begin(other, 4_000.0));
     world
-        .until("somebody was admitted", async || {
+        .until("a buyer is admitted", async || {
             let picture = world.node().remote().snapshots.borrow().clone();
             picture.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
         })

@@ -273,7 +273,7 @@ async fn process_with_databases() {
     for (pid, dir) in [(mariadb.pid(), mariadb.dir()), (postgres.pid(), postgres.dir())] {
         println!("server {} {}", pid.as_raw_nonzero(), dir.display());
     }
-    println!("told");
+    println!("ready");
     std::future::pending::<()>().await;
 }
 
@@ -285,7 +285,7 @@ async fn databases_end_with_the_process_of_their_test() {
     let args = crate::support::only(module_path!(), "process_with_databases");
     let env = [("TMPDIR", "/tmp")];
     let mut process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
-    process.wait_for_line("told").await;
+    process.wait_for_line("ready").await;
     let said = process.stdout();
     let servers: Vec<(u32, &Path)> = said
         .lines()

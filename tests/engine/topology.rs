@@ -345,8 +345,8 @@ async fn a_connection_follows_a_sentinel_failover() {
     assert_eq!(run_seen(&conn, KEY), run_of(all.node(new)));
     all.restart(old);
 
-    // A primary that is demoted while it lives takes writes for a moment yet; then it hangs up, or says
-    // what it is. So does one on which somebody waits for entries.
+    // A live primary that is demoted accepts writes for a moment; then it disconnects or replies
+    // READONLY. So does one with a blocked reader.
     let keys = Layout::default().home();
     stream::ensure_group(&mut conn, &keys).await.unwrap();
     let mut blocking = redis.blocking_connection(PATIENCE);
@@ -358,7 +358,7 @@ async fn a_connection_follows_a_sentinel_failover() {
             (failed.map(|_| ()), blocking)
         }
     });
-    wait_until(PATIENCE, "somebody waits for entries", async || {
+    wait_until(PATIENCE, "a reader waits for entries", async || {
         all.query::<String>(&["INFO", "clients"]).contains("blocked_clients:1")
     })
     .await;

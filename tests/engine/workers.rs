@@ -297,7 +297,7 @@ fn a_sale_opens_and_closes_by_the_clock_of_redis() {
         assert!(rejected >= 300, "some came too early or too late");
         let entries: Vec<(String, Vec<String>)> =
             server.query(&["XRANGE", "seckill:{p0}:orders", "-", "+"]);
-        assert!(!entries.is_empty(), "somebody came in time");
+        assert!(!entries.is_empty(), "no buyer was admitted in time");
         for (id, _) in &entries {
             let at: u64 = id.split_once('-').unwrap().0.parse().unwrap();
             assert!(begin <= at && at < end, "{begin} <= {at} < {end}");
