@@ -16,6 +16,7 @@ use seckill_engine::{
     plan::Plan,
     telemetry::{
         Snapshot,
+        log::Recorded,
         snapshot::{Holder, JobLine, LetterLine, PendingLine},
     },
 };
@@ -40,14 +41,15 @@ use super::{
     planning::Planning,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
-    text::{
-        self,
-        letters::{About, Settling},
-    },
+    text::{self},
     theme::Theme,
     views::{
-        Leases, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState,
-        TableState, Users, View, is_stale, is_too_small,
+        Leases, OrdersState, OverviewState, SalesState, StreamState, TableState, Users, View,
+        is_stale, is_too_small,
+        letters::{
+            self,
+            wording::{About, Settling},
+        },
     },
 };
 
@@ -76,8 +78,8 @@ pub(crate) struct App {
     pub(crate) director: Director,
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
-    pub(crate) pending: PagedState<PendingLine>,
-    pub(crate) letters: PagedState<LetterLine>,
+    pub(crate) pending: TableState<PendingLine>,
+    pub(crate) letters: TableState<LetterLine>,
     /// Dead letters being counted for a pending question about this.
     pub(super) counting: Option<(Settling, LetterScope, About)>,
     pub(crate) stream: StreamState,
@@ -90,7 +92,7 @@ pub(crate) struct App {
     pub(crate) leases: Leases,
     pub(crate) jobs: TableState<JobLine>,
     pub(crate) ledger: TableState<SaleAudit>,
-    pub(crate) log: LogState,
+    pub(crate) log: TableState<Recorded>,
     pub(crate) dialog: Option<Dialog>,
     /// The sale whose creation is outstanding.
     pub(super) creating: Option<NewSale>,
@@ -147,8 +149,8 @@ impl App {
             director: Director::default(),
             overview: OverviewState::default(),
             sales: SalesState::default(),
-            pending: PagedState::default(),
-            letters: PagedState::default(),
+            pending: TableState::default(),
+            letters: TableState::default(),
             counting: None,
             stream: StreamState::default(),
             orders: OrdersState::default(),
@@ -158,7 +160,7 @@ impl App {
             leases: Leases::default(),
             jobs: TableState::default(),
             ledger: TableState::default(),
-            log: LogState::default(),
+            log: TableState::default(),
             dialog: None,
             creating: None,
             planned: None,
@@ -245,20 +247,20 @@ impl App {
         if self.selling.look(&self.shown, self.sales.chosen) {
             self.leave_what_is_gone();
         }
-        self.locks.settle_list(&self.shown);
+        self.locks.settle(&self.shown);
         self.leases.look(&self.shown);
-        self.jobs.settle_list(&self.shown);
-        self.ledger.settle_list(&self.shown);
+        self.jobs.settle(&self.shown);
+        self.ledger.settle(&self.shown);
         self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
-        let letters = self.letters.settle(&self.shown);
+        let dead = self.letters.settle(&self.shown);
         let stream = self.stream.settle(&self.shown);
-        let orders = self.orders.settle(&self.shown);
-        if pending.turned || letters.turned || stream || orders {
+        let orders = self.orders.table.settle(&self.shown);
+        if pending.turned || dead.turned || stream || orders.turned {
             self.look();
         }
         self.trace_order();
-        if pending.unordered || letters.unordered {
+        if pending.unordered || dead.unordered {
             self.note(&*Label("conventions-more-than-one-page"));
         }
         // While a command is running, marks disappear because it processes their rows.
@@ -266,8 +268,8 @@ impl App {
             if pending.marks_gone > 0 {
                 self.note(text::marks_gone(pending.marks_gone));
             }
-            if letters.marks_gone > 0 {
-                self.note(text::letters::marks_gone(letters.marks_gone));
+            if dead.marks_gone > 0 {
+                self.note(letters::wording::marks_gone(dead.marks_gone));
             }
         }
     }

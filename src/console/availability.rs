@@ -7,8 +7,8 @@ use super::{
     app::App,
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
-    text::{self, commands, conventions as words, launch, ledger, letters},
-    views::{PagedRow, View},
+    text::{self, commands, conventions as words, launch},
+    views::{Row as _, View, ledger::wording as ledger, letters::wording as letters},
 };
 
 /// Maximum number of recent actions in the palette.
@@ -60,7 +60,7 @@ impl App {
         let reason = |why: bool, word: String| why.then_some(word);
         match action {
             Action::Replay => {
-                let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
+                let none = self.newest.redis.up && PendingLine::page(&self.newest).total == Some(0);
                 reason(none, commands::NOTHING_PENDING.to_string())
             }
             Action::Repair => {

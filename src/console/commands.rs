@@ -28,10 +28,13 @@ use super::{
     status::Tone,
     text::{
         commands::{self, Question},
-        conventions, launch, ledger,
-        letters::{self, Settling},
+        conventions, launch,
     },
-    views::{PagedRow, View},
+    views::{
+        Row as _, View,
+        ledger::wording as ledger,
+        letters::wording::{self as letters, Settling},
+    },
 };
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
@@ -170,12 +173,12 @@ impl App {
     /// Requests a plan; the question follows when it arrives.
     fn plan_replay(&mut self) {
         self.planning.begin(&self.newest);
-        let marks: Vec<EntryId> = self.pending.table.marks.iter().copied().collect();
+        let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
         if !marks.is_empty() {
             self.send(Command::Plan(Scope::Entries(marks)));
             return;
         }
-        if self.newest.redis.up && PendingLine::page(&self.newest).total == 0 {
+        if self.newest.redis.up && PendingLine::page(&self.newest).total == Some(0) {
             return self.note(commands::NOTHING_PENDING);
         }
         self.send(Command::Plan(Scope::All(Filter::default())));
@@ -418,7 +421,7 @@ impl App {
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
                 let done = self.planned.take_if(|(planned, _)| *planned == plan);
                 for mark in done.iter().flat_map(|(_, marks)| marks) {
-                    self.pending.table.marks.remove(mark);
+                    self.pending.marks.remove(mark);
                 }
             }
             (
@@ -427,9 +430,9 @@ impl App {
                 Command::ReplayLetters { scope, .. } | Command::DiscardLetters { scope, .. },
             ) => match scope {
                 LetterScope::Letters(done) => {
-                    self.letters.table.marks.retain(|mark| !done.contains(mark));
+                    self.letters.marks.retain(|mark| !done.contains(mark));
                 }
-                LetterScope::Matching { .. } => self.letters.table.unmark(),
+                LetterScope::Matching { .. } => self.letters.unmark(),
             },
             _ => {}
         }

@@ -17,7 +17,7 @@ use super::{
     keymap::{Action, key_of},
     launch::Launch,
     text::{self, commands, conventions},
-    views::{self, Pane, Step, TableView, Turn, View},
+    views::{self, Pane, Step, Turn, View},
 };
 
 impl App {
@@ -196,7 +196,11 @@ impl App {
 
     /// The filter of the current view.
     pub(super) fn filter(&mut self) -> Option<&mut Input> {
-        self.table_mut().map(TableView::input)
+        match self.view {
+            View::Orders => Some(&mut self.orders.input),
+            View::Stream => Some(&mut self.stream.entries.controls.filter),
+            _ => self.table_mut().map(|table| &mut table.controls_mut().filter),
+        }
     }
 
     pub(super) fn filter_changed(&mut self) {
@@ -268,7 +272,8 @@ impl App {
             Action::Partition => self.next_partition(),
             Action::Users => self.switch_users(),
             Action::NextPage | Action::PreviousPage => {
-                let turn = self.orders.beyond(&self.shown, action == Action::NextPage);
+                let step = Step::Screens(if action == Action::NextPage { 1 } else { -1 });
+                let turn = self.orders.table.beyond(&self.shown, step);
                 self.turn(turn);
             }
             // Handled in dialogs or above.
@@ -305,12 +310,12 @@ impl App {
     /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
         let looking_at = Focus {
-            pending: (self.view == View::Pending).then(|| self.pending.from()),
-            letters_from: (self.view == View::Letters).then(|| self.letters.from()),
-            stream: (self.view == View::Stream).then(|| self.stream.view()),
+            pending: (self.view == View::Pending).then(|| self.pending.key()),
+            letters_from: (self.view == View::Letters).then(|| self.letters.key()),
+            stream: (self.view == View::Stream).then(|| self.stream.entries.key()),
             sale: self.looked_at_sale(),
-            orders: (self.view == View::Orders).then(|| self.orders.view()),
-            log: (self.view == View::Activity).then(|| self.log.look()),
+            orders: (self.view == View::Orders).then(|| self.orders.table.key()),
+            log: (self.view == View::Activity).then(|| self.log.key()),
             ledger: self.view == View::Ledger,
         };
         self.remote

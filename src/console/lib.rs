@@ -23,13 +23,11 @@ mod launch;
 mod locale;
 mod navigation;
 mod optimistic_jobs;
-mod orders;
 mod planning;
 mod presenter;
 mod row_selection;
 mod sale_selection;
 mod status;
-mod stream;
 mod tables;
 mod terminal;
 #[cfg(test)]

@@ -12,10 +12,8 @@ use seckill_engine::{
 use super::{
     app::App,
     dialogs::Dialog,
-    text::{
-        commands::{self, Question},
-        recovery,
-    },
+    text::commands::{self, Question},
+    views::pending::wording as recovery,
 };
 
 /// Entries of each dead consumer.
@@ -98,8 +96,8 @@ impl App {
 
     pub(super) fn plan_question(&self, plan: &Plan) -> Question {
         let all = plan.head.filter.is_empty();
-        let filtered = all && !self.pending.table.controls.filter.value().is_empty();
-        let shown = filtered.then(|| self.pending.table.rows(&self.shown).len());
+        let filtered = all && !self.pending.controls.filter.value().is_empty();
+        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
         commands::plan(plan, shown, takeover_ms(&self.newest))
     }
 

@@ -10,24 +10,24 @@ use seckill_model::{
 use super::{
     app::App,
     keymap::{Action, key_of},
-    text::{
-        commands,
-        letters::{self, About},
+    text::commands,
+    views::{
+        Step, Turn, View,
+        letters::wording::{self as letters, About},
     },
-    views::{Step, Turn, View},
 };
 
 impl App {
     /// Toggles the mark of the row under the cursor, and moves on.
     pub(super) fn mark(&mut self) {
-        if self.view == View::Letters && self.letters.table.all_marked {
+        if self.view == View::Letters && self.letters.all_marked {
             let key = key_of(Action::MarkAll);
             return self.note(text!("letters-all-are-marked-press", key));
         }
         let marked = match self.view {
             View::Ledger => self.ledger.mark(&self.shown),
-            View::Letters => self.letters.table.mark(&self.shown),
-            _ => self.pending.table.mark(&self.shown),
+            View::Letters => self.letters.mark(&self.shown),
+            _ => self.pending.mark(&self.shown),
         };
         match (marked, self.view) {
             (true, _) => match self.step_in_table(Step::By(1)) {
@@ -41,14 +41,14 @@ impl App {
 
     /// Marks all dead letters, or those that match the filter; unmarks them if they are marked.
     pub(super) fn mark_all(&mut self) {
-        if !self.letters.table.mark_all(&self.shown) {
+        if !self.letters.mark_all(&self.shown) {
             self.note(commands::NOTHING_MARKED);
         }
     }
 
     /// The letters that a command applies to: the marked ones, else the one under the cursor.
     pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
-        let state = &self.letters.table;
+        let state = &self.letters;
         if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
             return Err(letters::NOTHING_DEAD.to_string());
         }

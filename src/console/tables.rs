@@ -15,7 +15,7 @@ use super::{
     export,
     keymap::{Action, key_of},
     text::conventions as words,
-    views::{self, Page, PagedRow, Step, TableView, Turn, View},
+    views::{self, Page, Row, Step, TableView, Turn, View},
     widgets::fit,
 };
 
@@ -33,11 +33,11 @@ impl App {
     pub(crate) fn table(&self) -> Option<&dyn TableView> {
         Some(match self.view {
             View::Overview => return None,
-            View::Sales => &self.sales,
-            View::Stream => &self.stream,
+            View::Sales => &self.sales.table,
+            View::Stream => self.stream.table(),
             View::Pending => &self.pending,
             View::Letters => &self.letters,
-            View::Orders => &self.orders,
+            View::Orders => &self.orders.table,
             View::Locks => &self.locks,
             View::Jobs => &self.jobs,
             View::Ledger => &self.ledger,
@@ -48,11 +48,11 @@ impl App {
     pub(crate) fn table_mut(&mut self) -> Option<&mut dyn TableView> {
         Some(match self.view {
             View::Overview => return None,
-            View::Sales => &mut self.sales,
-            View::Stream => &mut self.stream,
+            View::Sales => &mut self.sales.table,
+            View::Stream => self.stream.table_mut(),
             View::Pending => &mut self.pending,
             View::Letters => &mut self.letters,
-            View::Orders => &mut self.orders,
+            View::Orders => &mut self.orders.table,
             View::Locks => &mut self.locks,
             View::Jobs => &mut self.jobs,
             View::Ledger => &mut self.ledger,
@@ -63,7 +63,11 @@ impl App {
     pub(super) fn step_in_table(&mut self, step: Step) -> Turn {
         let shown = Arc::clone(&self.shown);
         let table = self.table_mut();
-        table.map_or(Turn::Waiting, |table| table.step(&shown, step))
+        let turn = table.map_or(Turn::Waiting, |table| table.step(&shown, step));
+        if self.view == View::Sales && turn == Turn::Moved {
+            self.sales.chosen = self.sales.table.cursor;
+        }
+        turn
     }
 
     /// Carries out the effect of a movement.
@@ -104,7 +108,9 @@ impl App {
     /// Why no row is chosen.
     pub(super) fn no_choice(&self) -> String {
         match self.view {
-            View::Pending if self.shown.redis.up && PendingLine::page(&self.shown).total == 0 => {
+            View::Pending
+                if self.shown.redis.up && PendingLine::page(&self.shown).total == Some(0) =>
+            {
                 Label("conventions-no-pending-entries").to_string()
             }
             _ => text!(
@@ -117,8 +123,8 @@ impl App {
 
     /// The total of a paged list, if it is longer than one page.
     pub(super) fn paged_total(&self) -> Option<u64> {
-        fn beyond<R: PagedRow>(page: &Page<'_, R>) -> Option<u64> {
-            (!page.is_whole()).then_some(page.total)
+        fn beyond<R: Row>(page: &Page<'_, R>) -> Option<u64> {
+            page.total.filter(|_| !page.is_whole())
         }
         match self.view {
             View::Pending => beyond(&PendingLine::page(&self.shown)),

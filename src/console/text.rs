@@ -1,6 +1,5 @@
 //! All texts of the console, in every language; views contain none.
 
-pub(crate) mod activity;
 mod alarms;
 pub(crate) mod audit_log;
 pub(crate) mod commands;
@@ -9,13 +8,8 @@ pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
 pub(crate) mod launch;
-pub(crate) mod ledger;
-pub(crate) mod letters;
-pub(crate) mod orders;
 pub(crate) mod presenter;
-pub(crate) mod recovery;
 pub mod settings;
-pub(crate) mod stream;
 pub(crate) mod time;
 
 use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
@@ -28,7 +22,6 @@ use self::figures::{latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
     faults::{order_fault, to_fault},
-    recovery::{act, judged, verdict, verdict_word},
 };
 use super::{
     keymap::{Action, key_of},

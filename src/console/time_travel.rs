@@ -7,7 +7,7 @@ use super::{
     app::App,
     keymap::Action,
     text::time,
-    views::{View, marks, until},
+    views::{View, activity, marks, until},
 };
 
 impl App {
@@ -55,7 +55,7 @@ impl App {
     }
 
     pub(super) fn turn_level(&mut self) {
-        self.log.turn_level();
+        activity::turn_level(&mut self.log);
         self.log.settle(&self.shown);
         self.look();
     }

@@ -33,7 +33,8 @@ fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     bench.keys("G");
     assert_eq!(bench.said(), REFUSED);
     assert_eq!(bench.focus.borrow().stream, before);
-    let row = |bench: &mut Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
+    let row =
+        |bench: &mut Bench| bench.app.stream.entries.chosen(&bench.app.shown).map(|it| it.entry);
     let at: Option<EntryId> = row(&mut bench);
     bench.keys("k");
     assert!(at.is_some() && row(&mut bench) < at, "the list still moves");

@@ -174,12 +174,12 @@ fn pages_turn_at_both_ends() {
     second.pending = page(500, 12_340);
     second.pending.from = entry(499).next_of_all().unwrap();
     bench.show(second);
-    assert_eq!(bench.app.pending.table.cursor, Some(entry(500)));
+    assert_eq!(bench.app.pending.cursor, Some(entry(500)));
     assert!(bench.text(120, 36).contains("   12,340"), "the rows before are not counted");
     bench.keys("k");
     assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
     bench.show(overflowing());
-    assert_eq!(bench.app.pending.table.cursor, Some(entry(499)));
+    assert_eq!(bench.app.pending.cursor, Some(entry(499)));
 }
 
 #[test]
@@ -320,6 +320,6 @@ fn a_reply_clears_the_marks_of_its_own_command_only() {
     bench.sent();
     bench.keys(" ");
     bench.answer(Ok(Reply::Replayed(ReplayReport::default())));
-    let marks: Vec<EntryId> = bench.app.pending.table.marks.iter().copied().collect();
+    let marks: Vec<EntryId> = bench.app.pending.marks.iter().copied().collect();
     assert_eq!(marks, [entry(1), entry(2)]);
 }

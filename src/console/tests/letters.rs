@@ -318,7 +318,7 @@ fn pages_turn_at_both_ends() {
     second.letters = letters(100, 20, false);
     second.letters.from = next;
     bench.show(second);
-    assert_eq!(bench.app.letters.table.cursor, Some(letter(100)));
+    assert_eq!(bench.app.letters.cursor, Some(letter(100)));
     bench.keys("GG");
     assert_eq!(bench.said(), "this is the last row");
     bench.keys("g");

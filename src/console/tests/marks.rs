@@ -26,11 +26,11 @@ fn marks_identify_letters_and_not_rows() {
     assert_eq!(bench.sent(), [Command::DiscardLetters { scope, compensate: false }]);
     // An outage says nothing about what is gone.
     bench.show(Snapshot { letters: LetterPage::default(), ..away() });
-    assert_eq!(bench.app.letters.table.marks.len(), 1);
+    assert_eq!(bench.app.letters.marks.len(), 1);
     let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
     bench.answer(Ok(Reply::LettersDiscarded(report)));
     assert_eq!(bench.said(), "✔ 1 dead letter discarded");
-    assert!(bench.app.letters.table.marks.is_empty());
+    assert!(bench.app.letters.marks.is_empty());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_star_marks_all_and_unmarks() {
     bench.keys("y");
     bench.sent();
     bench.answer(Ok(Reply::LettersDiscarded(LettersDiscarded::default())));
-    assert!(!bench.app.letters.table.all_marked);
+    assert!(!bench.app.letters.all_marked);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     let text = bench.text(120, 36);
     assert!(text.contains("3 marked, 1 of them hidden by the filter: "), "{text}");
     bench.keys("n*");
-    assert_eq!(bench.app.letters.table.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
+    assert_eq!(bench.app.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
     let mut bench = Bench::new(poisoned());
     bench.keys("5/nothing of the kind");
     assert!(bench.text(120, 36).contains("No row contains 'nothing of the kind'"));
@@ -121,7 +121,7 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
     let mut bench = Bench::new(normal());
     bench.keys("4/node-b");
     bench.press(KeyCode::Enter);
-    let shown = bench.app.pending.table.rows(&bench.app.shown).len();
+    let shown = bench.app.pending.rows(&bench.app.shown).len();
     bench.keys("A");
     bench.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
@@ -141,6 +141,6 @@ fn a_reply_clears_the_marks_of_its_own_letters_only() {
     bench.keys(" ");
     let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
     bench.answer(Ok(Reply::LettersDiscarded(report)));
-    let marks: Vec<_> = bench.app.letters.table.marks.iter().copied().collect();
+    let marks: Vec<_> = bench.app.letters.marks.iter().copied().collect();
     assert_eq!(marks, [letter(1)]);
 }

@@ -261,7 +261,7 @@ fn a_query_runs_once_it_is_valid() {
 fn pages_turn_by_key_and_hold_while_orders_come() {
     let mut bench = Bench::new(sold());
     bench.keys("7");
-    let chosen = |bench: &Bench| bench.app.orders.chosen(&bench.app.shown).map(|it| it.id);
+    let chosen = |bench: &Bench| bench.app.orders.table.chosen(&bench.app.shown).map(|it| it.id);
     bench.keys("j");
     let held = bench.focus.borrow().orders.unwrap();
     assert_eq!(held.before, OrderId::from_i64(id(900).as_i64() + 1));
@@ -370,8 +370,9 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     assert_eq!(bench.said(), "sorted by STATUS, ascending");
     let text = bench.text(120, 36);
     assert!(text.contains("sorted by status within these 100"), "{text}");
-    let rows = bench.app.orders.rows(&bench.app.shown);
-    let words: Vec<&str> = rows.iter().map(|it| crate::text::orders::status(it.status)).collect();
+    let rows = bench.app.orders.table.rows(&bench.app.shown);
+    let words: Vec<&str> =
+        rows.iter().map(|it| crate::views::orders::wording::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
     // The next page follows the oldest loaded order, wherever that is, and keeps the order.
     bench.keys("n");

@@ -231,7 +231,8 @@ fn the_list_follows_until_the_user_scrolls_up() {
     assert_eq!(bench.focus.borrow().stream, None, "the view is closed, so nothing is read");
     bench.keys("3");
     assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
-    let chosen = |bench: &Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
+    let chosen =
+        |bench: &Bench| bench.app.stream.entries.chosen(&bench.app.shown).map(|it| it.entry);
     assert_eq!(chosen(&bench), Some(entry(259)));
     bench.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(269)));
@@ -258,7 +259,8 @@ fn pages_turn_at_their_ends_and_back() {
     let older = StreamView { partition: None, before: Some(entry(60)) };
     assert_eq!(bench.focus.borrow().stream, Some(older));
     bench.show(Snapshot { entries: page(older, 60), ..normal() });
-    let chosen = |bench: &Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
+    let chosen =
+        |bench: &Bench| bench.app.stream.entries.chosen(&bench.app.shown).map(|it| it.entry);
     assert_eq!(chosen(&bench), Some(entry(59)), "it goes on where the other one began");
     bench.keys("j");
     let held = StreamView { partition: None, before: entry(259).next_of_all() };

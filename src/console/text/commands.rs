@@ -12,9 +12,12 @@ use seckill_model::{
 
 use super::{
     figures::{self, thousands},
-    recovery, sale_name,
+    sale_name,
 };
-use crate::keymap::{Action, Context, actions, footer, key_of, lookup};
+use crate::{
+    keymap::{Action, Context, actions, footer, key_of, lookup},
+    views::{orders, pending::wording as recovery},
+};
 
 pub(crate) const CANCEL: Label = Label("acts-cancel");
 pub(crate) const NO_SALE: Label = Label("acts-there-is-no-sale-to-change");
@@ -108,7 +111,7 @@ fn left(sale: &SaleLine) -> String {
 }
 
 /// It cannot be undone.
-pub(super) const FOR_GOOD: Label = Label("acts-this-cannot-be-undone");
+pub(crate) const FOR_GOOD: Label = Label("acts-this-cannot-be-undone");
 
 /// A change of a sale's phase.
 pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
@@ -203,7 +206,7 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
         text!("acts-entries-marked-ones", count)
     }];
     for total in &totals.verdicts {
-        let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
+        let (verdict, act) = (recovery::verdict(total.verdict), recovery::act(total.act));
         let count = format!("{:>9}", thousands(total.entries));
         lines.push(text!("acts-value-2", count, verdict, act));
     }
@@ -305,7 +308,7 @@ pub(crate) fn sent(command: &Command) -> String {
         Command::CountLetters(_) => text!("acts-examining-dead-letters"),
         Command::RunJob(name) => text!("acts-is-running", name),
         Command::Preview(_) => text!("stream-calculating-effect"),
-        Command::Trace(_) => super::orders::LOOKING.to_owned(),
+        Command::Trace(_) => orders::wording::LOOKING.to_owned(),
         _ => text!("acts-waiting-for-engine"),
     }
 }

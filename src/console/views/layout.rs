@@ -333,7 +333,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
 
 fn filter_input(app: &mut App, canvas: &mut Canvas<'_>, y: u16) -> Option<(u16, u16)> {
     let theme = app.theme;
-    let input = app.table_mut()?.input();
+    let input = app.filter()?;
     let x = canvas.text(1, y, "/", theme.key());
     let room = canvas.width().saturating_sub(x + 1);
     draw_input(&mut canvas.part(x, y, room, 1), theme, input, false)

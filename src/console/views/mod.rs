@@ -2,29 +2,23 @@
 //!
 //! A view draws a snapshot and the user's position in it. It sends nothing.
 
-mod activity;
+pub(crate) mod activity;
 mod big_figure;
 mod detail;
-mod entry_holder;
 mod jobs;
 mod layout;
-mod ledger;
-mod letters;
+pub(crate) mod ledger;
+pub(crate) mod letters;
 mod locks;
-mod orders;
+pub(crate) mod orders;
 mod overview;
-mod overview_state;
 mod paged;
-mod pending;
+pub(crate) mod pending;
 mod presenter;
 mod sales;
-mod stock_panel;
-mod stream;
-mod stream_panel;
-mod stream_state;
+pub(crate) mod stream;
 mod table;
 mod tabs;
-mod throughput_chart;
 mod user_masking;
 
 use jiff::tz::TimeZone;
@@ -34,11 +28,9 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use activity::LogState;
 pub(crate) use locks::Leases;
 pub(crate) use orders::OrdersState;
-pub(crate) use overview_state::OverviewState;
-pub(crate) use paged::{Page, PagedRow, PagedState};
+pub(crate) use overview::{OverviewState, marks, until};
 pub(crate) use sales::SalesState;
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{
@@ -47,10 +39,9 @@ use seckill_model::{
     locale::language,
     message::{Label, text},
 };
-pub(crate) use stream_state::{Pane, StreamState};
+pub(crate) use stream::{Pane, StreamState};
 use strum::VariantArray as _;
-pub(crate) use table::{Extent, Marked, Order, Sheet, TableState, TableView, Turn};
-pub(crate) use throughput_chart::{marks, until};
+pub(crate) use table::{Extent, Marked, Order, Page, Row, Sheet, TableState, TableView, Turn};
 pub(crate) use user_masking::Users;
 
 use super::{

@@ -1,6 +1,6 @@
 //! Activity: commands and events, the newest at the bottom, page by page.
 
-mod state;
+mod changes;
 
 use ratatui::{
     style::Style,
@@ -8,28 +8,29 @@ use ratatui::{
 };
 use seckill_engine::telemetry::{
     Snapshot,
-    log::{Recorded, Weight},
+    log::{LogPage, LogView, Recorded, Weight, Which},
 };
 use seckill_model::message::{Label, text};
 
-use self::state::Level;
-pub(crate) use self::state::LogState;
 use super::{
     Scene, Source,
     detail::{Detail, draw_table},
     draw_head, draw_notice,
-    table::{Column, REST, Row, Value},
-    throughput_chart::{sign, sign_glyph},
+    overview::throughput_chart::{sign, sign_glyph},
+    table::{Column, Page, Paging, REST, Row, TableState, Value},
 };
 use crate::{
     keymap::{Action, key_of},
     text::{
-        self, activity as texts, audit_log, conventions,
+        self, audit_log, conventions,
         time::{act_word, beyond},
     },
     theme::UNICODE,
     widgets::{Canvas, left, right, width},
 };
+
+/// The levels in the order of their key: all lines, failures and recoveries, commands of operators.
+const LEVELS: [Option<Which>; 3] = [None, Some(Which::Events), Some(Which::Acts)];
 
 /// Cells of a time with its date.
 const DATED: usize = 14;
@@ -38,7 +39,9 @@ const LINES: usize = 3;
 
 impl Row for Recorded {
     type Id = i64;
+    type Key = LogView;
 
+    const PAGING: Paging = Paging::Log;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
@@ -100,6 +103,22 @@ impl Row for Recorded {
         }
     }
 
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let rows = Self::list(snapshot);
+        let LogPage { view, older, .. } = snapshot.log;
+        let before = rows.first().filter(|_| older).map(|line| line.position());
+        let next = before.map(|before| LogView { before: Some(before), ..view });
+        Page { key: view, next, total: None, ..Page::whole(rows) }
+    }
+
+    fn is_of(&self, list: LogView) -> bool {
+        match list.which {
+            None => true,
+            Some(Which::Events) => Weight::of(&self.act).is_alarm(),
+            Some(Which::Acts) => !self.act.is_event(),
+        }
+    }
+
     /// English names match in every language.
     fn holds(&self, word: &str) -> bool {
         let act = &self.act;
@@ -137,52 +156,58 @@ fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut LogState) {
+/// Selects the next level, at its newest line.
+pub(crate) fn turn_level(state: &mut TableState<Recorded>) {
+    let now = LEVELS.iter().position(|level| *level == state.key().which).unwrap_or(0);
+    state.open(LogView { which: LEVELS[(now + 1) % LEVELS.len()], before: None });
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Recorded>) {
     let rows = state.rows(scene.snapshot);
     let mut heading = scene.heading(&Label("activity-activity"), &[Source::Sql]);
-    heading.extend(levels(scene, state.level()));
+    heading.extend(levels(scene, state.key().which));
     draw_head(canvas, &heading, &summary(scene, state, &rows));
     if rows.is_empty() {
         return draw_notice(canvas, scene, &nothing(scene, state));
     }
-    let open = state.table.controls.detail;
+    let open = state.controls.detail;
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     let detail = chosen.map(|line| detail(scene, line, canvas.width()));
     let cursor = state.position(&rows);
-    draw_table(canvas, scene, scene.table_top(), &mut state.table, &rows, cursor, detail);
+    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
 }
 
 /// The levels in a row, the selected one underlined.
-fn levels(scene: &Scene<'_>, chosen: Level) -> Vec<Span<'static>> {
+fn levels(scene: &Scene<'_>, chosen: Option<Which>) -> Vec<Span<'static>> {
     let theme = scene.theme;
-    let span = |level: Level| {
+    let span = |level| {
         let is_chosen = level == chosen;
         let style = if is_chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
         [Span::raw("  "), Span::styled(level_name(level).read(), style)]
     };
-    let spans = [Level::All, Level::Alarms, Level::Commands].into_iter().flat_map(span);
+    let spans = LEVELS.into_iter().flat_map(span);
     std::iter::once(Span::raw(" ")).chain(spans).collect()
 }
 
-fn level_name(level: Level) -> Label {
+fn level_name(level: Option<Which>) -> Label {
     match level {
-        Level::All => Label("activity-all"),
-        Level::Alarms => Label("activity-alarms"),
-        Level::Commands => Label("activity-commands"),
+        None => Label("activity-all"),
+        Some(Which::Events) => Label("activity-alarms"),
+        Some(Which::Acts) => Label("activity-commands"),
     }
 }
 
-fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'static> {
+fn summary(scene: &Scene<'_>, state: &TableState<Recorded>, rows: &[&Recorded]) -> Line<'static> {
     let theme = scene.theme;
     let mut spans = Vec::new();
-    let filter = state.table.controls.filter.value();
+    let filter = state.controls.filter.value();
     if !filter.is_empty() {
         spans.push(Span::raw(format!("/{}   ", scene.fit(filter, 16))));
     }
     if state.is_waiting() {
         spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
     }
-    if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_newest()) {
+    if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page()) {
         let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
         let text = text!("activity-to", first, last);
         spans.push(Span::styled(format!("{text}   "), theme.soft()));
@@ -195,7 +220,7 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
         spans.push(Span::styled(format!("{text}   "), theme.key()));
     }
     let (shown, all) = (rows.len(), Recorded::list(scene.snapshot).len());
-    spans.push(match state.table.controls.order {
+    spans.push(match state.controls.order {
         Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key()),
         None if shown == all => Span::styled(text!("activity-lines", count = all), theme.soft()),
         None => Span::styled(text!("console-of-on-this-page", shown, of = all), theme.soft()),
@@ -204,15 +229,15 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
 }
 
 /// Why there is no row.
-fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
+fn nothing(scene: &Scene<'_>, state: &TableState<Recorded>) -> String {
     let snapshot = scene.snapshot;
     let is_known = snapshot.log.taken.is_some();
-    if state.is_waiting() || is_known && snapshot.log.view != state.look() {
+    if state.is_waiting() || is_known && snapshot.log.view != state.key() {
         return text::READING.to_owned();
     }
-    match (state.table.controls.filter.value(), state.level()) {
+    match (state.controls.filter.value(), state.key().which) {
         _ if !is_known && !snapshot.sql.up => text!("activity-database-is-unreachable-so-log"),
-        ("", Level::All) => text!("activity-log-is-empty-commands"),
+        ("", None) => text!("activity-log-is-empty-commands"),
         ("", level) => {
             let (level, key) = (level_name(level), key_of(Action::Level));
             text!("activity-no-on-this-page-press", level, key)
@@ -254,7 +279,7 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
 /// The figures that a command changed, one per line, followed by those it did not.
 fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
     let (theme, act) = (scene.theme, &line.act);
-    let all = texts::changes(act.before.as_deref(), act.after.as_deref());
+    let all = changes::changes(act.before.as_deref(), act.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
     let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
     let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();

@@ -11,7 +11,7 @@ use super::{
     Scene, Source, View,
     detail::{Detail, draw_table},
     draw_head, draw_notice,
-    table::{Column, Extent, REST, Row, TableState, Value},
+    table::{Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
     text::{self, figures},
@@ -25,6 +25,7 @@ const BAR: u16 = 30;
 
 impl Row for Holder {
     type Id = (String, String);
+    type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
@@ -94,8 +95,8 @@ impl Row for Holder {
         snapshot.locks.locks.iter().collect()
     }
 
-    fn extent(snapshot: &Snapshot) -> Extent {
-        Extent::counted(snapshot.locks.locks.len(), snapshot.locks.total)
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        Page { total: Some(snapshot.locks.total), ..Page::whole(Self::list(snapshot)) }
     }
 }
 

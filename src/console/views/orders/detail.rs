@@ -11,9 +11,9 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::OrdersState;
+use super::{OrdersState, wording as texts};
 use crate::{
-    text::{self, orders as texts},
+    text::{self},
     views::{Scene, detail::Detail},
 };
 

@@ -1,10 +1,15 @@
 //! Orders: rows of SQL, page by page, and the trace of one order.
 
+mod commands;
 mod detail;
 mod state;
+pub(crate) mod wording;
 
 use ratatui::text::{Line, Span};
-use seckill_engine::{orders::decode, telemetry::Snapshot};
+use seckill_engine::{
+    orders::decode,
+    telemetry::{OrdersView, Snapshot, snapshot::OrdersPage},
+};
 use seckill_model::{
     Millis, Order, OrderId, OrderStatus,
     message::{Label, text},
@@ -15,11 +20,11 @@ use super::{
     Scene, Source,
     detail::draw_table,
     draw_head, draw_notice,
-    table::{Column, Row, Value},
+    table::{Column, Page, Paging, Row, Value},
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{self, conventions, orders as texts},
+    text::{self, conventions},
     widgets::{Canvas, wrap},
 };
 
@@ -28,7 +33,9 @@ const DATED: u16 = 19;
 
 impl Row for Order {
     type Id = OrderId;
+    type Key = OrdersView;
 
+    const PAGING: Paging = Paging::NewestFirst;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("common-order-2"), &[(0, 19)], |order: &Self| order.id.into()).right(),
@@ -48,7 +55,7 @@ impl Row for Order {
         .soft()
         .right(),
         Column::new(Label("orders-status"), &[(0, 9)], |order: &Self| {
-            Value::name(texts::status(order.status), &order.status)
+            Value::name(wording::status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
             OrderStatus::Unpaid => scene.theme.accent(),
@@ -73,6 +80,21 @@ impl Row for Order {
 
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.orders.lines.iter().collect()
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let OrdersPage { view, taken, more, lines, .. } = &snapshot.orders;
+        let before = |id: OrderId| OrdersView { before: Some(id), ..*view };
+        let newest = lines.first().filter(|_| view.query.id.is_none());
+        let after = newest.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
+        Page {
+            key: *view,
+            next: lines.last().filter(|_| *more).map(|order| before(order.id)),
+            held: after.map(before),
+            total: None,
+            is_read: taken.is_some(),
+            ..Page::whole(Self::list(snapshot))
+        }
     }
 }
 
@@ -123,16 +145,16 @@ pub(super) fn draw(
 }
 
 fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
-    let (rows, top) = (state.rows(scene.snapshot), scene.table_top());
+    let (rows, top) = (state.table.rows(scene.snapshot), scene.table_top());
     let open = state.table.controls.detail;
     let detail = |order: &Order| detail::of(scene, state, order.id, Some(order), canvas.width());
-    let detail = state.chosen(scene.snapshot).filter(|_| open).map(detail);
+    let detail = state.table.chosen(scene.snapshot).filter(|_| open).map(detail);
     if !rows.is_empty() {
         let cursor = state.table.position(&rows);
         return draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
     }
-    let is_known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
-    match state.view().query.id.filter(|_| is_known) {
+    let is_known = scene.snapshot.orders.taken.is_some() && !state.table.is_waiting();
+    match state.query().id.filter(|_| is_known) {
         // The order is not in SQL: its trace is the answer.
         Some(id) => {
             detail::of(scene, state, id, None, canvas.width()).draw_lines(&mut canvas.below(top));
@@ -156,14 +178,14 @@ fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<
 fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     let theme = scene.theme;
     let page = &scene.snapshot.orders;
-    let rows = state.rows(scene.snapshot);
-    if state.is_waiting() {
-        let is_late = page.late == Some(state.view());
+    let rows = state.table.rows(scene.snapshot);
+    if state.table.is_waiting() {
+        let is_late = page.late == Some(state.table.key());
         let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
         return Line::styled(label.read(), theme.warn());
     }
     let Some(first) = rows.first() else { return Line::default() };
-    let is_newest = state.shows_newest();
+    let is_newest = state.table.is_first_page();
     let held = if is_newest {
         Span::styled(Label("orders-newest-first").read(), theme.soft())
     } else {
@@ -185,13 +207,13 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
 /// Why there is no row.
 fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     let page = &scene.snapshot.orders;
-    if !scene.snapshot.sql.up && (page.taken.is_none() || state.is_waiting()) {
+    if !scene.snapshot.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
         text!("orders-sql-is-unreachable-orders")
-    } else if page.late == Some(state.view()) {
+    } else if page.late == Some(state.table.key()) {
         text!("orders-sql-did-not-reply-within")
-    } else if page.taken.is_none() || state.is_waiting() {
+    } else if page.taken.is_none() || state.table.is_waiting() {
         text::READING.to_owned()
-    } else if state.view().query.is_empty() {
+    } else if state.query().is_empty() {
         text!("orders-no-orders-in-sql-yet")
     } else {
         let (query, key) = (text::echo(state.asked_for()), key_of(Action::Back));

@@ -1,6 +1,7 @@
 //! Pending: delivered, unacknowledged entries, page by page.
 
 mod histogram;
+pub(crate) mod wording;
 
 use ratatui::{style::Style, text::Span};
 use seckill_engine::telemetry::{
@@ -13,11 +14,10 @@ use seckill_model::{
 };
 
 use super::{
-    PagedState, Scene, Source,
+    Scene, Source,
     detail::{Detail, draw_table},
-    draw_head,
-    paged::{Page, PagedRow},
-    table::{Column, REST, Row, Value},
+    draw_head, paged, stream,
+    table::{Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
     text::{self},
@@ -29,6 +29,7 @@ const TABLE: u16 = 6;
 
 impl Row for PendingLine {
     type Id = EntryId;
+    type Key = EntryId;
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
@@ -60,14 +61,14 @@ impl Row for PendingLine {
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken() }),
         Column::new(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
-                (Some(verdict), _) => Value::name(text::verdict_word(verdict), &verdict),
+                (Some(verdict), _) => Value::name(wording::verdict_word(verdict), &verdict),
                 (None, Some(fault)) => Value::Mentions(fault, line.user),
                 (None, None) => Value::Text(String::new()),
             }
         })
-        .by(|line| line.verdict.map(|it| text::verdict_word(it).to_owned()).into())
+        .by(|line| line.verdict.map(|it| wording::verdict_word(it).to_owned()).into())
         .searched(|line| {
-            let verdict = line.verdict.map_or("", text::verdict_word);
+            let verdict = line.verdict.map_or("", wording::verdict_word);
             format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
@@ -88,17 +89,20 @@ impl Row for PendingLine {
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.pending.lines.iter().collect()
     }
-}
 
-impl PagedRow for PendingLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let PendingPage { from, taken, more, lines } = &snapshot.pending;
-        let is_fresh = snapshot.redis.up && taken.is_some();
-        Page { from: *from, lines, total: pending_in(snapshot), more: *more, is_fresh }
+        Page {
+            key: *from,
+            next: lines.last().filter(|_| *more).and_then(|last| last.entry.next_of_all()),
+            total: Some(pending_in(snapshot)),
+            is_read: snapshot.redis.up && taken.is_some(),
+            ..Page::whole(Self::list(snapshot))
+        }
     }
 
-    fn is_known(scene: &Scene<'_>) -> bool {
-        scene.snapshot.pending.taken.is_some()
+    fn is_on(page: &Page<'_, Self>, id: &EntryId) -> bool {
+        page.covers(*id)
     }
 }
 
@@ -124,15 +128,15 @@ fn state_word(line: &PendingLine) -> &'static str {
 pub(super) fn draw(
     canvas: &mut Canvas<'_>,
     scene: &Scene<'_>,
-    state: &mut PagedState<PendingLine>,
+    state: &mut TableState<PendingLine>,
 ) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
-    let rows = state.table.rows(scene.snapshot);
+    let rows = state.rows(scene.snapshot);
     let heading = scene.heading(&text::PENDING, &[Source::Redis]);
-    draw_head(canvas, &heading, &state.summary(scene, rows.len()));
-    let open = state.table.controls.detail;
-    let chosen = state.table.chosen(scene.snapshot).filter(|_| open);
+    draw_head(canvas, &heading, &paged::summary(scene, state, rows.len()));
+    let open = state.controls.detail;
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
     let detail = chosen.map(|line| detail(scene, line, w));
     let below = detail.as_ref().map_or(0, Detail::height);
     let mut top = scene.table_top();
@@ -140,8 +144,8 @@ pub(super) fn draw(
         histogram::draw(&mut canvas.part(0, top, w, histogram::ROWS), scene);
         top += histogram::ROWS + 1;
     }
-    let cursor = state.table.position(&rows);
-    draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
+    let cursor = state.position(&rows);
+    draw_table(canvas, scene, top, state, &rows, cursor, detail);
     if rows.is_empty() {
         // In place of the rows: in a load test they appear and disappear with each snapshot.
         let text = scene.fit(&nothing(scene, state), w.saturating_sub(2));
@@ -150,7 +154,7 @@ pub(super) fn draw(
 }
 
 /// Why no row is shown.
-fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
+fn nothing(scene: &Scene<'_>, state: &TableState<PendingLine>) -> String {
     let page = &scene.snapshot.pending;
     if state.is_waiting() {
         text::READING.to_owned()
@@ -161,9 +165,9 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
     } else if page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
-        text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
+        stream::wording::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
     } else {
-        text::no_match(state.table.controls.filter.value())
+        text::no_match(state.controls.filter.value())
     }
 }
 
@@ -171,7 +175,7 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, width);
     let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
-    let user = line.user.map(|user| text::stream::user(&scene.users.number(user)));
+    let user = line.user.map(|user| stream::wording::user(&scene.users.number(user)));
     let state = text::holder(line.holder_alive, line.holder_known);
     let style = if line.holder_alive { theme.good() } else { theme.bad() };
     let holder = scene.fit(&line.consumer, width.saturating_sub(28));
@@ -183,7 +187,7 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     detail.field(Label("common-order"), shown(order), Style::new());
     detail.line(Label("tables-user"), vec![Span::raw(shown(user))]);
     detail.field_of(1, Label("common-sale"), shown(sale), Style::new());
-    detail.field(Label("common-verdict"), shown(line.verdict.map(text::judged)), Style::new());
+    detail.field(Label("common-verdict"), shown(line.verdict.map(wording::judged)), Style::new());
     match fault(line) {
         Some(fault) => {
             let fault = scene.users.within(&fault, line.user);

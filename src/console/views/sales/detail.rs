@@ -17,7 +17,7 @@ use super::window;
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
-    views::{Scene, layout, overview::funnel_line},
+    views::{Scene, layout, orders::wording, overview::funnel_line},
     widgets::{Canvas, Curve, curve, right, width},
 };
 
@@ -164,7 +164,7 @@ fn states(counts: &OrderCounts) -> impl Iterator<Item = (&'static str, String)> 
             _ if count > 0 => figure,
             _ => return None,
         };
-        Some((text::orders::status(status), figure))
+        Some((wording::status(status), figure))
     })
 }
 

@@ -25,6 +25,7 @@ const FIGURE: &[(u16, u16)] = &[(0, 7)];
 
 impl Row for SaleLine {
     type Id = VoucherId;
+    type Key = ();
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[

@@ -4,8 +4,8 @@ use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
 use seckill_model::VoucherId;
 
 use crate::views::{
-    Scene, Step,
-    table::{Controls, Extent, Sheet, TableState, TableView, Turn},
+    Step,
+    table::{TableState, TableView as _},
 };
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl SalesState {
         let lost = self.table.cursor.filter(is_gone);
         let rows = self.table.rows(snapshot);
         if lost.is_some() || self.table.position(&rows).is_some() {
-            self.table.settle(&rows);
+            self.table.settle_cursor(snapshot);
         }
         gone.or(lost)
     }
@@ -82,41 +82,5 @@ impl SalesState {
         let Some(sale) = sales.get(next).filter(|_| now != Some(next)) else { return false };
         self.choose(sale.voucher_id);
         true
-    }
-}
-
-impl TableView for SalesState {
-    fn controls(&self) -> &Controls {
-        &self.table.controls
-    }
-
-    fn controls_mut(&mut self) -> &mut Controls {
-        &mut self.table.controls
-    }
-
-    fn chosen_name(&self, snapshot: &Snapshot) -> Option<String> {
-        self.table.chosen_name(snapshot)
-    }
-
-    fn settle_cursor(&mut self, snapshot: &Snapshot) {
-        if self.table.cursor.is_some() {
-            self.table.settle_cursor(snapshot);
-        }
-    }
-
-    fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn {
-        let turn = TableView::step(&mut self.table, snapshot, step);
-        if turn == Turn::Moved {
-            self.chosen = self.table.cursor;
-        }
-        turn
-    }
-
-    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
-        self.table.sheet(scene)
-    }
-
-    fn extent(&self, snapshot: &Snapshot) -> Extent {
-        self.table.extent(snapshot)
     }
 }

@@ -9,7 +9,7 @@ use seckill_model::{EntryId, Millis, OrderId, UserId, VoucherId, message::Label}
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::Extent;
+use super::{Page, Paging, paging::PageKey};
 use crate::{
     text::figures,
     views::{Scene, Users},
@@ -21,7 +21,10 @@ pub(crate) const REST: u16 = 0;
 /// A row of a table.
 pub(crate) trait Row: Sized + 'static {
     type Id: Clone + Ord;
+    /// Identifies a page; `()` if snapshots have the whole list.
+    type Key: PageKey;
 
+    const PAGING: Paging = Paging::Forward;
     /// Whether rows can be marked.
     const MARKS: bool = false;
     /// Whether rows were read from Redis, and are outdated while it is unreachable.
@@ -37,9 +40,19 @@ pub(crate) trait Row: Sized + 'static {
     /// The loaded rows.
     fn list(snapshot: &Snapshot) -> Vec<&Self>;
 
-    /// How much of the list is loaded.
-    fn extent(snapshot: &Snapshot) -> Extent {
-        Extent::whole(Self::list(snapshot).len())
+    /// The loaded page.
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        Page::whole(Self::list(snapshot))
+    }
+
+    /// Whether a row with this ID would be on the page.
+    fn is_on(_page: &Page<'_, Self>, _id: &Self::Id) -> bool {
+        true
+    }
+
+    /// Whether it is in the list of that page.
+    fn is_of(&self, _list: Self::Key) -> bool {
+        true
     }
 
     /// Whether this row can be marked.

@@ -4,13 +4,15 @@
 
 mod column;
 mod draw;
+mod paging;
 mod sheet;
 mod state;
 
 pub(crate) use column::{Column, REST, Row, Value};
 pub(super) use draw::draw;
+pub(crate) use paging::{Page, Paging, Toward, Turn};
 pub(crate) use sheet::{Extent, Sheet};
-pub(crate) use state::{Controls, Marked, Order, Pager, TableState, TableView, Toward, Turn};
+pub(crate) use state::{Marked, Order, TableState, TableView};
 
 #[cfg(test)]
 mod tests;

@@ -16,18 +16,9 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    pub(crate) fn whole(rows: usize) -> Self {
-        Self::counted(rows, rows as u64)
-    }
-
     pub(crate) fn counted(loaded: usize, total: u64) -> Self {
         let loaded = loaded as u64;
         Self { total: Some(total.max(loaded)), more: loaded < total }
-    }
-
-    /// Of a list that is not counted; a page only shows whether there are others.
-    pub(crate) fn uncounted(more: bool) -> Self {
-        Self { total: None, more }
     }
 }
 

@@ -6,7 +6,10 @@ use seckill_engine::telemetry::Snapshot;
 use seckill_model::message::Label;
 use tui_input::Input;
 
-use super::{Extent, Row, Sheet};
+use super::{
+    Extent, Paging, Row, Sheet, Toward, Turn,
+    paging::{PageKey as _, Pager},
+};
 use crate::views::{Scene, Step};
 
 /// The requested order.
@@ -97,8 +100,9 @@ pub(crate) struct Marked {
     pub(crate) elsewhere: usize,
 }
 
-/// Cursor, marks and controls of a table. The cursor follows the identity, not the row.
+/// Cursor, marks, controls and page of a table. The cursor follows the identity, not the row.
 pub(crate) struct TableState<R: Row> {
+    /// `None` also while the list follows its newest row.
     pub(crate) cursor: Option<R::Id>,
     /// Row of the cursor, in case it vanishes.
     row: usize,
@@ -106,6 +110,17 @@ pub(crate) struct TableState<R: Row> {
     /// The whole list is marked, including other pages.
     pub(crate) all_marked: bool,
     pub(crate) controls: Controls,
+    pager: Pager<R::Key>,
+}
+
+/// The effect of a new snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) marks_gone: usize,
+    /// The page is empty, so another one has to be read.
+    pub(crate) turned: bool,
+    /// The list grew beyond one page, and is in its natural order again.
+    pub(crate) unordered: bool,
 }
 
 impl<R: Row> Default for TableState<R> {
@@ -117,6 +132,7 @@ impl<R: Row> Default for TableState<R> {
             marks: BTreeSet::new(),
             all_marked: false,
             controls: Controls { sortable: titles.collect(), ..Controls::default() },
+            pager: Pager::default(),
         }
     }
 }
@@ -128,10 +144,30 @@ impl<R: Row> fmt::Debug for TableState<R> {
 }
 
 impl<R: Row> TableState<R> {
-    /// The loaded rows that match the filter, in the requested order.
+    /// The page to be read.
+    pub(crate) fn key(&self) -> R::Key {
+        self.pager.at()
+    }
+
+    /// Whether a requested page has not arrived.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.pager.is_waiting()
+    }
+
+    /// Whether this is the first page, to which new rows are added.
+    pub(crate) fn is_first_page(&self) -> bool {
+        self.pager.is_first()
+    }
+
+    /// Whether the cursor follows the newest row, at the end.
+    pub(crate) fn follows(&self) -> bool {
+        R::PAGING.is_newest_last() && self.cursor.is_none() && self.pager.is_first()
+    }
+
+    /// The loaded rows that match the filter, in the requested order; none while the page is of another list.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
+        let mut rows = self.loaded(snapshot);
         let filter = Filter::new(self.controls.filter.value());
-        let mut rows = R::list(snapshot);
         rows.retain(|row| filter.passes(|word| row.holds(word)));
         if let Some(order) = self.controls.order {
             sort(&mut rows, order);
@@ -139,15 +175,27 @@ impl<R: Row> TableState<R> {
         rows
     }
 
-    pub(crate) fn position(&self, rows: &[&R]) -> Option<usize> {
-        let cursor = self.cursor.as_ref()?;
-        rows.iter().position(|row| row.id() == *cursor)
+    /// The loaded rows of the list.
+    fn loaded<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
+        let (page, key) = (R::page(snapshot), self.key());
+        let mut rows = if key.includes(page.key) { page.rows } else { Vec::new() };
+        rows.retain(|row| row.is_of(key));
+        rows
     }
 
-    /// The row under the cursor, also in a newer snapshot.
+    pub(crate) fn position(&self, rows: &[&R]) -> Option<usize> {
+        match &self.cursor {
+            Some(cursor) => rows.iter().position(|row| row.id() == *cursor),
+            None if !self.follows() => None,
+            None if self.controls.order.is_none() => rows.len().checked_sub(1),
+            None => (0..rows.len()).max_by_key(|row| rows[*row].id()),
+        }
+    }
+
+    /// The row under the cursor, also in a newer snapshot, and even if the filter hides it.
     pub(crate) fn chosen<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a R> {
-        let cursor = self.cursor.as_ref()?;
-        R::list(snapshot).into_iter().find(|row| row.id() == *cursor)
+        let rows = if self.follows() { self.rows(snapshot) } else { self.loaded(snapshot) };
+        self.position(&rows).map(|row| rows[row])
     }
 
     /// Moves the cursor to this row.
@@ -156,24 +204,61 @@ impl<R: Row> TableState<R> {
         self.cursor = rows.get(row).map(|row| row.id());
     }
 
-    /// The cursor stays on its row, or moves to the one that took its place.
-    pub(crate) fn settle(&mut self, rows: &[&R]) {
-        let row = self.position(rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
-        self.point_at(rows, row);
-    }
-
-    /// As [`Self::settle`] for a list that is not paged; rows that are gone lose their marks.
-    pub(crate) fn settle_list(&mut self, snapshot: &Snapshot) {
-        self.settle(&self.rows(snapshot));
-        if !self.marks.is_empty() {
-            let list = R::list(snapshot);
-            let there = |id: &R::Id| list.iter().any(|row| row.is_markable() && row.id() == *id);
-            self.marks.retain(there);
+    /// Opens another list at its first page.
+    pub(crate) fn open(&mut self, list: R::Key) {
+        self.pager.open(list);
+        if R::PAGING.is_newest_last() {
+            self.cursor = None;
+        }
+        if R::PAGING == Paging::Log {
+            // Every snapshot has the newest lines.
+            self.pager.stop_waiting();
         }
     }
 
-    /// Moves the cursor, into the table if no row has it; `false` if it is at the edge.
-    pub(crate) fn step(&mut self, rows: &[&R], step: Step) -> bool {
+    /// Revalidates page, cursor and marks against a new snapshot.
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        let (page, mut settled) = (R::page(snapshot), Settled::default());
+        if !page.is_read {
+            return settled;
+        }
+        // Sorting one page would hide that the list is longer.
+        let is_sortable = R::PAGING != Paging::Forward || page.is_whole();
+        settled.unordered = !is_sortable && self.controls.order.take().is_some();
+        if let Some(toward) = self.pager.arrived(page.key) {
+            self.enter(&self.rows(snapshot), toward);
+        }
+        let is_empty = page.rows.is_empty() && page.key == self.key();
+        if is_empty && !self.is_first_page() && !self.is_waiting() {
+            self.open(self.key());
+            settled.turned = true;
+        }
+        // Only a page shows that a row is gone; marks on other pages are kept.
+        let held = self.marks.len();
+        let is_there =
+            |id: &R::Id| page.rows.iter().any(|row| row.is_markable() && row.id() == *id);
+        self.marks.retain(|mark| !R::is_on(&page, mark) || is_there(mark));
+        settled.marks_gone = held - self.marks.len();
+        self.all_marked &= page.total != Some(0);
+        self.settle_cursor(snapshot);
+        settled
+    }
+
+    /// Puts the cursor on a page that arrived, where its rows continue those of the page before.
+    fn enter(&mut self, rows: &[&R], toward: Toward) {
+        let newest_last = R::PAGING.is_newest_last();
+        let at_start = toward == Toward::First || R::PAGING.is_held() && self.pager.is_first();
+        let from_below = (toward == Toward::Further) == newest_last;
+        let row = match (at_start, from_below) {
+            (true, _) if newest_last => None,
+            (false, true) => rows.last(),
+            _ => rows.first(),
+        };
+        self.cursor = row.map(|row| row.id());
+    }
+
+    /// Moves the cursor among `rows`, into the table if no row has it; `false` if it is at the edge.
+    fn move_cursor(&mut self, rows: &[&R], step: Step) -> bool {
         let now = self.position(rows);
         let next = match now {
             Some(row) => step.from(row, rows.len(), self.controls.visible),
@@ -185,6 +270,30 @@ impl<R: Row> TableState<R> {
             self.point_at(rows, next);
         }
         has_moved
+    }
+
+    /// Moves the cursor on the first page of a log, which it follows again from its newest line on.
+    fn move_in_log(&mut self, rows: &[&R], step: Step) -> bool {
+        let followed = self.follows();
+        self.cursor = self.position(rows).map(|row| rows[row].id());
+        let has_moved = self.move_cursor(rows, step);
+        let is_last = self.position(rows).is_some_and(|row| row + 1 == rows.len());
+        if if has_moved { is_last && self.controls.order.is_none() } else { followed } {
+            self.cursor = None;
+        }
+        has_moved
+    }
+
+    /// The effect of a step beyond the rows of this page.
+    pub(crate) fn beyond(&self, snapshot: &Snapshot, step: Step) -> Turn {
+        let next = R::page(snapshot).next.filter(|next| self.key().first() == next.first());
+        match step.is_forward() != R::PAGING.is_newest_last() {
+            _ if self.is_waiting() => Turn::Waiting,
+            true if next.is_some() => Turn::Page(Toward::Further),
+            false if !self.is_first_page() && step == Step::First => Turn::Page(Toward::First),
+            false if !self.is_first_page() => Turn::Page(Toward::Back),
+            _ => Turn::edge(step),
+        }
     }
 
     /// Toggles the mark of the row under the cursor; `false` if it has none.
@@ -227,7 +336,7 @@ impl<R: Row> TableState<R> {
     /// Counts marked rows, and those not visible.
     pub(crate) fn marked(&self, snapshot: &Snapshot) -> Marked {
         let marked = |rows: Vec<&R>| rows.iter().filter(|it| self.marks.contains(&it.id())).count();
-        let (count, loaded) = (self.marks.len(), marked(R::list(snapshot)));
+        let (count, loaded) = (self.marks.len(), marked(R::page(snapshot).rows));
         let filtered = loaded - marked(self.rows(snapshot));
         Marked { count, filtered, elsewhere: count - loaded }
     }
@@ -245,116 +354,25 @@ fn sort<R: Row>(rows: &mut Vec<&R>, order: Order) {
     rows.extend(keyed.into_iter().map(|(_, row)| row));
 }
 
-/// Direction of paging, away from the first page or back to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Toward {
-    Further,
-    Back,
-    First,
-}
-
-/// The effect of a movement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Moved,
-    /// A page is outstanding.
-    Waiting,
-    /// There is no further row or page.
-    Edge {
-        top: bool,
-    },
-    /// Another page has to be read.
-    Page(Toward),
-    /// The page has to be held, as the user left the end to which rows are added.
-    Hold,
-}
-
-impl Turn {
-    pub(crate) fn edge(step: Step) -> Self {
-        Self::Edge { top: !step.is_forward() }
-    }
-}
-
-/// Pages of a list that is read page by page, each by its boundary; the default is the first one.
-#[derive(Debug, Default)]
-pub(crate) struct Pager<P> {
-    at: P,
-    /// Boundaries of the pages between the first one and this; the last is the nearest.
-    nearer: Vec<P>,
-    /// The direction of a requested page that has not arrived.
-    awaited: Option<Toward>,
-}
-
-impl<P: Copy + Default + PartialEq> Pager<P> {
-    /// The page to be read.
-    pub(crate) fn at(&self) -> P {
-        self.at
-    }
-
-    pub(crate) fn is_first(&self) -> bool {
-        self.at == P::default()
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.awaited.is_some()
-    }
-
-    /// The direction in which the awaited page was requested, if `shown` is that page.
-    pub(crate) fn arrived(&mut self, shown: P) -> Option<Toward> {
-        self.awaited.take_if(|_| shown == self.at)
-    }
-
-    /// Moves to another page; `further` is the one after this.
-    pub(crate) fn turn(&mut self, toward: Toward, further: Option<P>) {
-        match (toward, further) {
-            (Toward::Further, Some(further)) => {
-                self.nearer.push(std::mem::replace(&mut self.at, further));
-            }
-            (Toward::Further, None) => return,
-            (Toward::Back, _) => self.at = self.nearer.pop().unwrap_or_default(),
-            (Toward::First, _) => {
-                self.nearer.clear();
-                self.at = P::default();
-            }
-        }
-        self.awaited = Some(toward);
-    }
-
-    /// Fixes the first page at a boundary, so that new rows do not move it.
-    pub(crate) fn hold(&mut self, boundary: P) {
-        self.nearer.push(std::mem::replace(&mut self.at, boundary));
-    }
-
-    /// Gives up on a page that does not arrive.
-    pub(crate) fn stop_waiting(&mut self) {
-        self.awaited = None;
-    }
-}
-
 /// The table of a view, whatever its rows.
 pub(crate) trait TableView {
     fn controls(&self) -> &Controls;
 
     fn controls_mut(&mut self) -> &mut Controls;
 
-    /// The text that the filter key edits.
-    fn input(&mut self) -> &mut Input {
-        &mut self.controls_mut().filter
-    }
-
     /// The ID or name of the row under the cursor.
     fn chosen_name(&self, snapshot: &Snapshot) -> Option<String>;
 
-    /// Revalidates the cursor after a change of the filter.
+    /// Revalidates the cursor: it stays on its row, or moves to the one that took its place.
     fn settle_cursor(&mut self, snapshot: &Snapshot);
 
     fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn;
 
     /// Moves to another page, which has to be read.
-    fn turn(&mut self, _snapshot: &Snapshot, _toward: Toward) {}
+    fn turn(&mut self, snapshot: &Snapshot, toward: Toward);
 
     /// Holds the visible page.
-    fn hold(&mut self, _snapshot: &Snapshot) {}
+    fn hold(&mut self, snapshot: &Snapshot);
 
     /// All loaded rows that match the filter; `None` if nothing was read yet.
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
@@ -377,20 +395,60 @@ impl<R: Row> TableView for TableState<R> {
     }
 
     fn settle_cursor(&mut self, snapshot: &Snapshot) {
-        self.settle(&self.rows(snapshot));
+        if !self.follows() {
+            let rows = self.rows(snapshot);
+            let row = self.position(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
+            self.point_at(&rows, row);
+        }
     }
 
     fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn {
+        let (paging, is_first) = (R::PAGING, self.is_first_page());
+        let newest = if paging.is_newest_last() { Step::Last } else { Step::First };
+        if step == newest && paging != Paging::Forward && !is_first {
+            // Also if another page does not arrive.
+            return Turn::Page(Toward::First);
+        }
+        if step == Step::Last && paging.is_newest_last() && self.controls.order.is_none() {
+            return if self.cursor.take().is_some() { Turn::Moved } else { Turn::edge(step) };
+        }
+        if self.is_waiting() {
+            return Turn::Waiting;
+        }
         let rows = self.rows(snapshot);
-        if Self::step(self, &rows, step) { Turn::Moved } else { Turn::edge(step) }
+        let is_log = paging == Paging::Log && is_first;
+        let has_moved =
+            if is_log { self.move_in_log(&rows, step) } else { self.move_cursor(&rows, step) };
+        match has_moved {
+            true if paging.is_held() && is_first => Turn::Hold,
+            true => Turn::Moved,
+            false => self.beyond(snapshot, step),
+        }
+    }
+
+    fn turn(&mut self, snapshot: &Snapshot, toward: Toward) {
+        if toward == Toward::First {
+            self.open(self.key());
+            self.settle(snapshot);
+        } else {
+            self.pager.turn(toward, R::page(snapshot).next);
+        }
+    }
+
+    fn hold(&mut self, snapshot: &Snapshot) {
+        let page = R::page(snapshot);
+        if let Some(held) = page.held.filter(|_| self.key().includes(page.key)) {
+            self.pager.hold(held);
+        }
     }
 
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
         let rows = self.rows(scene.snapshot);
-        Some(Sheet::of(self, scene, &rows, self.position(&rows)))
+        let is_read = R::page(scene.snapshot).is_read && !self.is_waiting();
+        (is_read || !rows.is_empty()).then(|| Sheet::of(self, scene, &rows, self.position(&rows)))
     }
 
     fn extent(&self, snapshot: &Snapshot) -> Extent {
-        R::extent(snapshot)
+        R::page(snapshot).extent()
     }
 }

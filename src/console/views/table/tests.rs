@@ -3,7 +3,7 @@
 use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
 use seckill_model::message::Label;
 
-use super::{Column, Controls, REST, Row, TableState, TableView as _, Value};
+use super::{Column, REST, Row, TableState, TableView as _, Turn, Value, state::Controls};
 use crate::views::Step;
 
 #[test]
@@ -40,14 +40,14 @@ fn the_cursor_follows_the_item_and_not_the_row() {
         state.chosen(&jobs(names)).map(|job| job.name.clone())
     };
     let all = jobs(&["a", "b", "c"]);
-    state.settle_list(&all);
-    assert!(state.step(&state.rows(&all), Step::By(1)));
-    state.settle_list(&jobs(&["b", "a"]));
+    state.settle(&all);
+    assert_eq!(state.step(&all, Step::By(1)), Turn::Moved);
+    state.settle(&jobs(&["b", "a"]));
     assert_eq!(name(&state, &["b", "a"]).as_deref(), Some("b"));
-    state.settle_list(&jobs(&["a"]));
+    state.settle(&jobs(&["a"]));
     assert_eq!(name(&state, &["a"]).as_deref(), Some("a"));
-    state.settle_list(&jobs(&[]));
-    assert!(!state.step(&[], Step::Last));
+    state.settle(&jobs(&[]));
+    assert_eq!(state.step(&jobs(&[]), Step::Last), Turn::edge(Step::Last));
 }
 
 #[test]
@@ -67,6 +67,7 @@ struct Sample(Option<i64>, u8);
 
 impl Row for Sample {
     type Id = u8;
+    type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),

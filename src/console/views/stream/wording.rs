@@ -7,12 +7,13 @@ use seckill_engine::{
 
 use seckill_model::message::{Label, text};
 
-use super::{
-    commands::Question,
-    figures::{span, thousands},
-};
 use crate::{
     keymap::{Action, key_of},
+    text::{
+        self,
+        commands::Question,
+        figures::{span, thousands},
+    },
     views::View,
 };
 
@@ -42,10 +43,10 @@ pub(crate) fn bytes(bytes: u64) -> String {
 /// The state of a node. An unlisted one that holds entries may never have been a node.
 pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     match state {
-        NodeState::Alive => super::ALIVE.read(),
-        NodeState::Stopped if holds => super::STRANGER.read(),
+        NodeState::Alive => text::ALIVE.read(),
+        NodeState::Stopped if holds => text::STRANGER.read(),
         NodeState::Stopped => STOPPED.read(),
-        NodeState::Dead => super::DEAD_HOLDER.read(),
+        NodeState::Dead => text::DEAD_HOLDER.read(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Ledger: the audit findings of each sale, their causes, and the effects of a repair.
 
+pub(crate) mod wording;
+
 use std::collections::BTreeSet;
 
 use ratatui::{
@@ -20,7 +22,7 @@ use super::{
     table::{Column, REST, Row, TableState, Value},
 };
 use crate::{
-    text::{self, figures, ledger as texts},
+    text::{self, figures},
     widgets::{Canvas, wrap},
 };
 
@@ -34,6 +36,7 @@ const FIGURE: &[(u16, u16)] = &[(0, 9), (150, 12)];
 
 impl Row for SaleAudit {
     type Id = VoucherId;
+    type Key = ();
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
@@ -172,7 +175,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
                 true => theme.good(),
                 false => theme.bad(),
             };
-            notes.push((texts::verdict(&page.lines), style));
+            notes.push((wording::verdict(&page.lines), style));
         }
         (None, Some(_)) => {}
         (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
@@ -180,7 +183,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
             notes.push((text!("ledger-audit-runs-once-redis"), theme.warn()));
         }
     }
-    notes.extend(page.limit.map(|limit| (texts::limit(limit), theme.warn())));
+    notes.extend(page.limit.map(|limit| (wording::limit(limit), theme.warn())));
     if let Balance::Off { findings } = &snapshot.audit
         && passed
     {
@@ -231,7 +234,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
         detail.field(Label("ledger-repair"), format!("{}. {cure}", place + 1), theme.key());
     }
     let manual = line.findings.iter().filter(|it| it.cure().is_none());
-    let advice: BTreeSet<_> = manual.map(|it| texts::advice(it, line.voucher_id)).collect();
+    let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();
     for advice in advice {
         detail.field(Label("ledger-by-hand"), advice, theme.warn());
     }

@@ -34,6 +34,7 @@ const ABOVE: u16 = 5;
 
 impl Row for JobLine {
     type Id = String;
+    type Key = ();
 
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[

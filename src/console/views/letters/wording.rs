@@ -6,12 +6,12 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{
-    commands::{FOR_GOOD, Question},
-    figures::thousands,
-};
 use crate::{
     keymap::{Action, key_of},
+    text::{
+        commands::{FOR_GOOD, Question},
+        figures::thousands,
+    },
     views::Marked,
 };
 

@@ -2,7 +2,7 @@
 
 use seckill_model::message::Label;
 
-use super::figures::signed;
+use crate::text::{UNKNOWN, figures::signed};
 
 /// Names of logged figures by their keys.
 const FIGURES: &[(&str, Label)] = &[
@@ -59,7 +59,7 @@ pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> 
 fn figure(value: Option<&serde_json::Value>) -> String {
     use serde_json::Value;
     match value {
-        None | Some(Value::Null) => super::UNKNOWN.into(),
+        None | Some(Value::Null) => UNKNOWN.into(),
         Some(Value::String(text)) => {
             let known = BOOKS.iter().find(|(key, _)| key == text).map(|(_, word)| word.read());
             known.map_or_else(|| text.clone(), str::to_owned)

@@ -1,18 +1,22 @@
 //! Dead letters: entry, reason and current verdict, page by page.
 
+pub(crate) mod wording;
+
 use ratatui::style::Style;
-use seckill_engine::telemetry::{Snapshot, snapshot::LetterLine};
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{LetterLine, LetterPage},
+};
 use seckill_model::{
     EntryId, LetterAct,
     message::{Label, text},
 };
 
 use super::{
-    PagedState, Scene, Source,
+    Scene, Source,
     detail::{Detail, draw_table},
-    draw_head, draw_notice,
-    paged::{Page, PagedRow},
-    table::{Column, REST, Row, Value},
+    draw_head, draw_notice, paged,
+    table::{Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
     text::{self, figures},
@@ -24,6 +28,7 @@ const FIELD_ROWS: usize = 2;
 
 impl Row for LetterLine {
     type Id = EntryId;
+    type Key = EntryId;
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
@@ -53,7 +58,7 @@ impl Row for LetterLine {
         Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
         Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
         Column::new(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
-            Value::name(text::letters::verdict_word(line.verdict), &line.verdict)
+            Value::name(wording::verdict_word(line.verdict), &line.verdict)
         })
         // By urgency: a buyer waits, a decision is needed, or neither.
         .styled(|scene, line| match line.verdict.act() {
@@ -78,34 +83,38 @@ impl Row for LetterLine {
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.letters.lines.iter().collect()
     }
-}
 
-impl PagedRow for LetterLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let page = &snapshot.letters;
-        let total = snapshot.stream.as_ref().map_or(0, |stream| stream.dead);
-        let is_fresh = snapshot.redis.up && page.taken.is_some();
-        Page { from: page.from, lines: &page.lines, total, more: page.more, is_fresh }
+        let LetterPage { from, taken, more, lines } = &snapshot.letters;
+        let total = snapshot.stream.as_ref().map(|stream| stream.dead);
+        Page {
+            key: *from,
+            next: lines.last().filter(|_| *more).and_then(|last| last.letter.next_of_all()),
+            total: Some(total.unwrap_or(0)),
+            // There are none, whether or not a page was read.
+            is_read: snapshot.redis.up && (taken.is_some() || total == Some(0)),
+            ..Page::whole(Self::list(snapshot))
+        }
     }
 
-    fn is_known(scene: &Scene<'_>) -> bool {
-        scene.snapshot.letters.taken.is_some() || has_none(scene)
+    fn is_on(page: &Page<'_, Self>, id: &EntryId) -> bool {
+        page.covers(*id)
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
-    let rows = state.table.rows(scene.snapshot);
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<LetterLine>) {
+    let rows = state.rows(scene.snapshot);
     let (title, taken) = (Label("letters-dead-letters"), scene.snapshot.letters.taken);
     let heading = scene.page_heading(&title, &[Source::Redis, Source::Sql], taken);
-    draw_head(canvas, &heading, &state.summary(scene, rows.len()));
+    draw_head(canvas, &heading, &paged::summary(scene, state, rows.len()));
     if rows.is_empty() {
         return draw_notice(canvas, scene, &nothing(scene, state));
     }
-    let open = state.table.controls.detail;
-    let chosen = state.table.chosen(scene.snapshot).filter(|_| open);
+    let open = state.controls.detail;
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
     let detail = chosen.map(|line| detail(scene, line, canvas.width()));
-    let cursor = state.table.position(&rows);
-    draw_table(canvas, scene, scene.table_top(), &mut state.table, &rows, cursor, detail);
+    let cursor = state.position(&rows);
+    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
 }
 
 /// There are no dead letters, whether or not a page was read.
@@ -114,7 +123,7 @@ fn has_none(scene: &Scene<'_>) -> bool {
 }
 
 /// Why there is no row.
-fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
+fn nothing(scene: &Scene<'_>, state: &TableState<LetterLine>) -> String {
     let snapshot = scene.snapshot;
     let page = &snapshot.letters;
     if page.lines.is_empty() && has_none(scene) {
@@ -124,7 +133,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
         text::READING.to_owned()
     } else {
-        text::no_match(state.table.controls.filter.value())
+        text::no_match(state.controls.filter.value())
     }
 }
 
@@ -141,7 +150,7 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
         None => letter.to_string(),
     };
     detail.field(Label("letters-letter"), was, plain);
-    detail.field(Label("common-verdict"), text::letters::why(line.verdict), theme.strong());
+    detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong());
     detail.field(Label("common-reason"), masked(&text::order_fault(&line.reason)), plain);
     match (&line.fault, line.order, line.user, line.voucher) {
         (Some(fault), ..) => {

@@ -1,5 +1,10 @@
 //! Stream: the consumer group, its consumers, and entries as they arrive.
 
+mod commands;
+mod entry_holder;
+mod state;
+pub(crate) mod wording;
+
 use std::cmp::Ordering;
 
 use ratatui::{
@@ -9,7 +14,7 @@ use ratatui::{
 use seckill_engine::{
     orders::decode,
     telemetry::{
-        Snapshot,
+        Snapshot, StreamView,
         snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
     },
 };
@@ -18,16 +23,16 @@ use seckill_model::{
     message::{Label, text},
 };
 
+pub(crate) use self::state::{Pane, StreamState};
+use self::{entry_holder::EntryHolder, state::total, wording as words};
 use super::{
-    Scene, Source, StreamState, detail_line,
-    entry_holder::EntryHolder,
-    is_stale, stream_panel,
-    stream_state::{Pane, total},
-    table::{self, Column, REST, Row, TableState, Value},
+    Scene, Source, detail_line, is_stale,
+    overview::stream_panel,
+    table::{self, Column, Page, Paging, REST, Row, TableState, Value},
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{self, figures, stream as words},
+    text::{self, figures},
     views::View,
     widgets::{self, Canvas, wrap},
 };
@@ -46,14 +51,14 @@ pub(super) fn draw(
     let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.entries;
     head(canvas, scene, state, frozen);
-    let Some(whole) = total(&page.partitions, state.view().partition) else {
+    let Some(whole) = total(&page.partitions, state.partition()) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
         let said = if read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
         canvas.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
     let open = state.entries.controls.detail && state.pane == Pane::Entries;
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
+    let chosen = state.entries.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
         state.entries.controls.top = None;
         return detail(&mut canvas.below(1), scene, line);
@@ -98,7 +103,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     let page = &scene.snapshot.entries;
     let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
     if page.partitions.len() > 1 {
-        let text = match state.view().partition {
+        let text = match state.partition() {
             Some(number) => text!(
                 "stream-partition-of-0-to",
                 number,
@@ -114,16 +119,18 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     if !filter.is_empty() {
         let shown = text!(
             "stream-of-on-this-page",
-            shown = state.rows(scene.snapshot).len(),
+            shown = state.entries.rows(scene.snapshot).len(),
             of = page.lines.len()
         );
         spans.push(Span::raw(format!("/{}   {shown}   ", scene.fit(filter, 20))));
     }
-    if state.is_waiting() && !state.follows() {
+    if state.entries.is_waiting() && !state.entries.is_first_page() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
-    } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
+    } else if state.entries.is_first_page()
+        && (frozen || is_stale(scene.health(Source::Redis), scene.now))
+    {
         // No entries arrive; the badge or the heading shows why.
-    } else if state.follows() {
+    } else if state.entries.is_first_page() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
         spans.push(Span::styled(Label("stream-following").read(), theme.soft()));
     } else {
@@ -260,6 +267,7 @@ fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whol
 impl Row for GroupConsumer {
     /// Names are unique within a partition only.
     type Id = (u16, String);
+    type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
@@ -301,6 +309,11 @@ impl Row for GroupConsumer {
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.entries.consumers.iter().collect()
     }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let is_read = snapshot.entries.taken.is_some();
+        Page { is_read, ..Page::whole(Self::list(snapshot)) }
+    }
 }
 
 fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
@@ -335,7 +348,9 @@ fn consumers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState
 
 impl Row for EntryLine {
     type Id = EntryId;
+    type Key = StreamView;
 
+    const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
@@ -389,10 +404,24 @@ impl Row for EntryLine {
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.entries.lines.iter().collect()
     }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let StreamPage { view, taken, older, lines, partitions, .. } = &snapshot.entries;
+        let before = |entry: EntryId| StreamView { before: Some(entry), ..*view };
+        let whole = total(partitions, view.partition);
+        Page {
+            key: *view,
+            next: lines.first().filter(|_| *older).map(|line| before(line.entry)),
+            held: lines.last().and_then(|line| line.entry.next_of_all()).map(before),
+            total: whole.map(|it| it.length),
+            is_read: taken.is_some() && whole.is_some(),
+            ..Page::whole(Self::list(snapshot))
+        }
+    }
 }
 
 fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
-    let rows = state.rows(scene.snapshot);
+    let rows = state.entries.rows(scene.snapshot);
     if rows.is_empty() {
         let text = nothing(&scene.snapshot.entries, state);
         let lines = wrap(&text, usize::from(canvas.width().saturating_sub(2)));
@@ -402,7 +431,7 @@ fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) 
         return;
     }
     let cursor = state.entries.position(&rows).filter(|_| state.pane == Pane::Entries);
-    let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.follows()));
+    let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.entries.is_first_page()));
     let visible = usize::from(canvas.height().saturating_sub(1));
     state.entries.controls.follow(at, rows.len(), visible);
     table::draw(canvas, scene, &mut state.entries, &rows, cursor);
@@ -410,7 +439,7 @@ fn entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) 
 
 /// Why there is no row.
 fn nothing(page: &StreamPage, state: &StreamState) -> String {
-    if page.view.partition != state.view().partition || page.taken.is_none() {
+    if page.view.partition != state.partition() || page.taken.is_none() {
         text::READING.to_owned()
     } else if page.lines.is_empty() {
         Label("stream-stream-is-empty-each-admitted").read().to_owned()

@@ -9,16 +9,16 @@ use seckill_engine::{
 };
 use seckill_model::message::{Label, text};
 
-use super::{
+use super::{Pane, wording as words};
+use crate::{
     app::App,
     dialogs::{Confirm, Dialog, Form},
     keymap::{Action, key_of},
-    text::{commands, conventions, stream as words},
-    views::Pane,
+    text::{commands, conventions},
 };
 
 impl App {
-    pub(super) fn next_partition(&mut self) {
+    pub(crate) fn next_partition(&mut self) {
         if self.frozen {
             return self.note(conventions::frozen());
         }
@@ -29,13 +29,13 @@ impl App {
         }
     }
 
-    pub(super) fn ask_rewind(&mut self) {
-        let form = Form::rewind(self.stream.view().partition);
+    pub(crate) fn ask_rewind(&mut self) {
+        let form = Form::rewind(self.stream.partition());
         self.dialog = Some(Dialog::Form(form));
     }
 
     /// Transfers the chosen entry, or all entries of the chosen consumer.
-    pub(super) fn ask_claim(&mut self) {
+    pub(crate) fn ask_claim(&mut self) {
         let (scope, title, holder) = match self.stream.pane {
             Pane::Consumers => {
                 let Some(consumer) = self.meant_consumer() else { return };
@@ -48,7 +48,7 @@ impl App {
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
             }
             Pane::Entries => {
-                let Some(line) = self.stream.chosen(&self.shown).cloned() else {
+                let Some(line) = self.stream.entries.chosen(&self.shown).cloned() else {
                     return self.note(commands::NOTHING_CHOSEN);
                 };
                 let DeliveryState::Pending { consumer, .. } = line.holding else {
@@ -70,7 +70,7 @@ impl App {
         self.dialog = Some(Dialog::Form(Form::claim(scope, title, to)));
     }
 
-    pub(super) fn ask_remove(&mut self) {
+    pub(crate) fn ask_remove(&mut self) {
         if self.stream.pane == Pane::Entries {
             self.stream.switch();
             return self.note(text!(
@@ -107,7 +107,7 @@ impl App {
     }
 
     /// Asks for confirmation of a command on the group; confirming executes exactly this plan.
-    pub(super) fn ask_previewed(&mut self, preview: &Preview) {
+    pub(crate) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
         if self.dialog.is_some() || self.filtering {
             let again = match preview {

@@ -6,9 +6,9 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{commands::Question, faults::order_fault, figures::span};
 use crate::{
     keymap::{Action, key_of},
+    text::{commands::Question, figures::span, order_fault},
     views::View,
 };
 

@@ -5,7 +5,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::figures::span;
+use crate::text::figures::span;
 
 /// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {

@@ -10,10 +10,11 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::Millis;
 
-use super::{OverviewState, Scene, Source, is_stale};
+use super::OverviewState;
 use crate::{
     text::{self, figures, time},
     theme::{Glyphs, Theme},
+    views::{Scene, Source, is_stale},
     widgets::{Canvas, Chart, Sign, chart, right, width},
 };
 
@@ -32,7 +33,7 @@ pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recor
 }
 
 /// The symbol of a log line.
-pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
+pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     let style = match weight {
         Weight::Trouble => theme.warn(),
         Weight::Failed => theme.bad(),
@@ -43,7 +44,7 @@ pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     (sign_glyph(theme.glyphs, weight), style)
 }
 
-pub(super) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static str {
+pub(in crate::views) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static str {
     match weight {
         Weight::Trouble => "!",
         Weight::Failed => glyphs.cross,

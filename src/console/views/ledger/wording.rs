@@ -7,10 +7,10 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{commands::Question, orders::query_of_sale};
 use crate::{
     keymap::{Action, key_of},
-    views::View,
+    text::commands::Question,
+    views::{View, orders::wording::query_of_sale},
 };
 
 pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");

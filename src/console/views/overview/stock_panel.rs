@@ -10,9 +10,9 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::SaleLine;
 use seckill_model::{Phase, message::Label};
 
-use super::{Scene, Source};
 use crate::{
     text::{self, figures},
+    views::{Scene, Source},
     widgets::{Canvas, bar, fit, width, wrap},
 };
 

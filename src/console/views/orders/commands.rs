@@ -3,15 +3,16 @@
 use seckill_engine::{command::Command, trace::Trace};
 use seckill_model::{OrderStatus, VoucherId, message::Label};
 
-use super::{
+use super::wording as words;
+use crate::{
     app::App,
-    text::{commands, conventions, orders as words, sale_name},
+    text::{commands, conventions, sale_name},
     views::View,
 };
 
 impl App {
     /// Shows or masks users in every view.
-    pub(super) fn switch_users(&mut self) {
+    pub(crate) fn switch_users(&mut self) {
         self.users.shown = !self.users.shown;
         self.note(if self.users.shown {
             Label("stream-users-are-shown")
@@ -21,13 +22,13 @@ impl App {
     }
 
     /// The sale whose detail is open.
-    pub(super) fn looked_at_sale(&self) -> Option<VoucherId> {
+    pub(crate) fn looked_at_sale(&self) -> Option<VoucherId> {
         let open = self.view == View::Sales && self.sales.table.controls.detail;
         self.pointed_sale().filter(|_| open).map(|sale| sale.voucher_id)
     }
 
     /// Opens the orders of the chosen sale.
-    pub(super) fn open_orders_of_sale(&mut self) {
+    pub(crate) fn open_orders_of_sale(&mut self) {
         let Some(sale) = self.looked_at_sale() else {
             return self.note(commands::NOTHING_CHOSEN);
         };
@@ -40,12 +41,12 @@ impl App {
     }
 
     /// No other query can be answered while the display is paused.
-    pub(super) fn keeps_query(&self) -> bool {
+    pub(crate) fn keeps_query(&self) -> bool {
         self.frozen && self.view == View::Orders
     }
 
     /// Runs the typed query; `false` if it is invalid.
-    pub(super) fn ask_orders(&mut self) -> bool {
+    pub(crate) fn ask_orders(&mut self) -> bool {
         let asked = self.orders.ask();
         if asked {
             self.look();
@@ -54,7 +55,7 @@ impl App {
     }
 
     /// Requests the trace of the chosen order, one at a time.
-    pub(super) fn trace_order(&mut self) {
+    pub(crate) fn trace_order(&mut self) {
         if self.view != View::Orders || self.tracing.is_some() {
             return;
         }
@@ -67,7 +68,7 @@ impl App {
         }
     }
 
-    pub(super) fn take_trace(&mut self, trace: Trace) {
+    pub(crate) fn take_trace(&mut self, trace: Trace) {
         // A cancelled trace may still arrive.
         self.tracing.take_if(|id| *id == trace.id);
         self.status.key_pressed();
@@ -77,8 +78,8 @@ impl App {
     }
 
     /// Pays the chosen order, as the newest snapshot shows it.
-    pub(super) fn ask_pay(&mut self) {
-        let Some(chosen) = self.orders.chosen(&self.shown).map(|order| order.id) else {
+    pub(crate) fn ask_pay(&mut self) {
+        let Some(chosen) = self.orders.table.chosen(&self.shown).map(|order| order.id) else {
             return self.note(commands::NOTHING_CHOSEN);
         };
         let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);

@@ -11,11 +11,11 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
 use seckill_model::message::{Label, text};
 
-use super::{Scene, Source};
 use crate::{
     lag_trend::LagTrend,
     text::{self, figures},
     theme::Theme,
+    views::{Scene, Source},
     widgets::{Canvas, left, right, width},
 };
 
@@ -159,7 +159,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
 }
 
 /// The trend arrow; blank if there is no lag or no trend yet.
-pub(super) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
+pub(in crate::views) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),
         Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),

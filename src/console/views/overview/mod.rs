@@ -1,5 +1,10 @@
 //! The Overview: stock, admission, rates, stream, and alarms.
 
+mod state;
+mod stock_panel;
+pub(super) mod stream_panel;
+pub(super) mod throughput_chart;
+
 use ratatui::{
     style::Style,
     text::{Line, Span},
@@ -10,11 +15,12 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::message::Label;
 
-use super::{
-    OverviewState, Scene, Source, stock_panel,
-    stream_panel::{self, NAMES},
-    throughput_chart,
+use self::stream_panel::NAMES;
+pub(crate) use self::{
+    state::OverviewState,
+    throughput_chart::{marks, until},
 };
+use super::{Scene, Source};
 use crate::{
     text::{self, figures},
     widgets::{Canvas, bar, left, right, width, wrap},
@@ -181,7 +187,7 @@ fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
     }
     let cells = canvas.width().saturating_sub(RECENT_EVENTS_WORDS + 1);
     let mut blocks = Vec::new();
-    for (at, line) in throughput_chart::marks(scene.snapshot) {
+    for (at, line) in marks(scene.snapshot) {
         let weight = Weight::of(&line.act);
         if weight <= Weight::Notice {
             continue;

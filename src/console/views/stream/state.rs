@@ -1,0 +1,146 @@
+//! State of the order stream: its two lists, and the trend of one partition.
+
+use seckill_engine::telemetry::{
+    Snapshot, StreamView,
+    snapshot::{EntryLine, GroupConsumer, PartitionLine},
+};
+
+use crate::{
+    lag_trend::LagTrend,
+    views::table::{TableState, TableView},
+};
+
+/// Which list has the focus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pane {
+    #[default]
+    Entries,
+    Consumers,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    pub(crate) pane: Pane,
+    pub(crate) entries: TableState<EntryLine>,
+    pub(crate) consumers: TableState<GroupConsumer>,
+    /// The trend of the single partition on the screen.
+    flow: LagTrend,
+}
+
+impl StreamState {
+    /// The partition on the screen; `None` for all.
+    pub(crate) fn partition(&self) -> Option<u16> {
+        self.entries.key().partition
+    }
+
+    /// The trend of the single partition on the screen; `None` while all are shown.
+    pub(crate) fn flow(&self) -> Option<&LagTrend> {
+        self.partition().map(|_| &self.flow)
+    }
+
+    /// The list that has the focus.
+    pub(crate) fn table(&self) -> &dyn TableView {
+        match self.pane {
+            Pane::Entries => &self.entries,
+            Pane::Consumers => &self.consumers,
+        }
+    }
+
+    pub(crate) fn table_mut(&mut self) -> &mut dyn TableView {
+        match self.pane {
+            Pane::Entries => &mut self.entries,
+            Pane::Consumers => &mut self.consumers,
+        }
+    }
+
+    /// Moves the focus to the other list.
+    pub(crate) fn switch(&mut self) {
+        self.pane = match self.pane {
+            Pane::Entries => Pane::Consumers,
+            Pane::Consumers => Pane::Entries,
+        };
+        self.entries.controls.detail = false;
+    }
+
+    /// Selects the next partition, or all of them; `false` if there is only one.
+    pub(crate) fn next_partition(&mut self, snapshot: &Snapshot) -> bool {
+        let count = snapshot.entries.partitions.len() as u16;
+        if count < 2 {
+            return false;
+        }
+        let next = self.partition().map_or(0, |number| number + 1);
+        let partition = Some(next).filter(|next| *next < count);
+        self.entries.open(StreamView { partition, before: None });
+        self.flow = LagTrend::default();
+        true
+    }
+
+    /// Revalidates both lists against a new snapshot; `true` if another window has to be read.
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
+        let page = &snapshot.entries;
+        let Some(taken) = page.taken else { return false };
+        self.consumers.settle(snapshot);
+        if let Some(total) = total(&page.partitions, self.partition()) {
+            self.flow.push(taken, total.lag);
+        }
+        self.entries.settle(snapshot).turned
+    }
+}
+
+/// The figures of one partition, or the sum of all; `None` if unknown.
+pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<PartitionLine> {
+    let mut shown =
+        all.iter().copied().filter(|it| only.is_none_or(|number| number == it.partition));
+    let first = shown.next()?;
+    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+    Some(shown.fold(first, |whole, it| PartitionLine {
+        partition: whole.partition,
+        length: whole.length + it.length,
+        added: whole.added + it.added,
+        first: [whole.first, it.first].into_iter().flatten().min(),
+        last: whole.last.max(it.last),
+        bytes: sum(whole.bytes, it.bytes),
+        group: whole.group && it.group,
+        delivered: whole.delivered.max(it.delivered),
+        read: sum(whole.read, it.read),
+        lag: sum(whole.lag, it.lag),
+        pending: whole.pending + it.pending,
+        oldest_pending: [whole.oldest_pending, it.oldest_pending].into_iter().flatten().min(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use seckill_engine::telemetry::snapshot::DeliveryState;
+    use seckill_model::EntryId;
+
+    use super::*;
+    use crate::views::table::Row as _;
+
+    #[test]
+    fn the_filter_matches_the_displayed_state() {
+        let line = |holding, dead| EntryLine {
+            entry: EntryId::MIN,
+            order: None,
+            user: None,
+            voucher: None,
+            fault: None,
+            dead,
+            holding,
+            holder: None,
+        };
+        let done = line(DeliveryState::Acknowledged, Some(false));
+        let waits = line(DeliveryState::Undelivered, Some(false));
+        assert!(done.holds("acknow") && !waits.holds("acknow") && waits.holds("wait"));
+        assert!(line(DeliveryState::Acknowledged, Some(true)).holds("dead letters"));
+    }
+
+    #[test]
+    fn one_partition_without_a_figure_leaves_the_sum_unknown() {
+        let line = |partition, lag| PartitionLine { partition, lag, ..PartitionLine::default() };
+        let all = [line(0, Some(3)), line(1, None)];
+        assert_eq!(total(&all, None).unwrap().lag, None);
+        assert_eq!(total(&all, Some(0)).unwrap().lag, Some(3));
+        assert_eq!(total(&all, Some(9)), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! Lists that the engine reads page by page, each page by its key: the list that it belongs to, and its boundary.
+
+use std::fmt;
+
+use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
+use seckill_model::EntryId;
+
+use super::{Extent, Row};
+use crate::views::Step;
+
+/// What the engine needs to read a page. The default is the first page of the default list.
+pub(crate) trait PageKey: Copy + Default + PartialEq + fmt::Debug {
+    /// The first page of the same list.
+    fn first(self) -> Self;
+
+    /// Whether rows of that page belong to this list.
+    fn includes(self, page: Self) -> bool {
+        self.first() == page.first()
+    }
+}
+
+/// A list that every snapshot contains as a whole.
+impl PageKey for () {
+    fn first(self) {}
+}
+
+impl PageKey for EntryId {
+    fn first(self) -> Self {
+        Self::MIN
+    }
+}
+
+impl PageKey for StreamView {
+    fn first(self) -> Self {
+        Self { before: None, ..self }
+    }
+}
+
+impl PageKey for OrdersView {
+    fn first(self) -> Self {
+        Self { before: None, ..self }
+    }
+}
+
+impl PageKey for LogView {
+    fn first(self) -> Self {
+        Self { before: None, ..self }
+    }
+
+    /// Until a page of this level arrives, the lines of another one are filtered.
+    fn includes(self, _page: Self) -> bool {
+        true
+    }
+}
+
+/// The order of a list, and what new rows do to its first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paging {
+    /// New rows are added at the end.
+    Forward,
+    /// Newest first. The page is held once the cursor moves, so that new rows do not shift it.
+    NewestFirst,
+    /// Newest last, and held in the same way.
+    NewestLast,
+    /// Newest last, with so few new rows that the first page grows under the cursor.
+    Log,
+}
+
+impl Paging {
+    pub(super) fn is_held(self) -> bool {
+        matches!(self, Self::NewestFirst | Self::NewestLast)
+    }
+
+    pub(super) fn is_newest_last(self) -> bool {
+        matches!(self, Self::NewestLast | Self::Log)
+    }
+}
+
+/// One page of a list.
+pub(crate) struct Page<'a, R: Row> {
+    pub(crate) key: R::Key,
+    pub(crate) rows: Vec<&'a R>,
+    /// The page after it, away from the first one.
+    pub(crate) next: Option<R::Key>,
+    /// The page that keeps these rows while new ones are added.
+    pub(crate) held: Option<R::Key>,
+    /// Rows of the whole list, if they are counted.
+    pub(crate) total: Option<u64>,
+    /// It was read for this snapshot, so missing rows are gone.
+    pub(crate) is_read: bool,
+}
+
+impl<'a, R: Row> Page<'a, R> {
+    /// A list that is not paged.
+    pub(crate) fn whole(rows: Vec<&'a R>) -> Self {
+        let total = Some(rows.len() as u64);
+        Self { key: R::Key::default(), rows, next: None, held: None, total, is_read: true }
+    }
+
+    /// Whether it is the whole list.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.key == self.key.first() && self.next.is_none()
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        match self.total {
+            Some(total) => Extent::counted(self.rows.len(), total),
+            None => Extent { total: None, more: !self.is_whole() },
+        }
+    }
+}
+
+impl<R: Row<Id = EntryId, Key = EntryId>> Page<'_, R> {
+    /// Whether a row with this ID would be on the page.
+    pub(crate) fn covers(&self, id: EntryId) -> bool {
+        let last = self.rows.last().filter(|_| self.next.is_some());
+        (self.key..=last.map_or(EntryId::MAX, |row| row.id())).contains(&id)
+    }
+}
+
+/// Direction of paging, away from the first page or back to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Toward {
+    Further,
+    Back,
+    First,
+}
+
+/// The effect of a movement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Moved,
+    /// A page is outstanding.
+    Waiting,
+    /// There is no further row or page.
+    Edge {
+        top: bool,
+    },
+    /// Another page has to be read.
+    Page(Toward),
+    /// The page has to be held, as the user left the end to which rows are added.
+    Hold,
+}
+
+impl Turn {
+    pub(crate) fn edge(step: Step) -> Self {
+        Self::Edge { top: !step.is_forward() }
+    }
+}
+
+/// The page to be read, and the way back to the first one.
+#[derive(Debug, Default)]
+pub(super) struct Pager<K> {
+    at: K,
+    /// Pages between the first one and this; the last is the nearest.
+    nearer: Vec<K>,
+    /// The direction of a requested page that has not arrived.
+    awaited: Option<Toward>,
+}
+
+impl<K: PageKey> Pager<K> {
+    pub(super) fn at(&self) -> K {
+        self.at
+    }
+
+    pub(super) fn is_first(&self) -> bool {
+        self.at == self.at.first()
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// The direction in which the awaited page was requested, if `shown` is that page.
+    pub(super) fn arrived(&mut self, shown: K) -> Option<Toward> {
+        self.awaited.take_if(|_| shown == self.at)
+    }
+
+    /// Moves to another list.
+    pub(super) fn open(&mut self, list: K) {
+        *self = Self { at: list.first(), nearer: Vec::new(), awaited: Some(Toward::First) };
+    }
+
+    /// Moves to another page; `further` is the one after this.
+    pub(super) fn turn(&mut self, toward: Toward, further: Option<K>) {
+        match (toward, further) {
+            (Toward::Further, Some(further)) => self.hold(further),
+            (Toward::Further, None) => return,
+            (Toward::Back, _) => self.at = self.nearer.pop().unwrap_or(self.at.first()),
+            (Toward::First, _) => return self.open(self.at),
+        }
+        self.awaited = Some(toward);
+    }
+
+    /// Replaces the page by one that new rows do not move.
+    pub(super) fn hold(&mut self, page: K) {
+        self.nearer.push(std::mem::replace(&mut self.at, page));
+    }
+
+    /// Gives up on a page that does not arrive.
+    pub(super) fn stop_waiting(&mut self) {
+        self.awaited = None;
+    }
+}
