@@ -15,6 +15,8 @@ pub(super) const FAILED: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 /// Exit code while Redis, the database or the data dir cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
+/// Exit code after a second Ctrl-C, as a shell reports a program ended by it.
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// The result of a command, or of a step of it.
 pub type Result<T, E = CliError> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@ use seckill_model::message::text;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{CliError, Result};
+use super::{CliError, Result, error::INTERRUPTED};
 
 /// Termination signals, handled from construction on: a signal during startup must not leave servers running.
 pub(super) struct Signals([Signal; 4]);
@@ -13,6 +13,8 @@ impl Signals {
     pub(super) fn listen() -> Result<Self> {
         let listen =
             |kind| signal(kind).map_err(|error| CliError::failed(text!("cli-signals", error)));
+        // Runs to the end of the process: the handlers stay when this value is dropped.
+        tokio::spawn(exit_at_second_interrupt(listen(SignalKind::interrupt())?));
         Ok(Self([
             listen(SignalKind::terminate())?,
             listen(SignalKind::interrupt())?,
@@ -47,5 +49,12 @@ impl Signals {
                 work.await
             }
         }
+    }
+}
+
+/// Ends the process at the second Ctrl-C, whatever it waits for: after the first one, a command ends early but in order.
+async fn exit_at_second_interrupt(mut interrupts: Signal) {
+    if interrupts.recv().await.is_some() && interrupts.recv().await.is_some() {
+        std::process::exit(INTERRUPTED.into());
     }
 }

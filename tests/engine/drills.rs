@@ -145,7 +145,7 @@ fn an_outage_of_the_database_is_practised() {
 
 #[test]
 fn an_outage_of_redis_is_practised() {
-    passes("redis-redis-at-does-not-answer");
+    passes("redis-away");
 }
 
 #[test]

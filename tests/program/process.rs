@@ -67,6 +67,29 @@ fn a_thousand_buyers_from_the_command_line() {
     assert!(home.processes().is_empty(), "the last one out stops the server");
 }
 
+#[test]
+fn a_second_interrupt_ends_a_command_at_once() {
+    let home = Seckill::new();
+    let server = TestRedis::start();
+    let url = server.url();
+    let servers = ["--redis", &url];
+    let run = |args: &[&str]| home.run(&[&servers[..], args].concat());
+    run(&["sale", "create", "--title", "tea", "--stock", "9000"]).expect_code(0);
+    let rush = ["rush", "--voucher", "1", "--users", "9000", "--rate", "100"];
+    let mut rush = home.spawn(&[&servers[..], &rush].concat());
+    wait_until_blocking(LONG, "buyers are admitted", || {
+        server.query::<u64>(&["HLEN", "seckill:{p0}:buyers:1"]) > 1
+    });
+    server.freeze();
+    rush.signal(Signal::INT);
+    // The first one waits for the replies that Redis owes. A signal sent before it is handled would be merged with it.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(rush.is_running());
+    rush.signal(Signal::INT);
+    rush.wait(Duration::from_secs(2)).expect_code(130);
+    server.thaw();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_another_program_has_locked_is_told_as_that() {
     let home = Seckill::new();

@@ -2,7 +2,10 @@
 //!
 //! A text must fit the two lines of the guide at 80x24.
 
-use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{AlarmKind, StreamLine},
+};
 use seckill_model::{
     ledger::Balance,
     message::{Label, text},
@@ -45,12 +48,6 @@ impl Remedy {
     }
 }
 
-/// A symptom in a snapshot; the number is that of affected entries.
-pub(super) struct Symptom {
-    pub(super) text: fn(u64) -> String,
-    pub(super) matches: fn(&Snapshot, u64) -> bool,
-}
-
 /// Final figures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
@@ -66,28 +63,28 @@ pub(super) struct Figures {
     pub(super) rising: bool,
 }
 
-/// Final check in addition to the audit.
-pub(super) struct FinalCheck {
-    pub(super) text: Label,
-    pub(super) holds: fn(&Figures) -> bool,
-}
-
-/// One drill.
+/// One drill. The numbers passed to its functions are those of affected entries.
 pub(super) struct Drill {
     pub(super) name: &'static str,
     pub(super) about: Label,
     pub(super) title: Label,
-    /// What happens, and where to look, by the number of affected entries and the seconds until the fault ends.
-    pub(super) fault_text: fn(u64, u64) -> String,
-    /// What to do in this data dir, or what happens automatically.
-    pub(super) remedy_text: fn(&str) -> String,
     pub(super) fault: InjectedFault,
     /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
     pub(super) duration_s: u64,
+    /// What happens, and where to look; the second number is that of seconds until the fault ends.
+    pub(super) fault_text: fn(u64, u64) -> String,
     pub(super) remedy: Remedy,
-    pub(super) seen: Symptom,
-    pub(super) done: Symptom,
-    pub(super) final_check: FinalCheck,
+    /// What to do in this data dir, or what happens automatically.
+    pub(super) remedy_text: fn(&str) -> String,
+    /// The symptom of the fault.
+    pub(super) is_seen: fn(&Snapshot, u64) -> bool,
+    pub(super) seen_text: fn(u64) -> String,
+    /// The symptom of the repair.
+    pub(super) is_repaired: fn(&Snapshot, u64) -> bool,
+    pub(super) repaired_text: Label,
+    /// The final check in addition to the audit.
+    pub(super) holds: fn(&Figures) -> bool,
+    pub(super) check: Label,
 }
 
 pub(super) const DRILLS: [Drill; 8] = [
@@ -95,203 +92,160 @@ pub(super) const DRILLS: [Drill; 8] = [
         name: "consumer-killed",
         about: Label("drill-about-consumer-killed"),
         title: Label("common-node-failure"),
-        fault_text: |n, _| text!("drill-consumer-killed-fault", n),
-        remedy_text: |_| Label("drill-consumer-killed-remedy").to_owned(),
         fault: InjectedFault::NodeDies,
         duration_s: 0,
+        fault_text: |n, _| text!("drill-consumer-killed-fault", n),
         remedy: Remedy::Plan,
-        seen: Symptom { text: |n| text!("drill-seen-dead-consumer", n), matches: dead_holder },
-        done: Symptom { text: |_| Label("drill-done-no-pending").to_owned(), matches: settled },
-        final_check: FinalCheck {
-            text: Label("drill-consumer-killed-check"),
-            holds: |it| it.after == it.before + it.affected,
-        },
+        remedy_text: |_| Label("drill-consumer-killed-remedy").to_owned(),
+        is_seen: has_dead_consumer,
+        seen_text: |n| text!("drill-seen-dead-consumer", n),
+        is_repaired: |it, _| is_settled(it),
+        repaired_text: Label("drill-done-no-pending"),
+        holds: |it| it.after == it.before + it.affected,
+        check: Label("drill-consumer-killed-check"),
     },
     Drill {
         name: "poison",
         about: Label("drill-about-poison"),
         title: Label("drill-poison-title"),
-        fault_text: |n, _| text!("drill-poison-fault", n),
-        remedy_text: |dir| text!("drill-poison-remedy", dir),
         fault: InjectedFault::Poison,
         duration_s: 0,
+        fault_text: |n, _| text!("drill-poison-fault", n),
         remedy: Remedy::Discard,
-        seen: Symptom {
-            text: |n| text!("drill-seen-letters", n),
-            matches: |snapshot, affected| {
-                alarm(snapshot, |kind| *kind == AlarmKind::DeadLetters { count: affected })
-            },
-        },
-        done: Symptom {
-            text: |_| Label("drill-done-no-letters").to_owned(),
-            matches: |snapshot, _| snapshot.stream.as_ref().is_some_and(|it| it.dead == 0),
-        },
-        final_check: FinalCheck {
-            text: Label("drill-poison-check"),
-            holds: |it| it.after == it.before + it.waiting,
-        },
+        remedy_text: |dir| text!("drill-poison-remedy", dir),
+        is_seen: |it, n| alarm(it, |kind| *kind == AlarmKind::DeadLetters { count: n }),
+        seen_text: |n| text!("drill-seen-letters", n),
+        is_repaired: |it, _| stream(it, |stream| stream.dead == 0),
+        repaired_text: Label("drill-done-no-letters"),
+        holds: |it| it.after == it.before + it.waiting,
+        check: Label("drill-poison-check"),
     },
     Drill {
         name: "database-away",
         about: Label("drill-about-database-away"),
         title: Label("drill-database-away-title"),
-        fault_text: |_, left| text!("drill-database-away-fault", left),
-        remedy_text: |_| Label("drill-database-away-remedy").to_owned(),
         fault: InjectedFault::DatabaseAway,
         duration_s: 8,
+        fault_text: |_, left| text!("drill-database-away-fault", left),
         remedy: Remedy::Automatic,
-        seen: Symptom {
-            text: |_| Label("drill-seen-database-away").to_owned(),
-            matches: |snapshot, _| {
-                alarm(snapshot, |kind| matches!(kind, AlarmKind::SqlAway { .. }))
-            },
-        },
-        done: Symptom {
-            text: |_| Label("drill-done-database-back").to_owned(),
-            matches: |snapshot, _| back(snapshot, &snapshot.sql.name),
-        },
-        final_check: FinalCheck {
-            text: Label("drill-database-away-check"),
-            holds: |it| it.after > it.before,
-        },
+        remedy_text: |_| Label("drill-database-away-remedy").to_owned(),
+        is_seen: |it, _| alarm(it, |kind| matches!(kind, AlarmKind::SqlAway { .. })),
+        seen_text: |_| Label("drill-seen-database-away").to_owned(),
+        is_repaired: |it, _| is_back(it, &it.sql.name),
+        repaired_text: Label("drill-done-database-back"),
+        holds: |it| it.after > it.before,
+        check: Label("drill-database-away-check"),
     },
     Drill {
-        name: "redis-redis-at-does-not-answer",
+        name: "redis-away",
         about: Label("drill-about-redis-away"),
         title: Label("drill-redis-away-title"),
-        fault_text: |_, _| Label("drill-redis-away-fault").to_owned(),
-        remedy_text: |_| Label("drill-redis-away-remedy").to_owned(),
         fault: InjectedFault::RedisKilled,
         duration_s: 0,
+        fault_text: |_, _| Label("drill-redis-away-fault").to_owned(),
         remedy: Remedy::Automatic,
-        seen: Symptom {
-            text: |_| Label("drill-seen-redis-away").to_owned(),
-            matches: |snapshot, _| {
-                alarm(snapshot, |kind| matches!(kind, AlarmKind::RedisAway { .. }))
-                    || back(snapshot, &snapshot.redis.name)
-            },
+        remedy_text: |_| Label("drill-redis-away-remedy").to_owned(),
+        is_seen: |it, _| {
+            let is_away = alarm(it, |kind| matches!(kind, AlarmKind::RedisAway { .. }));
+            is_away || is_back(it, &it.redis.name)
         },
-        done: Symptom {
-            text: |_| Label("drill-done-redis-back").to_owned(),
-            matches: |snapshot, _| back(snapshot, &snapshot.redis.name),
-        },
-        final_check: FinalCheck {
-            text: Label("drill-redis-away-check"),
-            holds: |it| it.after > it.before,
-        },
+        seen_text: |_| Label("drill-seen-redis-away").to_owned(),
+        is_repaired: |it, _| is_back(it, &it.redis.name),
+        repaired_text: Label("drill-done-redis-back"),
+        holds: |it| it.after > it.before,
+        check: Label("drill-redis-away-check"),
     },
     Drill {
         name: "group-destroyed",
         about: Label("drill-about-group-destroyed"),
         title: Label("drill-group-destroyed-title"),
-        fault_text: |n, left| text!("drill-group-destroyed-fault", n, left),
-        remedy_text: |_| Label("drill-group-destroyed-remedy").to_owned(),
         fault: InjectedFault::GroupDestroyed,
         duration_s: 8,
+        fault_text: |n, left| text!("drill-group-destroyed-fault", n, left),
         remedy: Remedy::Automatic,
-        seen: Symptom {
-            text: |_| Label("drill-seen-no-group").to_owned(),
-            matches: |snapshot, _| alarm(snapshot, |kind| *kind == AlarmKind::NoGroup),
-        },
-        done: Symptom {
-            text: |_| Label("drill-done-group").to_owned(),
-            matches: |snapshot, affected| {
-                snapshot.stream.as_ref().is_some_and(|it| it.group) && settled(snapshot, affected)
-            },
-        },
-        final_check: FinalCheck {
-            text: Label("drill-group-destroyed-check"),
-            holds: |it| it.after == it.before + it.waiting,
-        },
+        remedy_text: |_| Label("drill-group-destroyed-remedy").to_owned(),
+        is_seen: |it, _| alarm(it, |kind| *kind == AlarmKind::NoGroup),
+        seen_text: |_| Label("drill-seen-no-group").to_owned(),
+        is_repaired: |it, _| stream(it, |stream| stream.group) && is_settled(it),
+        repaired_text: Label("drill-done-group"),
+        holds: |it| it.after == it.before + it.waiting,
+        check: Label("drill-group-destroyed-check"),
     },
     Drill {
         name: "stream-trimmed",
         about: Label("drill-about-stream-trimmed"),
         title: Label("drill-stream-trimmed-title"),
-        fault_text: |n, _| text!("drill-stream-trimmed-fault", n),
-        remedy_text: |_| Label("drill-stream-trimmed-remedy").to_owned(),
         fault: InjectedFault::StreamTrimmed,
         duration_s: 0,
+        fault_text: |n, _| text!("drill-stream-trimmed-fault", n),
         remedy: Remedy::Plan,
-        seen: Symptom {
-            text: |n| text!("drill-seen-trimmed", n),
-            matches: |snapshot, affected| dead_holder(snapshot, affected) && body_gone(snapshot),
-        },
-        done: Symptom {
-            text: |_| Label("drill-done-no-pending").to_owned(),
-            matches: |snapshot, _| snapshot.stream.as_ref().is_some_and(|it| it.pending == 0),
-        },
-        final_check: FinalCheck {
-            text: Label("drill-stream-trimmed-check"),
-            holds: |it| it.after == it.before + it.affected,
-        },
+        remedy_text: |_| Label("drill-stream-trimmed-remedy").to_owned(),
+        is_seen: |it, n| has_dead_consumer(it, n) && body_gone(it),
+        seen_text: |n| text!("drill-seen-trimmed", n),
+        is_repaired: |it, _| stream(it, |stream| stream.pending == 0),
+        repaired_text: Label("drill-done-no-pending"),
+        holds: |it| it.after == it.before + it.affected,
+        check: Label("drill-stream-trimmed-check"),
     },
     Drill {
         name: "duplicates",
         about: Label("drill-about-duplicates"),
         title: Label("drill-duplicates-title"),
-        fault_text: |n, left| text!("drill-duplicates-fault", n, left),
-        remedy_text: |_| Label("drill-duplicates-remedy").to_owned(),
         fault: InjectedFault::Duplicates,
         duration_s: 6,
+        fault_text: |n, left| text!("drill-duplicates-fault", n, left),
         remedy: Remedy::Automatic,
-        seen: Symptom {
-            text: |n| text!("drill-seen-lag", n),
-            matches: |snapshot, affected| {
-                snapshot.stream.as_ref().is_some_and(|it| it.lag == Some(affected))
-            },
-        },
-        done: Symptom { text: |_| Label("drill-done-settled").to_owned(), matches: settled },
-        final_check: FinalCheck {
-            text: Label("drill-duplicates-check"),
-            holds: |it| it.after == it.before,
-        },
+        remedy_text: |_| Label("drill-duplicates-remedy").to_owned(),
+        is_seen: |it, n| stream(it, |stream| stream.lag == Some(n)),
+        seen_text: |n| text!("drill-seen-lag", n),
+        is_repaired: |it, _| is_settled(it),
+        repaired_text: Label("drill-done-settled"),
+        holds: |it| it.after == it.before,
+        check: Label("drill-duplicates-check"),
     },
     Drill {
         name: "clock-step",
         about: Label("drill-about-clock-step"),
         title: Label("drill-clock-step-title"),
-        fault_text: |_, _| Label("drill-clock-step-fault").to_owned(),
-        remedy_text: |_| Label("drill-clock-step-remedy").to_owned(),
         fault: InjectedFault::ClockSteps,
         duration_s: 0,
+        fault_text: |_, _| Label("drill-clock-step-fault").to_owned(),
         remedy: Remedy::Automatic,
-        seen: Symptom { text: |_| Label("drill-seen-calm").to_owned(), matches: calm },
-        done: Symptom { text: |_| Label("drill-done-sales").to_owned(), matches: settled },
-        final_check: FinalCheck {
-            text: Label("drill-clock-step-check"),
-            holds: |it| it.rising && it.after > it.before,
-        },
+        remedy_text: |_| Label("drill-clock-step-remedy").to_owned(),
+        is_seen: |it, _| it.alarms.is_empty() && matches!(it.audit, Balance::Balanced { .. }),
+        seen_text: |_| Label("drill-seen-calm").to_owned(),
+        is_repaired: |it, _| is_settled(it),
+        repaired_text: Label("drill-done-sales"),
+        holds: |it| it.rising && it.after > it.before,
+        check: Label("drill-clock-step-check"),
     },
 ];
+
+fn stream(snapshot: &Snapshot, is: impl Fn(&StreamLine) -> bool) -> bool {
+    snapshot.stream.as_ref().is_some_and(is)
+}
 
 fn alarm(snapshot: &Snapshot, is: impl Fn(&AlarmKind) -> bool) -> bool {
     snapshot.alarms.iter().any(|alarm| is(&alarm.kind))
 }
 
-fn dead_holder(snapshot: &Snapshot, affected: u64) -> bool {
-    let holds = |kind: &AlarmKind| matches!(kind, AlarmKind::DeadConsumer { pending, .. } if *pending == affected);
-    alarm(snapshot, holds)
+fn has_dead_consumer(snapshot: &Snapshot, entries: u64) -> bool {
+    alarm(
+        snapshot,
+        |kind| matches!(kind, AlarmKind::DeadConsumer { pending, .. } if *pending == entries),
+    )
 }
 
 /// Every entry left in the stream is newer than the oldest pending one.
 fn body_gone(snapshot: &Snapshot) -> bool {
-    snapshot.stream.as_ref().is_some_and(|stream| {
-        let younger = |pending| stream.oldest_ms.is_none_or(|kept| kept < pending);
-        stream.oldest_pending_ms.is_some_and(younger)
+    stream(snapshot, |stream| {
+        let is_newer = |pending| stream.oldest_ms.is_none_or(|kept| kept < pending);
+        stream.oldest_pending_ms.is_some_and(is_newer)
     })
 }
 
-fn back(snapshot: &Snapshot, name: &str) -> bool {
+fn is_back(snapshot: &Snapshot, name: &str) -> bool {
     alarm(snapshot, |kind| matches!(kind, AlarmKind::ServerBack { server, .. } if server == name))
-}
-
-fn settled(snapshot: &Snapshot, _: u64) -> bool {
-    is_settled(snapshot)
-}
-
-fn calm(snapshot: &Snapshot, _: u64) -> bool {
-    snapshot.alarms.is_empty() && matches!(snapshot.audit, Balance::Balanced { .. })
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ struct Affected {
 
 impl Play<'_> {
     pub(super) async fn play(&self) -> Result<Report> {
-        let Drill { name, fault, duration_s, seen, done, .. } = self.drill;
+        let Drill { name, fault, duration_s, is_seen, is_repaired, .. } = self.drill;
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
         let dir = self.sandbox.context.dir.path().display();
         let ready = text!("drill-get-ready-text", STOCK, dir);
@@ -85,8 +85,8 @@ impl Play<'_> {
         // Headless runs allow for a loaded machine.
         let outage = *fault == InjectedFault::DatabaseAway && self.guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
-        if self.sandbox.seen(bound, |snapshot| (seen.matches)(snapshot, affected.entries)).await? {
-            report.seen.push((seen.text)(affected.entries));
+        if self.sandbox.seen(bound, |snapshot| is_seen(snapshot, affected.entries)).await? {
+            report.seen.push((self.drill.seen_text)(affected.entries));
         }
         report.check(Label("drill-check-seen"), !report.seen.is_empty());
 
@@ -100,9 +100,8 @@ impl Play<'_> {
         let by_person = self.guide.is_shown() && self.drill.remedy != Remedy::Automatic;
         // The operator may take any time, and may quit.
         let bound = if by_person { Duration::MAX } else { TIMEOUT };
-        if self.sandbox.within(bound, |snapshot| (done.matches)(snapshot, affected.entries)).await?
-        {
-            report.done.push((done.text)(affected.entries));
+        if self.sandbox.within(bound, |snapshot| is_repaired(snapshot, affected.entries)).await? {
+            report.done.push(self.drill.repaired_text.to_owned());
         }
         report.check(Label("drill-check-repaired"), !report.done.is_empty());
         if *fault == InjectedFault::StreamTrimmed {
@@ -286,8 +285,7 @@ impl Play<'_> {
         let rising = self.rising(&sales).await?;
         let (entries, waiting) = (affected.entries, affected.waiting);
         let facts = Figures { before, after, affected: entries, waiting, rising };
-        let check = &self.drill.final_check;
-        report.check(check.text, (check.holds)(&facts));
+        report.check(self.drill.check, (self.drill.holds)(&facts));
         report.check(Label("drill-check-audit"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
