@@ -32,10 +32,7 @@ const MAX_LISTED_CHANGES: usize = 100;
 /// Steps per second if a rate is set.
 const STEPS: u64 = 4;
 
-/// Executes `plan` at `pace`. The caller holds the operator lock.
-///
-/// # Errors
-/// A server is unreachable, or the plan is of another deployment; finished steps are kept.
+/// Executes `plan` at `pace`. The caller holds the operator lock. After an error, finished steps are kept.
 pub(super) async fn apply(
     operator: &Operator,
     plan: &Plan,

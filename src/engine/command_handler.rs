@@ -83,9 +83,6 @@ impl Operator {
     }
 
     /// Classifies pending entries for a caller that does not hold the operator lock.
-    ///
-    /// # Errors
-    /// Redis is unreachable.
     pub async fn classifier(&self) -> Result<Classifier, EngineError> {
         let mut servers = self.servers();
         let replay_alive = operator_lock::is_taken(&mut servers.conn, &servers.keys).await?;
@@ -93,9 +90,6 @@ impl Operator {
     }
 
     /// Plans the recovery of pending entries; allowed in read-only mode, since it changes nothing.
-    ///
-    /// # Errors
-    /// A server is unreachable, `stop` was cancelled, or the plan cannot be stored.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
             Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,

@@ -59,9 +59,6 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineErr
 }
 
 /// The database's name, created if it has none, except with `read_only`.
-///
-/// # Errors
-/// SQL is unreachable.
 pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, EngineError> {
     match store.setting(SETTING).await? {
         Some(name) => return Ok(name),

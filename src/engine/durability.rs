@@ -8,9 +8,6 @@ use super::{EngineError, deployment::Deployment};
 
 /// Reads the settings of the server of each partition and of the database, and returns the weakest. `sentinels`: Redis
 /// is monitored by Sentinels.
-///
-/// # Errors
-/// A server is unreachable.
 pub async fn setup(deployment: &Deployment, sentinels: bool) -> Result<Setup, EngineError> {
     let Deployment { redis, store, keys, settings } = deployment;
     let mut conn = redis.connection();

@@ -49,9 +49,6 @@ pub(super) enum Backing {
 
 /// Looks up the buyers of entries, in their order: one round trip per voucher, and another one if an entry has no
 /// buyer.
-///
-/// # Errors
-/// Redis is unreachable.
 pub(super) async fn backing(
     servers: &mut Servers,
     orders: &[OrderEntry],
@@ -104,9 +101,6 @@ async fn look_closer(
 }
 
 /// Entries that another program may have added. The others come from scripts that add the buyer with the entry.
-///
-/// # Errors
-/// Redis is unreachable.
 pub(super) async fn unverified(
     servers: &mut Servers,
     orders: &[OrderEntry],
@@ -126,9 +120,6 @@ pub(super) async fn unverified(
 
 /// Sorts a batch, and registers its orders as `in_hand`: one round trip to Redis, one more per voucher with unverified
 /// entries, and a query to SQL only for entries without a buyer.
-///
-/// # Errors
-/// A server is unreachable.
 pub(super) async fn check(
     servers: &mut Servers,
     in_hand: &InHand,

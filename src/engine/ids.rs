@@ -38,9 +38,6 @@ const TRIES: u32 = 16;
 
 /// Returns the first second for IDs on a Redis that may have lost its newest increments: later than all in which others
 /// may have used them. SQL stores it, so that it also increases if nodes start again within one second.
-///
-/// # Errors
-/// SQL is unreachable, or every attempt conflicted.
 pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64, EngineError> {
     let name = format!("ids_from_{}", of.number());
     for _ in 0..TRIES {
@@ -141,9 +138,6 @@ impl IdWorker {
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter to what this
     /// worker has leased, before another one leases again. The rest of the lease is dropped, because another node may
     /// have leased it before that.
-    ///
-    /// # Errors
-    /// Redis is unreachable.
     pub async fn reclaim(&mut self, conn: &mut Connection) -> Result<(), EngineError> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
         self.lease_numbers(conn, day, 0).await?;

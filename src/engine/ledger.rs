@@ -115,9 +115,6 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, Engine
 }
 
 /// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
-///
-/// # Errors
-/// A server is unreachable.
 pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineError> {
     let mut ledger = look(servers, sale).await?;
     for _ in 1..LOOKS {

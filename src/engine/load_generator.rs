@@ -45,9 +45,6 @@ impl LoadTest {
     }
 
     /// Rejects an invalid load test.
-    ///
-    /// # Errors
-    /// The setting that is out of range.
     pub fn check(&self) -> Result<(), EngineError> {
         let ranges = [
             ("users", self.users as f64, 1.0, MAX_USERS as f64),
@@ -131,9 +128,7 @@ pub struct LoadGenerator {
 
 impl LoadGenerator {
     /// Sends the requests, at most `concurrency` at once, and waits for their orders.
-    ///
-    /// # Errors
-    /// An invalid plan. Requests without a reply are counted, not an error.
+    /// Requests without a reply are counted, not an error.
     pub async fn run(
         mut self,
         plan: &LoadTest,

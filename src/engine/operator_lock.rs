@@ -41,9 +41,6 @@ pub async fn take(
 }
 
 /// Returns whether the lock is held.
-///
-/// # Errors
-/// Redis is unreachable.
 pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool, EngineError> {
     Ok(lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?.is_some())
 }

@@ -88,9 +88,6 @@ impl Writer {
     }
 
     /// The same for a checked batch, but its dead letters stay pending and are returned.
-    ///
-    /// # Errors
-    /// As for [`Self::settle`].
     pub(super) async fn settle_good(
         &mut self,
         checked: Checked,

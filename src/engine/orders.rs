@@ -71,9 +71,6 @@ pub fn decode(id: OrderId) -> Decoded {
 
 /// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
 /// meanwhile.
-///
-/// # Errors
-/// A server is unreachable, so the location is unknown.
 pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, EngineError> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });

@@ -38,9 +38,6 @@ const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
 
 /// Returns the current faults of a partition.
-///
-/// # Errors
-/// Redis is unreachable.
 pub async fn faults(
     servers: &mut Servers,
     of: &Partition,
@@ -85,10 +82,7 @@ fn horizon(now: Millis, of: &Partition) -> EntryId {
 }
 
 /// Repairs the faults of a partition and queues an event for each; returns their number. Safe to repeat, and from
-/// several nodes at once.
-///
-/// # Errors
-/// A server is unreachable; finished repairs are kept.
+/// several nodes at once. After an error, finished repairs are kept.
 pub async fn repair_partition(
     servers: &mut Servers,
     of: &Partition,
@@ -205,9 +199,6 @@ async fn with_dead_letter(
 }
 
 /// Repairs every partition; returns the number of repaired faults.
-///
-/// # Errors
-/// As [`repair_partition`].
 pub async fn repair_all(
     servers: &mut Servers,
     outbox: &Outbox,
@@ -222,9 +213,7 @@ pub async fn repair_all(
 
 /// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again. Returns
 /// how many streams those were, and how many orders. A live node does this automatically.
-///
-/// # Errors
-/// A server is unreachable; what was repaired by then is repaired.
+/// After an error, finished repairs are kept.
 pub async fn reconcile_streams(
     servers: &mut Servers,
     outbox: &Outbox,

@@ -66,9 +66,6 @@ pub enum Obstacle {
 }
 
 /// Returns the number in SQL; if there is none, stores `wanted` or 1, unless the caller is read-only.
-///
-/// # Errors
-/// The value in SQL is invalid, or SQL is unreachable.
 pub async fn agreed(
     store: &SharedStore,
     wanted: Option<u16>,

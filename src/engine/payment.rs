@@ -29,9 +29,6 @@ pub struct Closed {
 }
 
 /// Pays one order.
-///
-/// # Errors
-/// The database is unreachable, or Redis, whose clock dates the payment.
 pub async fn pay(servers: &mut Servers, order: OrderId) -> Result<Payment, EngineError> {
     let paid = servers.store.pay(&[order], servers.conn.now().await?).await?;
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))

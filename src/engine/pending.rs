@@ -72,9 +72,6 @@ impl Classifier {
     }
 
     /// One page of the pending list, from `first` to `last` inclusive.
-    ///
-    /// # Errors
-    /// A server is unreachable.
     pub async fn page(
         &mut self,
         first: EntryId,
@@ -86,9 +83,6 @@ impl Classifier {
     }
 
     /// The pending ones among these entries.
-    ///
-    /// # Errors
-    /// A server is unreachable.
     pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Classified>, EngineError> {
         let mut rows = Vec::with_capacity(entries.len());
         let Servers { conn, keys, .. } = &mut self.servers;
@@ -101,9 +95,6 @@ impl Classifier {
     }
 
     /// The verdicts on these entries, which were just read.
-    ///
-    /// # Errors
-    /// A server is unreachable.
     pub async fn classify(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.

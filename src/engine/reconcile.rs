@@ -77,9 +77,6 @@ pub(super) fn new_token() -> String {
 
 /// Reconciles every sale of a partition, and restores every buyer that Redis lacks, those of SQL and those of
 /// `promises`, which are of this partition. Safe to repeat.
-///
-/// # Errors
-/// A server is unreachable.
 pub async fn reconcile(
     servers: &mut Servers,
     of: &Partition,
@@ -121,9 +118,6 @@ pub async fn reconcile(
 }
 
 /// Restores the buyers of written orders that Redis does not hold.
-///
-/// # Errors
-/// A server is unreachable.
 pub(super) async fn put_back_written(
     servers: &mut Servers,
     orders: impl IntoIterator<Item = OrderEntry>,
@@ -192,18 +186,12 @@ impl Damage {
 }
 
 /// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
-///
-/// # Errors
-/// Redis is unreachable.
 pub(super) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
     conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
     Ok(())
 }
 
 /// Checks the streams of a partition and the keys of these sales, given with their time of creation in SQL.
-///
-/// # Errors
-/// Redis is unreachable.
 pub(super) async fn check(
     servers: &mut Servers,
     of: &Partition,

@@ -60,9 +60,6 @@ pub struct Repaired {
 }
 
 /// Plans the repair of every sale that is not archived; sales without findings are omitted.
-///
-/// # Errors
-/// A server is unreachable.
 pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
     for sale in ledger::all_sales(servers).await? {
@@ -106,9 +103,7 @@ pub async fn apply_all(
 }
 
 /// Executes `plan` for one sale. Safe to repeat, also while buyers are admitted and orders written.
-///
-/// # Errors
-/// A server is unreachable; finished steps are kept.
+/// After an error, finished steps are kept.
 pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired, EngineError> {
     let (voucher, mut done) = (plan.voucher_id, Repaired::default());
     for cure in &plan.cures {

@@ -33,9 +33,7 @@ pub struct Trimmed {
 }
 
 /// Trims the order stream of a partition, its dead letters, and abandoned consumers.
-///
-/// # Errors
-/// A server is unreachable; what was trimmed by then is trimmed.
+/// After an error, what was trimmed so far stays trimmed.
 pub async fn trim(
     servers: &mut Servers,
     of: &Partition,
@@ -100,9 +98,7 @@ async fn trim_letters(
 }
 
 /// Archives the sales that ended before `after_ms`: they leave Redis. Returns their numbers.
-///
-/// # Errors
-/// A server is unreachable. A sale that is archived in SQL and still in Redis is removed by the next run.
+/// A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     servers: &mut Servers,
     after_ms: u64,

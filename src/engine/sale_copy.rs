@@ -24,9 +24,6 @@ pub(super) async fn drop_keys(
 }
 
 /// Reads a sale from Redis; `None` if a field is missing or invalid.
-///
-/// # Errors
-/// Redis is unreachable.
 pub(super) async fn read(
     servers: &mut Servers,
     voucher: VoucherId,

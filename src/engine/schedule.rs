@@ -58,9 +58,6 @@ const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Schedule {
     /// Parses `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day after `now`.
-    ///
-    /// # Errors
-    /// The reason that it is invalid.
     pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleFault> {
         let text = text.trim();
         let unread = |why: &str| ScheduleFault::Unread {

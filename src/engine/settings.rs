@@ -119,9 +119,6 @@ impl Default for Settings {
 
 impl Settings {
     /// Rejects invalid settings.
-    ///
-    /// # Errors
-    /// The first setting that is out of range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
             ("queue", self.queue as u64, 1, 1_000_000),

@@ -45,9 +45,6 @@ pub struct Trace {
 }
 
 /// Traces an order.
-///
-/// # Errors
-/// A server is unreachable, so the trace is unknown.
 pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineError> {
     let standing = orders::find(servers, id).await?;
     let mut trace = Trace {

@@ -167,9 +167,6 @@ impl OrderEntry {
     }
 
     /// Parses an entry's fields; unknown ones are ignored, for compatibility with newer writers.
-    ///
-    /// # Errors
-    /// [`EntryFault`] names the missing or invalid field.
     pub fn parse<'a>(
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

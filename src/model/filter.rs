@@ -123,9 +123,6 @@ const TESTS: [(&str, Test); 6] = [
 
 impl Filter {
     /// Parses comma-separated terms.
-    ///
-    /// # Errors
-    /// [`TermFault`] names the invalid term and what is expected.
     pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermFault> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let terms = words.map(|word| Term::parse(word, fields)).collect::<Result<_, _>>()?;

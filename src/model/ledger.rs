@@ -259,9 +259,6 @@ impl SaleAudit {
 }
 
 /// Serializes findings as one English sentence each.
-///
-/// # Errors
-/// Those of the serializer.
 pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(findings.iter().map(|finding| in_english(|| finding.to_string())))
 }

@@ -23,9 +23,6 @@ pub struct OutOfRange {
 
 impl OutOfRange {
     /// Rejects the first of these settings of `section` (name, value, minimum, maximum) whose value is out of range.
-    ///
-    /// # Errors
-    /// That setting.
     pub fn check(section: &str, ranges: &[(&str, u64, u64, u64)]) -> Result<(), Self> {
         match ranges.iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
             Some(&(name, value, least, most)) => {

@@ -146,9 +146,6 @@ pub struct NewSale {
 
 impl NewSale {
     /// Validates a sale and trims its title.
-    ///
-    /// # Errors
-    /// [`SaleFault`] for the first error.
     pub fn checked(
         title: &str,
         stock: u64,
@@ -171,9 +168,6 @@ impl NewSale {
     }
 
     /// Returns the sale with another limit of orders per user.
-    ///
-    /// # Errors
-    /// [`SaleFault::Limit`].
     pub fn limited(self, limit: u64) -> Result<Self, SaleFault> {
         match u8::try_from(limit) {
             Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(Self { limit, ..self }),
@@ -208,17 +202,11 @@ pub fn check_title(title: &str) -> Result<String, SaleFault> {
 }
 
 /// Rejects an invalid stock.
-///
-/// # Errors
-/// [`SaleFault::Stock`].
 pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
     if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
 }
 
 /// Rejects an invalid restock, which is negative for a cut.
-///
-/// # Errors
-/// [`SaleFault::Restock`].
 pub fn check_restock(by: i64) -> Result<i64, SaleFault> {
     if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleFault::Restock(by)) }
 }

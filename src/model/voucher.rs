@@ -72,9 +72,6 @@ impl VoucherDetails {
     }
 
     /// Validates the content and trims the texts.
-    ///
-    /// # Errors
-    /// [`SaleFault`] for the first error.
     pub fn checked(self) -> Result<Self, SaleFault> {
         let title = check_title(&self.title)?;
         let sub_title = self.sub_title.map(|text| check_title(&text)).transpose();

@@ -101,9 +101,6 @@ impl Redis {
     }
 
     /// Uses the managed server.
-    ///
-    /// # Errors
-    /// [`RedisError::Url`] when the socket path cannot be expressed as a URL.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
@@ -156,9 +153,6 @@ impl Redis {
 
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
     /// meanwhile are lost.
-    ///
-    /// # Errors
-    /// The server is unreachable.
     pub async fn subscribe(
         &self,
         channel: &str,

@@ -71,9 +71,6 @@ impl Connection {
     }
 
     /// Returns the run ID of the server of `key`, connecting first if necessary.
-    ///
-    /// # Errors
-    /// Redis is unavailable.
     pub async fn run_id(&mut self, key: &str) -> Result<String, RedisError> {
         self.multiplexed(key).await?;
         Ok(self.server(key).map(|it| it.run_id.clone()).unwrap_or_default())

@@ -61,9 +61,7 @@ impl DeadLetter {
 }
 
 /// Moves pending entries to the dead letters, each with its reason; returns how many were still pending.
-///
-/// # Errors
-/// Redis is unavailable; pages moved before the failure stay moved.
+/// After an error, the pages moved so far stay moved.
 pub async fn bury_all(
     conn: &mut Connection,
     of: &Partition,
@@ -137,9 +135,7 @@ pub async fn count(conn: &mut Connection, keys: &Layout) -> Result<u64, RedisErr
 }
 
 /// Adds dead letters to the order stream again, each at most once even if repeated; returns how many still existed.
-///
-/// # Errors
-/// Redis is unavailable; pages replayed before the failure stay replayed.
+/// After an error, the pages replayed so far stay replayed.
 pub async fn replay(
     conn: &mut Connection,
     of: &Partition,

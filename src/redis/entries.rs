@@ -55,9 +55,6 @@ pub struct Window {
 type Reply = (Vec<RawEntry>, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option<u64>);
 
 /// Returns the newest entries before `before`, or of the whole stream, at most `count`.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn window(
     conn: &mut Connection,
     of: &Partition,

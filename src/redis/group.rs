@@ -40,9 +40,6 @@ pub enum Rewound {
 }
 
 /// Moves the group back, or creates it if it is missing.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,
@@ -100,9 +97,6 @@ pub enum Removed {
 }
 
 /// Removes a consumer that holds no entries and whose node has sent no heartbeat for `dead_ms`.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn remove_consumer(
     conn: &mut Connection,
     of: &Partition,

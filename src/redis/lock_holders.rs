@@ -64,9 +64,6 @@ pub struct Holders {
 
 /// Returns the first `most` held locks. Reads the lock index and these locks only. `alive` decides whether a node is
 /// alive.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn holders(
     conn: &mut Connection,
     keys: &Layout,
@@ -90,9 +87,6 @@ pub async fn holders(
 }
 
 /// Returns those of these engine locks that cannot be acquired because of the value of their key.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn foreign_locks(
     conn: &mut Connection,
     keys: &Layout,
@@ -179,9 +173,6 @@ fn holder(
 }
 
 /// Holder of one lock; `None` if it is free.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn holder_of(
     conn: &mut Connection,
     keys: &Layout,

@@ -34,9 +34,6 @@ pub struct Nodes {
 
 impl Nodes {
     /// Reads the heartbeats in one partition: every node works on every partition.
-    ///
-    /// # Errors
-    /// Redis is unavailable.
     pub async fn read(conn: &mut Connection, of: &Partition) -> Result<Self, RedisError> {
         let mut read = pipe();
         read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");

@@ -27,9 +27,6 @@ pub fn aside(key: &str) -> String {
 
 /// Replaces an order stream whose last ID is still more than `ahead` in the future; `foreign` entries become dead
 /// letters with this reason.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn renew_stream(
     conn: &mut Connection,
     of: &Partition,
@@ -47,9 +44,6 @@ pub async fn renew_stream(
 }
 
 /// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn set_aside(
     conn: &mut Connection,
     key: &str,

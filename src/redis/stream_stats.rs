@@ -137,9 +137,6 @@ const MAX_COUNTED: usize = 200;
 
 /// Number of partitions with a stream in Redis, counted from the first: used while SQL, which decides, is unavailable.
 /// After their number was reduced it is too high, and the surplus partitions are empty.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u16, RedisError> {
     let mut count = 0;
     for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
@@ -168,9 +165,6 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), Re
 }
 
 /// Reads one partition, without its sales.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn read_partition(
     conn: &mut Connection,
     keys: &Layout,
@@ -180,9 +174,6 @@ pub async fn read_partition(
 }
 
 /// Reads only these sales; the results are in their order.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn read_sales(
     conn: &mut Connection,
     keys: &Layout,
@@ -193,9 +184,6 @@ pub async fn read_sales(
 
 /// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
-///
-/// # Errors
-/// Redis is unavailable.
 pub async fn sales_held(
     conn: &mut Connection,
     of: &Partition,

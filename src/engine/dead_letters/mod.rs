@@ -100,9 +100,6 @@ impl Letters {
     }
 
     /// Counts the letters in scope by verdict, and those that do not exist.
-    ///
-    /// # Errors
-    /// A server is unreachable, or `stop` was requested.
     pub async fn count(
         &mut self,
         scope: &LetterScope,
@@ -124,9 +121,7 @@ impl Letters {
 
     /// Puts letters back into the order stream: those with a waiting buyer, and with `force` also those that reached
     /// the replay limit. Others stay and are counted as rejected.
-    ///
-    /// # Errors
-    /// A server is unreachable; letters replayed by then stay replayed, once.
+    /// After an error, the letters replayed so far stay replayed, once.
     pub async fn replay(
         &mut self,
         scope: &LetterScope,
@@ -179,9 +174,7 @@ impl Letters {
     ///
     /// If the sale is not in Redis, there is nothing to return: the cancelled row excludes the buyer when the sale
     /// is loaded again. Letters of an archived or unknown sale have no buyer.
-    ///
-    /// # Errors
-    /// A server is unreachable; letters discarded by then were compensated.
+    /// After an error, the letters discarded so far were compensated.
     pub async fn discard(
         &mut self,
         scope: &LetterScope,

@@ -21,9 +21,6 @@ const HISTORY: &str = "history";
 
 impl Letters {
     /// Returns a page for a screen, starting at this letter.
-    ///
-    /// # Errors
-    /// A server is unreachable.
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
         let taken = self.servers.conn.now().await?;
         // Reads one extra letter to detect whether more follow.

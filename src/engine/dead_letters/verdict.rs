@@ -83,9 +83,6 @@ impl ClassifiedLetter {
 }
 
 /// Classifies letters by Redis and SQL, read in this order: an order reaches SQL before its buyer leaves Redis.
-///
-/// # Errors
-/// A server is unreachable.
 pub async fn classify(
     servers: &mut Servers,
     max_replays: u64,

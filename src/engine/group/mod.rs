@@ -19,9 +19,6 @@ use super::EngineError;
 pub use super::error::{GroupFault, Meanwhile, Names};
 
 /// A partition by its number.
-///
-/// # Errors
-/// No partition has this number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
     if number < keys.count() {
         return Ok(keys.partition(number));

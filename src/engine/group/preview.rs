@@ -45,9 +45,6 @@ pub enum Preview {
 }
 
 /// Previews a command.
-///
-/// # Errors
-/// [`super::GroupFault`] if it is not possible; a server is unreachable; `stop` was requested.
 pub async fn of(
     operator: &Operator,
     act: &GroupAct,

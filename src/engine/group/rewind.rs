@@ -143,9 +143,6 @@ pub struct MovedGroup {
 
 /// Previews rewinding the groups to that position, by partition. A partition without entries to deliver again is
 /// omitted unless it was named.
-///
-/// # Errors
-/// [`GroupFault`] if it is not possible; a server is unreachable.
 pub async fn preview(
     servers: &mut Servers,
     to: &To,

@@ -77,9 +77,6 @@ pub struct ConsumerState {
 }
 
 /// Reads every partition, or that one.
-///
-/// # Errors
-/// Redis is unreachable, or there is no such partition.
 pub async fn show(
     servers: &mut Servers,
     only: Option<u16>,

@@ -7,9 +7,6 @@ use super::Job;
 use crate::telemetry::snapshot::JobLine;
 
 /// Returns these jobs with the newest `runs` runs of each.
-///
-/// # Errors
-/// The database is unreachable.
 pub async fn board(
     store: &SharedStore,
     jobs: &[Job],

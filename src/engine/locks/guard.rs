@@ -178,9 +178,6 @@ impl Guard {
     }
 
     /// Releases the lock, but keeps it taken until it was held for `at_least` in total.
-    ///
-    /// # Errors
-    /// As [`Guard::release`].
     pub async fn release_after(mut self, at_least: Duration) -> Result<(), LockError> {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
         self.at_least = at_least;

@@ -131,9 +131,6 @@ impl MultiGuard {
     }
 
     /// Releases it on every server, even if one fails.
-    ///
-    /// # Errors
-    /// The first failure.
     pub async fn release(self) -> Result<(), LockError> {
         release_all(self.guards).await.map_or(Ok(()), Err)
     }

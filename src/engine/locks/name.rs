@@ -15,9 +15,6 @@ pub struct LockName(String);
 
 impl LockName {
     /// Validates a name.
-    ///
-    /// # Errors
-    /// [`LockError::NameLength`] or [`LockError::NameControl`].
     pub fn new(name: impl Into<String>) -> Result<Self, LockError> {
         let name = name.into();
         let length = name.chars().count();

@@ -116,9 +116,6 @@ impl Locks {
 
     /// Acquires the lock, waiting at most `wait` plus the five seconds one reply may take; an outage of Redis counts as
     /// waiting.
-    ///
-    /// # Errors
-    /// As [`Locks::try_lock`].
     pub async fn try_for(
         &self,
         name: &LockName,

@@ -102,9 +102,6 @@ impl Plan {
     }
 
     /// Writes the whole document.
-    ///
-    /// # Errors
-    /// The destination cannot be written, or the plan cannot be read.
     pub fn copy_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut whole = At { file: Arc::clone(&self.file), at: 0 };
         io::copy(&mut whole, out)?;

@@ -10,9 +10,6 @@ use crate::{EngineError, ledger, servers::Servers};
 type Missing = (VoucherId, Vec<(OrderId, Place)>);
 
 /// Counts them.
-///
-/// # Errors
-/// A server is unreachable.
 pub(super) async fn count(servers: &mut Servers) -> Result<u64, EngineError> {
     let mut lost = 0;
     for of in servers.keys.partitions() {

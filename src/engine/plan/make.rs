@@ -22,9 +22,6 @@ pub const PLAN: &str = "pending plan";
 const VERSION: u32 = 1;
 
 /// Plans the entries that match the filter and are pending now.
-///
-/// # Errors
-/// A server is unreachable, `stop` was requested, or the plan cannot be stored.
 pub async fn make(
     operator: &Operator,
     filter: &Filter,
@@ -57,9 +54,6 @@ pub async fn make(
 }
 
 /// Plans these entries; those that are not pending are omitted.
-///
-/// # Errors
-/// As [`make`].
 pub async fn of_entries(
     operator: &Operator,
     entries: &[EntryId],

@@ -204,9 +204,6 @@ pub(crate) struct LossExchange {
 
 impl LossExchange {
     /// Publishes new events in `outbox`, and takes over those published by other processes.
-    ///
-    /// # Errors
-    /// Redis is unreachable.
     pub(crate) async fn run(
         &mut self,
         conn: &mut Connection,
@@ -242,9 +239,6 @@ impl LossExchange {
 }
 
 /// Returns the losses published by nodes.
-///
-/// # Errors
-/// Redis is unreachable.
 pub async fn published(conn: &mut Connection, of: &Partition) -> Result<Vec<Act>, RedisError> {
     let lists: Vec<String> = conn.query(cmd("HVALS").arg(of.losses())).await?;
     // Values written by other programs are skipped.

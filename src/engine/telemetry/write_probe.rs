@@ -15,9 +15,6 @@ const PROBE_TIMEOUT_MS: u64 = 3_000;
 const PROBES: u32 = 2;
 
 /// Probes whether the database accepts writes; only a second failure in a row counts.
-///
-/// # Errors
-/// The cause, if every probe failed.
 pub async fn takes_writes(store: &SharedStore) -> Result<(), ReadError> {
     let mut result = Ok(());
     for _ in 0..PROBES {
