@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
@@ -91,7 +92,7 @@ impl LoadTests {
     /// Registers a load test, which ends with `stop`, until the returned guard is dropped.
     pub(super) fn begin(&self, voucher: VoucherId, stop: &CancellationToken) -> DropGuard {
         let halt = stop.child_token();
-        let mut running = self.lock();
+        let mut running = self.0.lock();
         running.retain(|(_, halt)| !halt.is_cancelled());
         running.push((voucher, halt.clone()));
         halt.drop_guard()
@@ -99,13 +100,9 @@ impl LoadTests {
 
     /// Stops the load tests on this sale; returns how many were not stopped before.
     pub(super) fn stop(&self, voucher: VoucherId) -> u64 {
-        let running = self.lock();
+        let running = self.0.lock();
         let of = running.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
         of.map(|(_, halt)| halt.cancel()).count() as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Halt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Independent of the commands, whose executor takes the lock first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use seckill_model::message::Label;
 use seckill_redis::{Connection, Layout, lock_holders};
 use tokio_util::sync::CancellationToken;
@@ -55,22 +56,18 @@ pub(super) struct Begun(UnderWay);
 
 impl UnderWay {
     pub(super) fn begin(&self, stop: &CancellationToken) -> Begun {
-        *self.lock() = Some(stop.clone());
+        *self.0.lock() = Some(stop.clone());
         Begun(self.clone())
     }
 
     /// Requests a stop after the current step; `false` if no recovery is running.
     pub(super) fn cancel(&self) -> bool {
-        self.lock().as_ref().map(CancellationToken::cancel).is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<CancellationToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().as_ref().map(CancellationToken::cancel).is_some()
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        *self.0.lock() = None;
+        *self.0.0.lock() = None;
     }
 }

@@ -6,10 +6,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use seckill_model::{OrderEntry, OrderId, Place, VoucherId};
 
 /// Redis delays a write for at most two seconds; the rest is for a restart, and for an older copy of its files.
@@ -78,7 +79,7 @@ impl InHand {
     /// Registers orders until the last clone of the returned guard is dropped.
     pub(super) fn take(&self, orders: Vec<OrderEntry>) -> Arc<Vec<OrderEntry>> {
         let orders = Arc::new(orders);
-        let mut batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batches = self.0.lock();
         batches.retain(|it| it.strong_count() > 0);
         batches.push(Arc::downgrade(&orders));
         orders
@@ -86,7 +87,7 @@ impl InHand {
 
     /// The promises behind them.
     pub(super) fn promises(&self) -> Vec<Admitted> {
-        let batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let batches = self.0.lock();
         let orders = batches.iter().filter_map(Weak::upgrade);
         orders.flat_map(|batch| batch.iter().map(Admitted::from).collect::<Vec<_>>()).collect()
     }

@@ -1,11 +1,9 @@
 //! The newest version of each sale that this node has seen in SQL. It never admits buyers to a sale whose version in Redis
 //! is older.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use seckill_model::{Millis, Sale, SaleState, VoucherId};
 
 /// The state of a sale that a node knows.
@@ -28,7 +26,7 @@ impl SaleVersions {
     pub(super) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
         let now = KnownSale { version: sale.version, archived, created: sale.created };
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let entry = known.entry(sale.voucher_id).or_insert(now);
         if entry.version <= now.version || entry.created != now.created {
             *entry = now;
@@ -37,21 +35,16 @@ impl SaleVersions {
 
     /// The known state of a sale; `None` if it was never seen.
     pub(super) fn get(&self, voucher: VoucherId) -> Option<KnownSale> {
-        self.lock().get(&voucher).copied()
+        self.0.lock().get(&voucher).copied()
     }
 
     /// Sales that Redis has to hold, by number, each with its time of creation.
     pub(super) fn current(&self) -> Vec<(VoucherId, Millis)> {
-        let known = self.lock();
+        let known = self.0.lock();
         let current = known.iter().filter(|(_, it)| !it.archived);
         let mut all: Vec<_> = current.map(|(voucher, it)| (*voucher, it.created)).collect();
         drop(known);
         all.sort_unstable();
         all
-    }
-
-    /// The map is consistent whenever the lock is free, even after a panic elsewhere.
-    fn lock(&self) -> MutexGuard<'_, HashMap<VoucherId, KnownSale>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,11 +5,12 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
+use parking_lot::Mutex;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, from_redis_value,
     pipe,
@@ -169,7 +170,7 @@ impl Cluster {
 
     /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
     pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, RedisError> {
-        let hint = match (self.last(), stale) {
+        let hint = match (self.last.lock().clone(), stale) {
             (Some(last), Some(stale)) if Arc::ptr_eq(&last, &stale.slots) => stale.hint,
             (Some(last), _) => return Ok(last),
             (None, stale) => stale.map_or(Hint::None, |stale| stale.hint),
@@ -201,8 +202,7 @@ impl Cluster {
         match (found.or(partial), failure) {
             (Some(slots), _) => {
                 let slots = Arc::new(slots);
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(Arc::clone(&slots));
+                *self.last.lock() = Some(Arc::clone(&slots));
                 Ok(slots)
             }
             (None, Some(RedisError::Away { place, detail })) => {
@@ -229,13 +229,9 @@ impl Cluster {
             .map_err(|error| RedisError::from_redis(&error, &node.to_string()))
     }
 
-    fn last(&self) -> Option<Arc<SlotMap>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// All known servers, in the order in which to ask them.
     fn rounds(&self, hint: Hint) -> Vec<Vec<Node>> {
-        let last = self.last();
+        let last = self.last.lock().clone();
         let known = last.iter().flat_map(|slots| slots.named.iter().cloned());
         let mut all: Vec<Node> = Vec::new();
         for node in known.chain(self.seeds.iter().filter_map(Node::of)) {

@@ -11,12 +11,13 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use seckill_model::{
     OsError,
     message::{Label, text},
@@ -239,22 +240,14 @@ impl Inner {
 
     /// Ends a server whose files are gone: over the open connection, or by a signal if it is our child.
     fn end_without_files(&self) {
-        if let Some(connection) = self.connection().as_mut() {
+        if let Some(connection) = self.connection.lock().as_mut() {
             probe::end_now(connection);
         }
-        if let Some(mut child) = self.child().take() {
+        if let Some(mut child) = self.child.lock().take() {
             // A kill loses nothing that is not already lost.
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-
-    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -266,7 +259,7 @@ impl Inner {
     }
 
     fn ensure(&self) -> Result<(), ServerError> {
-        let mut child = self.child();
+        let mut child = self.child.lock();
         let redis_dir = self.dir.redis_dir();
         let socket = self.dir.socket_path();
         let started = Instant::now();
@@ -289,7 +282,7 @@ impl Inner {
             self.check()?;
             match probe::look(socket, &redis_dir) {
                 Presence::Ready => {
-                    *self.connection() = Connection::open(socket).ok();
+                    *self.connection.lock() = Connection::open(socket).ok();
                     return Ok(());
                 }
                 Presence::Loading => loading = true,
@@ -393,7 +386,7 @@ impl Inner {
             self.dir.leave(|| ());
             return Ok(());
         }
-        let mut child = self.child();
+        let mut child = self.child.lock();
         let unwritten = || probe::holds_unwritten(self.dir.socket_path());
         let stopped = self.dir.leave(|| (!unwritten()).then(|| self.stop(&mut child)));
         if let Some(child) = child.take() {
@@ -439,7 +432,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(child) = self.child().take() {
+        if let Some(child) = self.child.lock().take() {
             reap_later(child);
         }
     }

@@ -3,12 +3,13 @@
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use seckill_model::Millis;
 use tokio_util::sync::CancellationToken;
 
@@ -60,12 +61,12 @@ impl Held {
     }
 
     fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.until.lock()
     }
 
     /// Records that Redis renewed the lease requested at `sent`.
     pub(super) fn renewed_at(&self, sent: Instant) {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.until.lock();
         *until = sure_until(sent, self.lease).max(*until);
     }
 

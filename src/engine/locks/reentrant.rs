@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue as _, Value};
 use seckill_model::Millis;
 use seckill_redis::{Layout, Reason, Redis, RedisError, scripts};
@@ -344,7 +345,7 @@ impl Locks {
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
-        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.watched.lock()
     }
 
     pub(super) fn shared(&self) -> &Shared {

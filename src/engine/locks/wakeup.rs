@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::LockName;
@@ -25,7 +26,7 @@ pub(super) struct Bells {
 impl Bells {
     /// Returns the bell of a lock. A waiter must enable its notification before the lock is requested.
     pub(super) fn of(&self, name: &LockName) -> Arc<Notify> {
-        let mut bells = self.open();
+        let mut bells = self.bells.lock();
         if let Some(bell) = bells.get(name).and_then(Weak::upgrade) {
             return bell;
         }
@@ -36,7 +37,7 @@ impl Bells {
     }
 
     pub(super) fn ring(&self, name: &LockName) {
-        if let Some(bell) = self.open().get(name).and_then(Weak::upgrade) {
+        if let Some(bell) = self.bells.lock().get(name).and_then(Weak::upgrade) {
             bell.notify_one();
         }
     }
@@ -44,15 +45,11 @@ impl Bells {
     /// Sets whether the subscription is up. Messages are lost while it is down, so all waiters poll again.
     pub(super) fn set_listening(&self, listening: bool) {
         self.listening.store(listening, Ordering::Relaxed);
-        let bells = self.open();
+        let bells = self.bells.lock();
         bells.values().filter_map(Weak::upgrade).for_each(|bell| bell.notify_waiters());
     }
 
     pub(super) fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
-    }
-
-    fn open(&self) -> MutexGuard<'_, BellsByName> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
