@@ -65,11 +65,10 @@ fn foreign(stats: &RedisStats, keys: &[String]) -> Vec<PartitionFault> {
 /// The faults that [`repair_partition`] repairs.
 fn repairable(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
     let mut found = foreign(stats, &[of.nodes(), of.instances(), of.healed(), of.gone()]);
-    let marks = stats.marks.first().copied().unwrap_or_default();
-    let Some(last) = marks.generated else { return found };
+    let Some(last) = stats.stream.generated else { return found };
     if last > horizon(stats.now, of) {
         found.push(PartitionFault::FutureId(last));
-    } else if let Some(delivered) = marks.delivered.filter(|delivered| *delivered > last) {
+    } else if let Some(delivered) = stats.stream.delivered.filter(|it| *it > last) {
         found.push(PartitionFault::GroupBeyond { delivered, last });
     }
     found

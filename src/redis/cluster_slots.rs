@@ -2,12 +2,7 @@
 //!
 //! A slot map is kept until a caller reports it as outdated, see [`StaleMap`]. Only cluster commands are sent here.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use parking_lot::Mutex;

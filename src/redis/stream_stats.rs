@@ -18,11 +18,9 @@ use super::{
 pub struct RedisStats {
     /// Redis' clock.
     pub now: Millis,
-    /// The order stream and its group.
+    /// The order streams and their groups, of all partitions that were read.
     pub stream: StreamStats,
-    /// Positions of each stream and its group, by partition.
-    pub marks: Vec<StreamPositions>,
-    /// The figures of `stream` per partition, in the order of `marks`.
+    /// The same for each partition.
     pub parts: Vec<StreamStats>,
     /// Consumers of the group.
     pub consumers: Vec<ConsumerStats>,
@@ -36,44 +34,67 @@ pub struct RedisStats {
     pub lost: Vec<String>,
 }
 
-/// The order stream and its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The order stream of a partition and its group, or the sum of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
+    /// Partition number; that of the first one in a sum.
+    pub partition: u16,
     /// Entries in the stream.
     pub length: u64,
-    /// Dead letters.
-    pub dead: u64,
+    /// Entries ever added, including trimmed and deleted ones.
+    pub added: u64,
+    /// The oldest entry kept, acknowledged or not.
+    pub first: Option<EntryId>,
+    /// The newest entry kept.
+    pub last: Option<EntryId>,
+    /// ID of the newest entry ever added; `None` without a stream.
+    pub generated: Option<EntryId>,
+    /// The newest entry deleted from the middle; `None` if there never was one.
+    pub deleted: Option<EntryId>,
+    /// Memory used by the stream; `None` if it was not read, or Redis does not report it.
+    pub bytes: Option<u64>,
     /// The group exists.
     pub group: bool,
+    /// Last delivered ID of the group; `None` without a group.
+    pub delivered: Option<EntryId>,
+    /// Entries read by the group, as counted by Redis; `None` if unknown.
+    pub read: Option<u64>,
     /// Undelivered entries; `None` if there are too many to count and the lag reported by Redis is unreliable.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
     /// The oldest pending entry.
     pub oldest_pending: Option<EntryId>,
-    /// The oldest entry kept, acknowledged or not.
-    pub first: Option<EntryId>,
     /// Entries that a claim found without a body: their orders are in no stream until they are rebuilt.
     pub gone: u64,
+    /// Dead letters.
+    pub dead: u64,
 }
 
-/// Positions of the stream and the group of a partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamPositions {
-    /// Partition number.
-    pub partition: u16,
-    /// The newest entry kept.
-    pub last: Option<EntryId>,
-    /// Entries ever added, including trimmed and deleted ones.
-    pub added: u64,
-    /// ID of the newest entry ever added; `None` without a stream.
-    pub generated: Option<EntryId>,
-    /// The newest entry deleted from the middle; `None` if there never was one.
-    pub deleted: Option<EntryId>,
-    /// Last delivered ID of the group; `None` without a group.
-    pub delivered: Option<EntryId>,
-    /// Entries read by the group, as counted by Redis; `None` if unknown.
-    pub read: Option<u64>,
+impl StreamStats {
+    /// The sum of partitions; a figure that one of them lacks is unknown. `None` without a partition.
+    pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+        let oldest = |a: Option<EntryId>, b| [a, b].into_iter().flatten().min();
+        parts.into_iter().copied().reduce(|sum, part| Self {
+            partition: sum.partition,
+            length: sum.length + part.length,
+            added: sum.added + part.added,
+            first: oldest(sum.first, part.first),
+            last: sum.last.max(part.last),
+            generated: sum.generated.max(part.generated),
+            deleted: sum.deleted.max(part.deleted),
+            bytes: both(sum.bytes, part.bytes),
+            group: sum.group && part.group,
+            delivered: sum.delivered.max(part.delivered),
+            read: both(sum.read, part.read),
+            lag: both(sum.lag, part.lag),
+            pending: sum.pending + part.pending,
+            oldest_pending: oldest(sum.oldest_pending, part.oldest_pending),
+            gone: sum.gone + part.gone,
+            dead: sum.dead + part.dead,
+        })
+    }
 }
 
 /// One consumer.
@@ -213,12 +234,13 @@ pub async fn read_stats(
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
         let mut part = read_one(conn, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
-        whole = Some(match whole {
-            None => part,
-            Some(whole) => whole.with(part),
-        });
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => whole.add(part),
+        }
     }
     let mut whole = whole.ok_or(RedisError::Reply(None))?;
+    whole.stream = StreamStats::sum(&whole.parts).unwrap_or_default();
     whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
     Ok(whole)
 }
@@ -233,23 +255,11 @@ impl RedisStats {
     }
 
     /// Adds another partition; the clock stays that of the first.
-    fn with(mut self, other: Self) -> Self {
-        let (mine, theirs) = (&mut self.stream, &other.stream);
-        mine.length += theirs.length;
-        mine.dead += theirs.dead;
-        mine.group &= theirs.group;
-        mine.lag = mine.lag.zip(theirs.lag).map(|(mine, theirs)| mine + theirs);
-        mine.pending += theirs.pending;
-        mine.gone += theirs.gone;
-        mine.oldest_pending =
-            [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
-        mine.first = [mine.first, theirs.first].into_iter().flatten().min();
-        self.marks.extend(other.marks);
+    fn add(&mut self, other: Self) {
         self.parts.extend(other.parts);
         self.consumers.extend(other.consumers);
         self.foreign.extend(other.foreign);
         self.lost.extend(other.lost);
-        self
     }
 }
 
@@ -274,29 +284,28 @@ async fn read_one(
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
     let id = |id: Option<String>| id.and_then(|id| of.entry_id(&id).ok());
     let stream = StreamStats {
+        partition: of.number(),
         length,
-        dead,
+        added,
+        first: id(first),
+        last: id(last),
+        generated: id(generated),
+        deleted: id(deleted),
+        bytes: None,
         group,
+        delivered: id(delivered),
+        read,
         // There is no stream before the first order, so nothing is waiting.
         lag: if group || length > 0 { lag } else { Some(0) },
         pending,
         oldest_pending: id(oldest),
-        first: id(first),
         gone,
+        dead,
     };
     Ok(RedisStats {
         now: Millis(now),
         stream,
         parts: vec![stream],
-        marks: vec![StreamPositions {
-            partition: of.number(),
-            last: id(last),
-            added,
-            generated: id(generated),
-            deleted: id(deleted),
-            delivered: id(delivered),
-            read,
-        }],
         consumers: consumers
             .into_iter()
             .map(|(Text(name), pending, idle_ms)| ConsumerStats {
@@ -340,16 +349,6 @@ mod tests {
 
     #[test]
     fn operator_without_engine_is_active_while_claiming() {
-        let stream = StreamStats {
-            length: 0,
-            dead: 0,
-            group: true,
-            lag: Some(0),
-            pending: 0,
-            oldest_pending: None,
-            first: None,
-            gone: 0,
-        };
         let consumer = |name: &str, idle_ms| ConsumerStats {
             partition: 0,
             name: name.to_owned(),
@@ -358,8 +357,7 @@ mod tests {
         };
         let stats = RedisStats {
             now: Millis(10_000),
-            stream,
-            marks: Vec::new(),
+            stream: StreamStats::default(),
             parts: Vec::new(),
             consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },

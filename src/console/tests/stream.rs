@@ -12,7 +12,7 @@ use seckill_engine::{
     },
     telemetry::{
         Snapshot, StreamView,
-        snapshot::{DeliveryState, EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+        snapshot::{DeliveryState, EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
     },
 };
 use seckill_model::{EntryId, OrderId, UserId, VoucherId, locale::set_thread_language};
@@ -70,7 +70,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
         taken: Some(NOW),
         older: first > 0,
         lines: Arc::new((first..last).map(|number| line(number, 260)).collect()),
-        partitions: vec![PartitionLine {
+        partitions: vec![StreamStats {
             partition: 0,
             length: 6_880,
             added: 8_084,
@@ -83,6 +83,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
             lag: Some(1_204),
             pending: 128,
             oldest_pending: Some(EntryId { millis: 1_794_999_958_000, number: 0, partition: 0 }),
+            ..StreamStats::default()
         }],
         consumers: vec![
             consumer("node-b/1", false, 86),
@@ -111,7 +112,7 @@ pub(super) fn partitioned(unknown: bool) -> Snapshot {
     let entries = &mut snapshot.entries;
     let first = entries.partitions.remove(0);
     entries.partitions = (0..64)
-        .map(|partition| PartitionLine {
+        .map(|partition| StreamStats {
             partition,
             lag: first.lag.filter(|_| !unknown || partition != 5),
             read: first.read.filter(|_| !unknown),
@@ -150,7 +151,7 @@ fn without_group() -> Snapshot {
 
 fn nothing() -> Snapshot {
     let mut entries = StreamPage { taken: Some(NOW), ..StreamPage::default() };
-    let first = PartitionLine { group: true, lag: Some(0), ..PartitionLine::default() };
+    let first = StreamStats { group: true, lag: Some(0), ..StreamStats::default() };
     entries.partitions = vec![first];
     entries.consumers = vec![consumer("node-a/1", true, 0)];
     Snapshot { entries, ..empty() }

@@ -178,8 +178,8 @@ pub async fn preview(
 async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, EngineError> {
     let number = of.number();
     let stats = servers.partition_stats(of).await?;
-    let marks = stats.marks.first().copied().unwrap_or_default();
-    let (Some(first), Some(newest)) = (stats.stream.first, marks.generated) else {
+    let stream = &stats.stream;
+    let (Some(first), Some(newest)) = (stream.first, stream.generated) else {
         return Err(GroupFault::NoStream(number).into());
     };
     let wanted = match to {
@@ -190,13 +190,13 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
             EntryId { millis, number: 0, partition: number }
         }
     };
-    let gone = marks.added.saturating_sub(stats.stream.length);
+    let gone = stream.added.saturating_sub(stream.length);
     if wanted < first && gone > 0 {
         return Err(GroupFault::Trimmed { partition: number, gone, first }.into());
     }
-    let end = marks.delivered.unwrap_or(newest);
+    let end = stream.delivered.unwrap_or(newest);
     if wanted > end {
-        return Err(match (to, marks.delivered) {
+        return Err(match (to, stream.delivered) {
             (To::Entry { .. } | To::Time(_), Some(delivered)) => {
                 GroupFault::Forward { partition: number, to: wanted, delivered }
             }
@@ -224,16 +224,16 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
     let (Some(from), Some(to)) = (seen.first, seen.last) else {
         return Err(GroupFault::Nothing(number).into());
     };
-    let skipped = if marks.delivered.is_none() {
+    let skipped = if stream.delivered.is_none() {
         before(servers, of, first, from).await?
     } else {
         Seen::default()
     };
-    let whole = marks.deleted.is_none_or(|deleted| deleted < from);
-    let read = marks.added.saturating_sub(seen.count + undelivered);
+    let whole = stream.deleted.is_none_or(|deleted| deleted < from);
+    let read = stream.added.saturating_sub(seen.count + undelivered);
     Ok(Rewind {
         partition: number,
-        group: marks.delivered.is_some(),
+        group: stream.delivered.is_some(),
         from,
         to,
         from_time: from.added(),
@@ -243,7 +243,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
         missing: seen.missing,
         unheld: seen.unheld,
         malformed: seen.malformed,
-        pending: if stats.stream.group {
+        pending: if stream.group {
             pending_between(&mut servers.conn, of, from, to).await?
         } else {
             0
@@ -252,7 +252,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
         trimmed: gone,
         skipped: skipped.count,
         skipped_missing: skipped.missing,
-        last_delivered: marks.delivered,
+        last_delivered: stream.delivered,
         entries_read: whole.then_some(read),
     })
 }

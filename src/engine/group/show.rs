@@ -5,7 +5,7 @@ use seckill_redis::{
     Connection,
     keys::{Partition, node_of},
     stream,
-    stream_stats::{ConsumerStats, RedisStats, StreamPositions, StreamStats},
+    stream_stats::{ConsumerStats, RedisStats},
 };
 use serde::Serialize;
 
@@ -85,24 +85,17 @@ pub async fn show(
     let mut shown = Vec::new();
     for of in partitions(&servers.keys, only)? {
         let stats = servers.partition_stats(&of).await?;
-        let marks = stats.marks.first().copied().unwrap_or_default();
-        let lag = match (stats.stream.lag, marks.delivered) {
+        let lag = match (stats.stream.lag, stats.stream.delivered) {
             (None, Some(delivered)) => count_after(&mut servers.conn, &of, delivered).await?,
             (lag, _) => lag,
         };
-        shown.push(state(&of, &stats, &marks, lag, dead_ms));
+        shown.push(state(&of, &stats, lag, dead_ms));
     }
     Ok(shown)
 }
 
-fn state(
-    of: &Partition,
-    stats: &RedisStats,
-    marks: &StreamPositions,
-    lag: Option<u64>,
-    dead_ms: u64,
-) -> StreamState {
-    let StreamStats { length, dead, group, pending, oldest_pending, first, .. } = stats.stream;
+fn state(of: &Partition, stats: &RedisStats, lag: Option<u64>, dead_ms: u64) -> StreamState {
+    let stream = &stats.stream;
     let mut consumers: Vec<ConsumerState> = stats
         .consumers
         .iter()
@@ -117,20 +110,20 @@ fn state(
     consumers.sort_by(|a, b| b.pending.cmp(&a.pending).then_with(|| a.name.cmp(&b.name)));
     StreamState {
         partition: of.number(),
-        length,
-        added: marks.added,
-        first,
-        last: marks.last,
-        oldest_ms: first.map(|id| stats.now.since(id.added())),
-        dead,
-        group: group.then(|| GroupState {
+        length: stream.length,
+        added: stream.added,
+        first: stream.first,
+        last: stream.last,
+        oldest_ms: stream.first.map(|id| stats.now.since(id.added())),
+        dead: stream.dead,
+        group: stream.group.then(|| GroupState {
             name: of.group().to_owned(),
-            last_delivered: marks.delivered,
-            entries_read: marks.read,
+            last_delivered: stream.delivered,
+            entries_read: stream.read,
             lag,
-            pending,
-            oldest_pending,
-            oldest_pending_ms: oldest_pending.map(|id| stats.now.since(id.added())),
+            pending: stream.pending,
+            oldest_pending: stream.oldest_pending,
+            oldest_pending_ms: stream.oldest_pending.map(|id| stats.now.since(id.added())),
             consumers,
         }),
     }

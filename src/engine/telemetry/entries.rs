@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seckill_model::{EntryId, Message, Millis, OrderId, UserId, VoucherId};
-use seckill_redis::{entries::DeliveryState, nodes::NodeState};
+use seckill_redis::{entries::DeliveryState, nodes::NodeState, stream_stats::StreamStats};
 
 /// The displayed part of the order stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct StreamPage {
     /// The entries, oldest first.
     pub lines: Arc<Vec<EntryLine>>,
     /// Every partition, including those not displayed.
-    pub partitions: Vec<PartitionLine>,
+    pub partitions: Vec<StreamStats>,
     /// Consumers of every partition, by name.
     pub consumers: Vec<GroupConsumer>,
 }
@@ -50,35 +50,6 @@ pub struct EntryLine {
     pub holder: Option<NodeState>,
     /// It is a dead letter: acknowledged without writing its order. `None` if not all letters were read.
     pub dead: Option<bool>,
-}
-
-/// The stream of one partition, and its group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PartitionLine {
-    /// The partition.
-    pub partition: u16,
-    /// Retained entries.
-    pub length: u64,
-    /// Entries ever added.
-    pub added: u64,
-    /// The oldest retained entry.
-    pub first: Option<EntryId>,
-    /// The newest retained entry.
-    pub last: Option<EntryId>,
-    /// Memory used by the stream; `None` if it is not displayed or Redis does not report it.
-    pub bytes: Option<u64>,
-    /// The group exists.
-    pub group: bool,
-    /// Last delivered ID.
-    pub delivered: Option<EntryId>,
-    /// Entries it has read; `None` if Redis cannot determine it.
-    pub read: Option<u64>,
-    /// Entries never delivered; `None` if indeterminate.
-    pub lag: Option<u64>,
-    /// Entries delivered and not acknowledged.
-    pub pending: u64,
-    /// The oldest of them.
-    pub oldest_pending: Option<EntryId>,
 }
 
 /// One consumer of the group, including dead ones without entries.

@@ -10,6 +10,7 @@ pub use seckill_redis::{
     entries::DeliveryState,
     lock_holders::{Holder, Holders, Kind},
     nodes::NodeState,
+    stream_stats::StreamStats,
 };
 use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::Recorded;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 pub use super::{
     attention::{Alarm, AlarmKind, Urgency},
-    entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
+    entries::{EntryLine, GroupConsumer, StreamPage},
     letters::{LetterLine, LetterPage},
     orders::{OrdersPage, SaleOrders},
 };

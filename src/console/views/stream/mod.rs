@@ -15,7 +15,7 @@ use seckill_engine::{
     orders::decode,
     telemetry::{
         Snapshot, StreamView,
-        snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+        snapshot::{EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
     },
 };
 use seckill_model::{
@@ -146,7 +146,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
 }
 
 /// The most important figures in one line, at constant positions.
-fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
+fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &StreamStats) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
     let (lag, text) = lag(scene, state, whole, BRIEF);
@@ -171,7 +171,7 @@ fn field(count: u64, cells: usize) -> String {
 fn lag(
     scene: &Scene<'_>,
     state: &StreamState,
-    whole: &PartitionLine,
+    whole: &StreamStats,
     cells: usize,
 ) -> (Vec<Span<'static>>, Option<Span<'static>>) {
     let theme = scene.theme;
@@ -199,7 +199,7 @@ fn lag(
 const ID: usize = 16;
 
 /// Two columns: the content of the stream, and the progress of its group.
-fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
+fn figures(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, whole: &StreamStats) {
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
     let soft = |text: String| Span::styled(text, theme.soft());

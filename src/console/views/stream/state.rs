@@ -2,7 +2,7 @@
 
 use seckill_engine::telemetry::{
     Snapshot, StreamView,
-    snapshot::{EntryLine, GroupConsumer, PartitionLine},
+    snapshot::{EntryLine, GroupConsumer, StreamStats},
 };
 
 use crate::{
@@ -88,25 +88,8 @@ impl StreamState {
 }
 
 /// The figures of one partition, or the sum of all; `None` if unknown.
-pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<PartitionLine> {
-    let mut shown =
-        all.iter().copied().filter(|it| only.is_none_or(|number| number == it.partition));
-    let first = shown.next()?;
-    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
-    Some(shown.fold(first, |whole, it| PartitionLine {
-        partition: whole.partition,
-        length: whole.length + it.length,
-        added: whole.added + it.added,
-        first: [whole.first, it.first].into_iter().flatten().min(),
-        last: whole.last.max(it.last),
-        bytes: sum(whole.bytes, it.bytes),
-        group: whole.group && it.group,
-        delivered: whole.delivered.max(it.delivered),
-        read: sum(whole.read, it.read),
-        lag: sum(whole.lag, it.lag),
-        pending: whole.pending + it.pending,
-        oldest_pending: [whole.oldest_pending, it.oldest_pending].into_iter().flatten().min(),
-    }))
+pub(super) fn total(all: &[StreamStats], only: Option<u16>) -> Option<StreamStats> {
+    StreamStats::sum(all.iter().filter(|it| only.is_none_or(|number| number == it.partition)))
 }
 
 #[cfg(test)]
@@ -137,7 +120,7 @@ mod tests {
 
     #[test]
     fn one_partition_without_a_figure_leaves_the_sum_unknown() {
-        let line = |partition, lag| PartitionLine { partition, lag, ..PartitionLine::default() };
+        let line = |partition, lag| StreamStats { partition, lag, ..StreamStats::default() };
         let all = [line(0, Some(3)), line(1, None)];
         assert_eq!(total(&all, None).unwrap().lag, None);
         assert_eq!(total(&all, Some(0)).unwrap().lag, Some(3));

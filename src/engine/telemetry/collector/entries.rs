@@ -9,13 +9,12 @@ use seckill_redis::{
     keys::is_replay,
     nodes::NodeState,
     stream::Body,
-    stream_stats::{StreamPositions, StreamStats},
 };
 
 use super::{Collector, READ_TIMEOUT};
 use crate::telemetry::{
     StreamView,
-    snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
+    snapshot::{EntryLine, GroupConsumer, StreamPage},
 };
 
 /// Entries per snapshot.
@@ -46,9 +45,9 @@ impl Collector {
             return None;
         }
         let (conn, keys) = (&mut self.conn, &self.keys);
-        let parts = self.stats.iter().flat_map(|stats| stats.marks.iter().zip(&stats.parts));
+        let parts = self.stats.iter().flat_map(|stats| &stats.parts);
         let with_dead: HashSet<u16> =
-            parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
+            parts.filter(|part| part.dead > 0).map(|part| part.partition).collect();
         let reading = async {
             let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
             let mut dead = Dead::default();
@@ -77,7 +76,8 @@ impl Collector {
         let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
         let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;
         let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
-        let mut partitions = self.partition_lines();
+        let mut partitions =
+            self.stats.as_ref().map(|stats| stats.parts.clone()).unwrap_or_default();
         for line in &mut partitions {
             let read = bytes.iter().find(|(number, _)| *number == line.partition);
             line.bytes = read.and_then(|(_, bytes)| *bytes);
@@ -127,25 +127,6 @@ impl Collector {
         // Consumers created after the stats are missing there.
         let it = known.find(|it| it.partition == partition && it.name == consumer)?;
         Some(stats.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
-    }
-
-    fn partition_lines(&self) -> Vec<PartitionLine> {
-        let Some(stats) = &self.stats else { return Vec::new() };
-        let line = |(marks, facts): (&StreamPositions, &StreamStats)| PartitionLine {
-            partition: marks.partition,
-            length: facts.length,
-            added: marks.added,
-            first: facts.first,
-            last: marks.last,
-            bytes: None,
-            group: facts.group,
-            delivered: marks.delivered,
-            read: marks.read,
-            lag: facts.lag,
-            pending: facts.pending,
-            oldest_pending: facts.oldest_pending,
-        };
-        stats.marks.iter().zip(&stats.parts).map(line).collect()
     }
 
     fn group_consumers(&self) -> Vec<GroupConsumer> {
