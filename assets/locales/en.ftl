@@ -1286,6 +1286,21 @@ drill-stream-trimmed-title = STREAM TRIMMED EARLY
 drill-todays-tea = today's tea
 drill-tomorrows-tea = tomorrow's tea
 
+## durability
+
+durability-confirmed = no admission that was acknowledged, if the promoted replica confirmed it
+durability-damage = the database may be damaged, and then everything in it
+durability-half-minute = half a minute of admissions, except those already in SQL
+durability-last-commits = orders of the last second in SQL; 'seckill audit' lists them, and --repair writes them again while Redis holds their buyers
+durability-last-seconds = the last two seconds of admissions, except those already in SQL
+durability-nothing = nothing
+durability-put-back = nothing while the nodes live and answer: each restores its admissions of the last 30 s
+durability-standstill = no order, only time: no replica is promoted until the server is back
+durability-undelivered = every admission that is not in SQL yet
+durability-unknown = unknown: the settings could not be read
+durability-unsent = what the failed primary had not replicated, unless the node that admitted it lives and restores it
+durability-waiting = orders that waited for SQL for over 30 s; SQL and the nodes restore the others
+
 ## error
 
 error-audit-failed = audit failed: { $finding }
@@ -1810,6 +1825,15 @@ letters-value = { $count ->
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
 letters-was-entry = { $letter }, was entry { $entry }
+letters-why-awaited = its buyer waits and there is no order: replay it
+letters-why-came-back = it reached the replay limit and failed each time: fix the cause given in its reason and replay it with --force, or discard it with compensation
+letters-why-holds-another = its buyer holds another live order: discard it with compensation, which cancels this one and returns its stock
+letters-why-id-taken = its buyer waits, but the order ID is another buyer's: the operator must decide
+letters-why-malformed = it contains no valid order: discard it
+letters-why-no-sale = there is no such sale, so no buyer waits for it: discard it
+letters-why-not-awaited = its buyer holds no order or another one: discard it
+letters-why-not-loaded = Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
+letters-why-written = its order is in SQL: discard it
 letters-will-be-deleted-permanently = { $count } will be deleted permanently
 
 ## list
@@ -2014,6 +2038,17 @@ partitions-not-now = the number of partitions is { $from } and cannot be changed
 partitions-other = the number of partitions is now { $stored }, but this node uses { $known }; restart it
 partitions-stored = the number of partitions in tb_setting is '{ $text }', which is not valid; set it to 1 to { $most }
 partitions-unknown = the number of waiting entries is unknown to Redis; let a node drain the streams, and restart Redis if that does not help
+
+## pending
+
+pending-why-body-gone = the entry was trimmed or deleted; the buyers hash still has its order
+pending-why-in-hand = it was just delivered to a live node, which may be writing it
+pending-why-malformed = its fields form no order
+pending-why-not-promised = no buyer in Redis was admitted under its order
+pending-why-refused = the data in SQL does not allow its order
+pending-why-stuck = no order in SQL, and the holder is dead or has been idle for too long
+pending-why-too-often = delivered too often without an order: it may crash the nodes that read it
+pending-why-written = the order is in SQL; only the acknowledgement is missing
 
 ## plan
 

@@ -1005,6 +1005,21 @@ drill-stream-trimmed-title = 消息被提前裁剪
 drill-todays-tea = 今天的茶
 drill-tomorrows-tea = 明天的茶
 
+## durability
+
+durability-confirmed = 已确认的准入不会丢失，前提是被提升的副本确认过
+durability-damage = 数据库可能损坏，其中的数据可能全部丢失
+durability-half-minute = 最近半分钟的准入（已写入 SQL 的除外）
+durability-last-commits = SQL 中最近一秒的订单；'seckill audit' 会列出，买家仍在 Redis 中时可用 --repair 重新写入
+durability-last-seconds = 最近两秒的准入（已写入 SQL 的除外）
+durability-nothing = 无
+durability-put-back = 节点存活且正常响应时无损失：各节点会恢复自己最近 30 秒内的准入
+durability-standstill = 不丢订单，只有停机时间：服务器恢复前不会提升副本
+durability-undelivered = 尚未写入 SQL 的全部准入
+durability-unknown = 未知：无法读取服务器配置
+durability-unsent = 故障主节点尚未复制的数据，除非准入它的节点存活并将其恢复
+durability-waiting = 等待写入 SQL 超过 30 秒的订单；其余由 SQL 和各节点恢复
+
 ## error
 
 error-audit-failed = 对账不符：{ $finding }
@@ -1359,6 +1374,15 @@ letters-value = ，保留 { $count } 条
 letters-value-2 = { $about }：{ $fate }{ $stays }。
 letters-value-3 = { $count }  { $verdict }：{ $fate }
 letters-was-entry = { $letter }，原消息 { $entry }
+letters-why-awaited = 买家在等待且没有订单：重新投递
+letters-why-came-back = 已达重新投递次数上限且每次都失败：按原因排除故障后用 --force 重新投递，或补偿后丢弃
+letters-why-holds-another = 买家已有另一笔有效订单：补偿后丢弃，即取消此订单并退回库存
+letters-why-id-taken = 买家在等待，但该订单号属于另一位买家：须由操作员决定
+letters-why-malformed = 不含有效订单：丢弃
+letters-why-no-sale = 秒杀不存在，没有买家等待：丢弃
+letters-why-not-awaited = 买家没有订单，或持有另一笔订单：丢弃
+letters-why-not-loaded = Redis 中没有该秒杀，无法确定是否有买家等待：先加载（'seckill audit --repair'），或补偿后丢弃
+letters-why-written = 订单已写入 SQL：丢弃
 letters-will-be-deleted-permanently = { $count } 条永久删除
 
 ## list
@@ -1526,6 +1550,17 @@ partitions-not-now = 分区数为 { $from }，现在不能改为 { $to }：{ $wh
 partitions-other = 分区数现为 { $stored }，本节点仍按 { $known } 运行，请重新启动
 partitions-stored = tb_setting 中的分区数“{ $text }”无效，请设为 1 到 { $most }
 partitions-unknown = Redis 无法给出未消费的消息数，请先让节点消费完；若无效，请重启 Redis
+
+## pending
+
+pending-why-body-gone = 消息已被裁剪或删除；订单仍在买家哈希中
+pending-why-in-hand = 刚投递给存活的节点，可能正在写入
+pending-why-malformed = 字段不构成订单
+pending-why-not-promised = Redis 中没有以此订单号准入的买家
+pending-why-refused = SQL 中的数据不允许写入该订单
+pending-why-stuck = SQL 中没有订单，且持有者已失联或空闲过久
+pending-why-too-often = 投递次数过多仍无订单：可能导致读取它的节点崩溃
+pending-why-written = 订单已写入 SQL，仅缺确认
 
 ## plan
 

@@ -22,7 +22,6 @@ use seckill_engine::{
     outbox::Outbox,
     promise_journal::InHand,
     sale_versions::SaleVersions,
-    servers::Servers,
     telemetry::Meters,
     vouchers::Vouchers,
 };
@@ -245,7 +244,7 @@ impl Bench {
         orders: u64,
         end: &CancellationToken,
     ) -> Result<Figures, EngineError> {
-        let Deployment { redis, keys, settings, .. } = &self.deployment;
+        let Deployment { redis, keys, .. } = &self.deployment;
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
         let mut servers = self.deployment.servers();
@@ -258,11 +257,10 @@ impl Bench {
         self.tasks.spawn(watchdog.run(end.clone()));
         let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
         let consumer = Consumer::new(
+            &self.deployment,
             NODE,
             keys.home(),
-            redis,
             Writer::new(self.deployment.servers()),
-            settings.clone(),
             locks,
             Hold { wanted, parked },
         );
@@ -306,8 +304,8 @@ impl Bench {
         for worker in workers {
             self.tasks.spawn(admitting.track_future(worker.run(close.clone())));
         }
-        let Servers { store, conn, keys } = self.deployment.servers();
-        let generator = LoadGenerator { admission, store, conn, keys, meters, halt: close.clone() };
+        let servers = self.deployment.servers();
+        let generator = LoadGenerator { admission, servers, meters, halt: close.clone() };
         let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
         let report = generator.run(&plan, &close).await?;
         // Stopped, so that the consumer is measured alone.

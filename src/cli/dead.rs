@@ -107,7 +107,7 @@ impl Letter {
             line: LetterLine::of(classified, now),
             place: classified.letter.order.map(|order| order.place),
             act: classified.verdict.act(),
-            why: classified.verdict.why(),
+            why: classified.verdict.why().english(),
         }
     }
 }

@@ -322,7 +322,7 @@ fn preview(plan: &Plan) -> Result<String> {
         .right("entries", |it| number(it.entries))
         .left("verdict", |it| spaced(it.verdict.as_str()))
         .left("act", |it| spaced(it.act.as_str()))
-        .left("why", |it| it.why.clone());
+        .left("why", |it| it.verdict.why().to_owned());
     let forecast = &totals.forecast;
     let mut figures = vec![
         ("pending".to_owned(), forecast.pending),

@@ -140,15 +140,12 @@ pub(super) async fn status(context: &mut Context) -> Status {
 /// show it.
 pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
-        context.redis.connection(),
-        Arc::clone(&context.store),
-        context.keys.clone(),
+        &context.deployment(),
         Arc::new(Meters::default()),
         String::new(),
         context.config.read_only,
-        context.config.engine.node_dead_ms,
-    )
-    .with_locks(lock_names(&context.config.engine));
+        lock_names(&context.config.engine),
+    );
     let mut snapshot = collector.collect().await;
     for _ in 0..2 {
         if !matches!(snapshot.audit, Balance::InFlight { .. }) {

@@ -24,7 +24,6 @@ use super::{
     pending::Classifier,
     plan::{self, Plan},
     purchase, repair,
-    servers::Servers,
     settings::Settings,
     trace,
     vouchers::Vouchers,
@@ -175,10 +174,9 @@ impl Operator {
                 plan.check()?;
                 self.deployment.store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
-                let Servers { store, conn, keys } = servers;
                 let listed = self.load_tests.begin(plan.voucher, stop);
                 let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
-                let generator = LoadGenerator { admission, store, conn, keys, meters, halt };
+                let generator = LoadGenerator { admission, servers, meters, halt };
                 Reply::LoadTestDone(generator.run(&plan, stop).await?)
             }
             Command::StopLoadTest(voucher) => {

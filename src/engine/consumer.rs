@@ -11,7 +11,7 @@ use std::{
 use futures::future::join_all;
 use seckill_model::{EntryId, Message, OrderFault, UserId};
 use seckill_redis::{
-    Redis, RedisError,
+    RedisError,
     keys::Partition,
     stream::{self, Body, Delivered, ReadFrom},
 };
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
+    deployment::Deployment,
     entry_check::{self, Checked, Rejected},
     locks::{Guard, LockError, LockName, Locks},
     order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
@@ -70,17 +71,16 @@ pub struct Hold {
 impl Consumer {
     /// The consumer of `node` in a partition. It reads nothing new while it is paused.
     pub fn new(
+        deployment: &Deployment,
         node: &str,
         partition: Partition,
-        redis: &Redis,
         writer: Writer,
-        settings: Settings,
         locks: Locks,
         hold: Hold,
     ) -> Self {
-        let Servers { store, keys, .. } = &writer.servers;
-        let reader =
-            Servers { conn: redis.blocking_connection(BLOCK), ..Servers::new(redis, store, keys) };
+        let conn = deployment.redis.blocking_connection(BLOCK);
+        let reader = Servers { conn, ..deployment.servers() };
+        let settings = deployment.settings.clone();
         Self {
             name: partition.consumer(node),
             partition,

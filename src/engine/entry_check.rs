@@ -9,7 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use seckill_model::{EntryId, Message, OrderEntry, OrderFault, OrderId, SaleState, VoucherId};
+use seckill_model::{
+    Backing, EntryId, Message, OrderEntry, OrderFault, OrderId, SaleState, VoucherId,
+};
 use seckill_redis::{
     scripts,
     stream::{self, Body, Delivered},
@@ -32,19 +34,6 @@ pub(super) struct Checked {
     pub(super) gone: u64,
     /// Left pending until the buyers of their sale are known again.
     pub(super) waiting: u64,
-}
-
-/// What Redis knows of the buyer of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Backing {
-    /// The buyer holds this order.
-    Promised,
-    /// The buyer holds another order at this place.
-    Other(OrderId),
-    /// There is no such buyer.
-    Nothing,
-    /// The buyers of the sale are unknown: it is not loaded, or its keys are inconsistent.
-    Unknown,
 }
 
 /// Looks up the buyers of entries, in their order: one round trip per voucher, and another one if an entry has no
@@ -84,7 +73,7 @@ async fn look_closer(
 ) -> Result<(), EngineError> {
     let Servers { conn, keys, .. } = servers;
     let mut call = scripts::PROMISED.prepare_invoke();
-    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    call.key(&keys.sale_keys(voucher));
     for (order, _) in &looked_up {
         call.arg(order.seat().to_string());
     }

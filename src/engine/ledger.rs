@@ -88,8 +88,7 @@ pub async fn audit(servers: &mut Servers, only: Option<VoucherId>) -> Result<Aud
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
-        let ledger = audit_sale(servers, sale).await?;
-        lines.push(line(sale, &ledger));
+        lines.push(audit_sale(servers, sale).await?);
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
 }
@@ -115,21 +114,21 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, Engine
 }
 
 /// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
-pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineError> {
-    let mut ledger = look(servers, sale).await?;
+pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
+    let mut audit = look(servers, sale).await?;
     for _ in 1..LOOKS {
-        if ledger.findings().is_empty() {
+        if audit.findings.is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        ledger = match servers.store.sale(sale.voucher_id).await {
+        audit = match servers.store.sale(sale.voucher_id).await {
             Ok(sale) => look(servers, &sale).await?,
             // Only Redis holds the sale.
             Err(StoreError::NoSale(_)) => look(servers, sale).await?,
             Err(error) => return Err(error.into()),
         };
     }
-    Ok(ledger)
+    Ok(audit)
 }
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
@@ -141,7 +140,7 @@ pub async fn lost_orders(
     Ok(follow(servers, voucher, &buyers).await?.lost)
 }
 
-async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineError> {
+async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
     let voucher = sale.voucher_id;
     let archived = sale.state == SaleState::Archived;
     let (sql, in_sql) = match servers.store.ledger(voucher).await {
@@ -155,47 +154,41 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleLedger, EngineEr
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
     let buyers = if known { buyers(servers, voucher).await? } else { Vec::new() };
-    let followed = follow(servers, voucher, &buyers).await?;
+    let Followed { flows, stranded, lost } = follow(servers, voucher, &buyers).await?;
     let unknown = if known && !archived { unknown_orders(servers, voucher).await? } else { 0 };
-    Ok(SaleLedger {
-        voucher_id: voucher,
-        redis: redis_ledger(&facts, sale),
+    let redis = redis_ledger(&facts, sale);
+    let ledger = SaleLedger {
+        redis,
         admitted: facts.buyers,
         damaged,
         other,
         in_sql,
         archived,
         sql,
-        undelivered: of(&followed.flows.undelivered, voucher),
-        pending: of(&followed.flows.pending, voucher),
-        dead: of(&followed.flows.dead, voucher),
-        stranded: followed.stranded,
-        lost: followed.lost.len() as u64,
+        stranded,
+        lost: lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
         kept: kept(servers, voucher, &buyers).await?.len() as u64,
+    };
+    Ok(SaleAudit {
+        voucher_id: voucher,
+        title: sale.title.clone(),
+        initial: sql.initial,
+        stock: redis.map(|redis| redis.stock),
+        admitted: facts.buyers,
+        persisted: sql.live,
+        closed: sql.closed,
+        undelivered: of(&flows.undelivered, voucher),
+        pending: of(&flows.pending, voucher),
+        dead: of(&flows.dead, voucher),
+        db_stock: sql.stock,
+        findings: ledger.findings(),
     })
 }
 
 fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
     entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
-}
-
-fn line(sale: &Sale, ledger: &SaleLedger) -> SaleAudit {
-    SaleAudit {
-        voucher_id: ledger.voucher_id,
-        title: sale.title.clone(),
-        initial: ledger.sql.initial,
-        stock: ledger.redis.map(|redis| redis.stock),
-        admitted: ledger.admitted,
-        persisted: ledger.sql.live,
-        closed: ledger.sql.closed,
-        undelivered: ledger.undelivered,
-        pending: ledger.pending,
-        dead: ledger.dead,
-        db_stock: ledger.sql.stock,
-        findings: ledger.findings(),
-    }
 }
 
 async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats, RedisError> {

@@ -10,8 +10,7 @@ use parking_lot::Mutex;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
-use seckill_redis::{Connection, Layout, dead_letters, keys::Partition};
-use seckill_store::SharedStore;
+use seckill_redis::{dead_letters, keys::Partition};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -19,6 +18,7 @@ use super::{
     admission::{Admission, AdmissionReply, Ticket},
     command::{LoadReport, LoadTest},
     error::{MAX_CONCURRENCY, MAX_USERS},
+    servers::Servers,
 };
 use crate::telemetry::{
     Meters,
@@ -112,11 +112,7 @@ pub struct LoadGenerator {
     /// Where requests are sent.
     pub admission: Admission,
     /// Where orders settle.
-    pub store: SharedStore,
-    /// For the dead letters.
-    pub conn: Connection,
-    /// Names of keys.
-    pub keys: Layout,
+    pub servers: Servers,
     /// Where progress is shown.
     pub meters: Arc<Meters>,
     /// Cancelled to stop sending requests; admitted orders still settle. A child of the token of the run.
@@ -143,7 +139,7 @@ impl LoadGenerator {
         if plan.settle {
             let waited = Instant::now();
             let payers = plan.payers(&admitted);
-            let of = self.keys.partition_of(plan.voucher);
+            let of = self.servers.keys.partition_of(plan.voucher);
             self.settle(&of, admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
             self.pay(&payers, &mut report).await;
@@ -237,8 +233,8 @@ impl LoadGenerator {
     }
 
     async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64, EngineError> {
-        let now = self.conn.now().await?;
-        let answers = self.store.pay(page, now).await?;
+        let now = self.servers.conn.now().await?;
+        let answers = self.servers.store.pay(page, now).await?;
         Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)
     }
 
@@ -250,7 +246,7 @@ impl LoadGenerator {
         let mut pages = open.chunks(SETTLE_PAGE);
         for page in pages.by_ref() {
             // Ignored: the wait continues while the database is unreachable.
-            let mut there = self.store.existing(page).await.unwrap_or_default();
+            let mut there = self.servers.store.existing(page).await.unwrap_or_default();
             there.sort_unstable();
             left.extend(page.iter().filter(|id| there.binary_search(id).is_err()));
             if there.is_empty() && found > 0 {
@@ -272,7 +268,8 @@ impl LoadGenerator {
     ) -> u64 {
         // Ignored: the wait continues while Redis is unreachable.
         while let Some(from) = letters.next
-            && let Ok(page) = dead_letters::read(&mut self.conn, of, from, SETTLE_PAGE).await
+            && let Ok(page) =
+                dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
         {
             let Some(last) = page.last() else { break };
             letters.next = last.letter.next();

@@ -93,7 +93,7 @@ impl Node {
     /// Starts the tasks and returns immediately; unreachable servers are awaited in the background.
     pub fn start(config: NodeConfig) -> Self {
         let NodeConfig { deployment, name, instance, read_only } = config;
-        let Deployment { redis, store, keys, settings } = &deployment;
+        let Deployment { redis, keys, settings, .. } = &deployment;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
@@ -135,16 +135,15 @@ impl Node {
                 let (parking, parked_here) = watch::channel(false);
                 parked.push(parked_here);
                 let consumer = Consumer::new(
+                    &deployment,
                     &name,
                     partition.clone(),
-                    redis,
                     Writer::reporting(
                         deployment.servers(),
                         in_hand.clone(),
                         outbox.clone(),
                         name.clone(),
                     ),
-                    settings.clone(),
                     locks.clone(),
                     Hold { wanted: wanted.clone(), parked: parking },
                 );
@@ -164,15 +163,12 @@ impl Node {
             }
         }
         let collector = Collector::new(
-            redis.connection(),
-            store.clone(),
-            keys.clone(),
+            &deployment,
             Arc::clone(&meters),
             name.clone(),
             read_only,
-            settings.node_dead_ms,
-        )
-        .with_locks(lock_names(settings));
+            lock_names(settings),
+        );
         let (focus, looking_at) = watch::channel(Focus::default());
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {

@@ -7,7 +7,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Message, Millis, OrderEntry};
+use seckill_model::{Backing, EntryId, ForeignKey, Message, Millis, OrderEntry};
 use seckill_redis::{
     Connection, dead_letters,
     group::{self, Rewinding},
@@ -19,7 +19,7 @@ use seckill_redis::{
 
 use super::{
     EngineError,
-    entry_check::{Backing, backing},
+    entry_check::backing,
     event::{Event, Subject},
     outbox::Outbox,
     partition_fault::{PartitionFault, Repair, RepairedFault},

@@ -118,9 +118,7 @@ pub(super) async fn return_in_redis(
     let mut given = 0;
     for voucher in vouchers {
         let mut call = scripts::GIVE_BACK.prepare_invoke();
-        call.key(servers.keys.sale(voucher))
-            .key(servers.keys.stock(voucher))
-            .key(servers.keys.buyers(voucher));
+        call.key(&servers.keys.sale_keys(voucher));
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
             call.arg(order.seat().to_string()).arg(order.id.get());
         }

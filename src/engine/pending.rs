@@ -5,7 +5,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use seckill_model::{
-    Act, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
+    Act, Backing, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{self, Evidence, Row},
@@ -18,11 +18,7 @@ use seckill_redis::{
 use seckill_store::Written;
 
 use super::{
-    EngineError,
-    entry_check::{self, Backing},
-    order_writer::by_partition,
-    servers::Servers,
-    settings::Settings,
+    EngineError, entry_check, order_writer::by_partition, servers::Servers, settings::Settings,
 };
 
 /// Entries per read: about 5 ms of Redis time, and a tenth of that in memory.

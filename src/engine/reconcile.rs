@@ -222,8 +222,7 @@ async fn check_page(
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
     for (sale, _) in sales {
-        call.key(keys.sale(*sale)).key(keys.stock(*sale));
-        call.key(keys.buyers(*sale)).key(keys.tally(*sale));
+        call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }
     call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
     for (_, created) in sales {
@@ -383,8 +382,7 @@ impl<'a> Reconciler<'a> {
     async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start, EngineError> {
         let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher));
-        call.key(keys.buyers(voucher)).key(keys.tally(voucher));
+        call.key(&keys.sale_keys(voucher)).key(keys.tally(voucher));
         call.arg(&self.token).arg(LEASE.as_millis() as u64).arg(&self.run);
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
@@ -460,8 +458,7 @@ impl<'a> Reconciler<'a> {
         done.removed += self.remove_closed(voucher, damaged).await?;
         let mut call = scripts::RECONCILE_END.prepare_invoke();
         let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
-        call.key(keys.sale(voucher)).key(keys.stock(voucher));
-        call.key(keys.buyers(voucher)).key(of.watermark()).key(keys.tally(voucher));
+        call.key(&keys.sale_keys(voucher)).key(of.watermark()).key(keys.tally(voucher));
         call.arg(token).arg(&self.run).arg(voucher.0);
         let answer: Vec<redis::Value> = self.servers.conn.invoke(&call).await?;
         match answer.first() {
@@ -618,8 +615,8 @@ impl<'a> Reconciler<'a> {
         }
         let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
         let mut call = scripts::RESTORE.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.key(of.orders()).key(of.dead()).key(of.watermark()).key(keys.tally(voucher));
+        call.key(&keys.sale_keys(voucher)).key(of.orders()).key(of.dead());
+        call.key(of.watermark()).key(keys.tally(voucher));
         call.arg(voucher.0).arg(match entry {
             Entry::Leave => "book",
             Entry::Add => "enqueue",

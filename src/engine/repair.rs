@@ -63,7 +63,7 @@ pub struct Repaired {
 pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
     for sale in ledger::all_sales(servers).await? {
-        let findings = ledger::audit_sale(servers, &sale).await?.findings();
+        let findings = ledger::audit_sale(servers, &sale).await?.findings;
         if !findings.is_empty() {
             plan.push(SaleRepair::of(sale.voucher_id, findings));
         }

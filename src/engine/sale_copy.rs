@@ -18,8 +18,7 @@ pub(super) async fn drop_keys(
     voucher: VoucherId,
 ) -> Result<bool, RedisError> {
     let mut unlink = cmd("UNLINK");
-    unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
-    unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
+    unlink.arg(&keys.sale_keys(voucher)).arg(keys.tally(voucher));
     Ok(conn.query::<u64>(&unlink).await? > 0)
 }
 
@@ -89,10 +88,7 @@ pub(super) async fn try_sync(
     let voucher = sale.voucher_id;
     let run = servers.conn.run_id(&servers.keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
-    call.key(servers.keys.sale(voucher))
-        .key(servers.keys.stock(voucher))
-        .key(servers.keys.buyers(voucher));
-    call.key(servers.keys.partition_of(voucher).watermark());
+    call.key(&servers.keys.sale_keys(voucher)).key(servers.keys.partition_of(voucher).watermark());
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);

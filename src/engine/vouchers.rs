@@ -156,7 +156,7 @@ impl Vouchers<'_> {
                 return Err(StoreError::Ended(voucher).into());
             }
             let mut call = scripts::CUT.prepare_invoke();
-            call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+            call.key(&keys.sale_keys(voucher));
             call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
             let answer: Result<(String, i64), RedisError> = self.servers.conn.invoke(&call).await;
             let (word, left) = match answer {

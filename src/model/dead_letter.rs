@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use super::{Message, Millis, control_chars::shortened};
+use super::{Backing, Message, Millis, control_chars::shortened, message::Label};
 
 /// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
@@ -27,8 +27,8 @@ pub struct LetterEvidence {
     pub fields_good: bool,
     /// What SQL has under its order ID.
     pub row: Row,
-    /// What Redis has in the buyer's slot.
-    pub buyer: Buyer,
+    /// What Redis knows of its buyer.
+    pub backing: Backing,
     /// Its sale in SQL.
     pub sale: Sale,
     /// Number of earlier replays.
@@ -46,19 +46,6 @@ pub enum Row {
     This,
     /// An order of another buyer, slot or voucher.
     Other,
-}
-
-/// What Redis has in the slot of a dead letter's buyer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buyer {
-    /// This order.
-    This,
-    /// Another order.
-    Another,
-    /// Nothing.
-    Nothing,
-    /// Unknown, because the sale is not in Redis.
-    Unknown,
 }
 
 /// The sale of a dead letter, by SQL.
@@ -91,7 +78,7 @@ pub enum LetterVerdict {
     /// Its order is in SQL.
     Written,
     /// Its buyer holds no order, or another one.
-    NobodyWaits,
+    NotAwaited,
     /// There is no such sale.
     NoSale,
     /// It contains no valid order.
@@ -117,15 +104,19 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
     if !evidence.fields_good {
         return LetterVerdict::Malformed;
     }
-    match (evidence.row, evidence.sale, evidence.buyer) {
+    match (evidence.row, evidence.sale, evidence.backing) {
         (Row::This, ..) => LetterVerdict::Written,
         (_, Sale::Missing, _) => LetterVerdict::NoSale,
-        (_, Sale::Open, Buyer::Unknown) => LetterVerdict::NotLoaded,
-        (Row::Other, _, Buyer::This) => LetterVerdict::IdTaken,
-        (Row::None, _, Buyer::This) if evidence.superseded => LetterVerdict::HoldsAnother,
-        (Row::None, _, Buyer::This) if evidence.replays >= max_replays => LetterVerdict::CameBack,
-        (Row::None, _, Buyer::This) => LetterVerdict::Awaited,
-        (_, _, Buyer::Another | Buyer::Nothing | Buyer::Unknown) => LetterVerdict::NobodyWaits,
+        (_, Sale::Open, Backing::Unknown) => LetterVerdict::NotLoaded,
+        (Row::Other, _, Backing::Promised) => LetterVerdict::IdTaken,
+        (Row::None, _, Backing::Promised) if evidence.superseded => LetterVerdict::HoldsAnother,
+        (Row::None, _, Backing::Promised) if evidence.replays >= max_replays => {
+            LetterVerdict::CameBack
+        }
+        (Row::None, _, Backing::Promised) => LetterVerdict::Awaited,
+        (_, _, Backing::Other(_) | Backing::Nothing | Backing::Unknown) => {
+            LetterVerdict::NotAwaited
+        }
     }
 }
 
@@ -140,9 +131,7 @@ impl LetterVerdict {
     pub fn act(self) -> LetterAct {
         match self {
             Self::Awaited => LetterAct::Replay,
-            Self::Written | Self::NobodyWaits | Self::NoSale | Self::Malformed => {
-                LetterAct::Discard
-            }
+            Self::Written | Self::NotAwaited | Self::NoSale | Self::Malformed => LetterAct::Discard,
             Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother => {
                 LetterAct::Decide
             }
@@ -163,28 +152,17 @@ impl LetterVerdict {
     }
 
     /// Why this action is recommended.
-    pub fn why(self) -> &'static str {
+    pub fn why(self) -> Label {
         match self {
-            Self::Awaited => "its buyer waits and there is no order: replay it",
-            Self::CameBack => {
-                "reached the replay limit and failed each time: fix the cause given in its reason and \
-                 replay it with --force, or discard it with compensation"
-            }
-            Self::Written => "its order is in SQL: discard it",
-            Self::NobodyWaits => "its buyer holds nothing or another order: discard it",
-            Self::NoSale => "there is no such sale, so no buyer waits for it: discard it",
-            Self::NotLoaded => {
-                "Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill \
-                 audit --repair'), or discard it with compensation"
-            }
-            Self::IdTaken => {
-                "its buyer waits, but the order id is another buyer's: the operator must decide"
-            }
-            Self::HoldsAnother => {
-                "its buyer holds another live order: discard it with compensation, which cancels this one and \
-                 refunds its stock"
-            }
-            Self::Malformed => "no order can be made of it: discard it",
+            Self::Awaited => Label("letters-why-awaited"),
+            Self::CameBack => Label("letters-why-came-back"),
+            Self::NotLoaded => Label("letters-why-not-loaded"),
+            Self::IdTaken => Label("letters-why-id-taken"),
+            Self::HoldsAnother => Label("letters-why-holds-another"),
+            Self::Written => Label("letters-why-written"),
+            Self::NotAwaited => Label("letters-why-not-awaited"),
+            Self::NoSale => Label("letters-why-no-sale"),
+            Self::Malformed => Label("letters-why-malformed"),
         }
     }
 }
@@ -215,8 +193,8 @@ pub struct LetterCounts {
     pub holds_another: u64,
     /// [`LetterVerdict::Written`].
     pub written: u64,
-    /// [`LetterVerdict::NobodyWaits`].
-    pub nobody_waits: u64,
+    /// [`LetterVerdict::NotAwaited`].
+    pub not_awaited: u64,
     /// [`LetterVerdict::NoSale`].
     pub no_sale: u64,
     /// [`LetterVerdict::Malformed`].
@@ -242,7 +220,7 @@ impl LetterCounts {
             LetterVerdict::IdTaken => &mut self.id_taken,
             LetterVerdict::HoldsAnother => &mut self.holds_another,
             LetterVerdict::Written => &mut self.written,
-            LetterVerdict::NobodyWaits => &mut self.nobody_waits,
+            LetterVerdict::NotAwaited => &mut self.not_awaited,
             LetterVerdict::NoSale => &mut self.no_sale,
             LetterVerdict::Malformed => &mut self.malformed,
         }
@@ -343,12 +321,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::OrderFault;
+    use crate::{OrderFault, OrderId};
 
     const AWAITED: LetterEvidence = LetterEvidence {
         fields_good: true,
         row: Row::None,
-        buyer: Buyer::This,
+        backing: Backing::Promised,
         sale: Sale::Open,
         replays: 0,
         superseded: false,
@@ -357,10 +335,11 @@ mod tests {
     #[test]
     fn verdict_table() {
         use LetterVerdict::{
-            Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded,
+            Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NotAwaited, NotLoaded,
             Written,
         };
-        let unknown = LetterEvidence { buyer: Buyer::Unknown, ..AWAITED };
+        let other = OrderId::from_i64(1).unwrap();
+        let unknown = LetterEvidence { backing: Backing::Unknown, ..AWAITED };
         let table = [
             (AWAITED, Awaited),
             (LetterEvidence { replays: 2, ..AWAITED }, Awaited),
@@ -371,11 +350,11 @@ mod tests {
             (LetterEvidence { row: Row::This, ..unknown }, Written),
             (LetterEvidence { row: Row::Other, ..AWAITED }, IdTaken),
             (LetterEvidence { superseded: true, ..AWAITED }, HoldsAnother),
-            (LetterEvidence { row: Row::Other, buyer: Buyer::Nothing, ..AWAITED }, NobodyWaits),
-            (LetterEvidence { buyer: Buyer::Another, ..AWAITED }, NobodyWaits),
-            (LetterEvidence { buyer: Buyer::Nothing, replays: 9, ..AWAITED }, NobodyWaits),
+            (LetterEvidence { row: Row::Other, backing: Backing::Nothing, ..AWAITED }, NotAwaited),
+            (LetterEvidence { backing: Backing::Other(other), ..AWAITED }, NotAwaited),
+            (LetterEvidence { backing: Backing::Nothing, replays: 9, ..AWAITED }, NotAwaited),
             (unknown, NotLoaded),
-            (LetterEvidence { sale: Sale::Archived, ..unknown }, NobodyWaits),
+            (LetterEvidence { sale: Sale::Archived, ..unknown }, NotAwaited),
             (LetterEvidence { sale: Sale::Missing, ..unknown }, NoSale),
         ];
         for (evidence, verdict) in table {
@@ -388,7 +367,6 @@ mod tests {
         for &verdict in LetterVerdict::ALL {
             assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
             assert_eq!(verdict.is_awaited(), verdict.act() != LetterAct::Discard, "{verdict}");
-            assert!(!verdict.why().contains("  "), "{verdict}");
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{verdict}\""));
         }

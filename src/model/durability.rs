@@ -3,7 +3,11 @@
 //! The rules are those of the table in assets/durability.md. Power losses and database commits are described by the
 //! servers' documentation; the rest is proven by the tests named in the table.
 
+use std::fmt;
+
 use serde::{Serialize, Serializer};
+
+use super::message::Label;
 
 /// When Redis writes an acknowledged command to disk; later is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,59 +89,44 @@ pub struct Setup {
 }
 
 /// What a failure may lose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", prefix = "durability-")]
 pub enum Cost {
     /// Nothing.
-    #[strum(to_string = "nothing")]
     Nothing,
     /// Nothing while the nodes that promised it live.
-    #[strum(
-        to_string = "nothing while the nodes live and answer: each puts back what it promised in its last 30 s"
-    )]
     PutBack,
     /// What was not in SQL yet and was not promised by a node in its last seconds.
-    #[strum(
-        to_string = "orders that waited for SQL for over 30 s; SQL and the nodes put back the others"
-    )]
     Waiting,
     /// The last seconds of what was not in SQL yet.
-    #[strum(
-        to_string = "the last two seconds of admissions, those left out that SQL holds already"
-    )]
     LastSeconds,
     /// Half a minute of it.
-    #[strum(to_string = "half a minute of admissions, those left out that SQL holds already")]
     HalfMinute,
     /// All that was not in SQL yet.
-    #[strum(to_string = "every admission that SQL does not hold yet")]
     Undelivered,
     /// What the failed primary had not replicated, unless it is restored.
-    #[strum(
-        to_string = "what the dead primary had not sent, unless the node that promised it lives and puts it back"
-    )]
     Unsent,
     /// Nothing, provided that the replica which confirmed it is the one promoted.
-    #[strum(to_string = "no admission that was acknowledged, if the promoted replica confirmed it")]
     Confirmed,
     /// Only time, because no replica is promoted.
-    #[strum(to_string = "no order, only time: no replica is promoted until the server is back")]
     Standstill,
     /// The last commits, which Redis still has.
-    #[strum(
-        to_string = "orders of the last second in SQL; 'seckill audit' names them, and --repair writes them again while Redis holds their buyers"
-    )]
     LastCommits,
     /// The database itself.
-    #[strum(to_string = "the database may be damaged, and then all that is in it")]
     Damage,
     /// Unknown: the settings are not readable.
-    #[strum(to_string = "unknown: the settings could not be read")]
     Unknown,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Label((*self).into()).fmt(f)
+    }
 }
 
 impl Serialize for Cost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(Label((*self).into()).english())
     }
 }
 

@@ -198,6 +198,19 @@ impl OrderEntry {
     }
 }
 
+/// What Redis knows of the buyer of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// The buyer holds this order.
+    Promised,
+    /// The buyer holds another order in this slot.
+    Other(OrderId),
+    /// There is no such buyer.
+    Nothing,
+    /// The buyers of the sale are unknown: it is not loaded, or its keys are inconsistent.
+    Unknown,
+}
+
 /// A field as a number in the range of SQL: 0 to 2^63 - 1.
 fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> {
     let value = value.ok_or(EntryFault::Missing(field.into()))?;

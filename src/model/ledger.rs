@@ -40,11 +40,9 @@ pub struct SqlLedger {
     pub returning: u64,
 }
 
-/// The figures of one sale, with the result of comparing order IDs.
+/// What the findings of one sale follow from: its figures, and the result of comparing order IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleLedger {
-    /// The sale.
-    pub voucher_id: VoucherId,
     /// `None` if the sale is not in Redis, or not completely.
     pub redis: Option<RedisLedger>,
     /// Admitted buyers in Redis that are not closed, also if other keys of the sale are lost.
@@ -59,12 +57,6 @@ pub struct SaleLedger {
     pub archived: bool,
     /// State in SQL.
     pub sql: SqlLedger,
-    /// Undelivered entries.
-    pub undelivered: u64,
-    /// Pending entries.
-    pub pending: u64,
-    /// Dead letters.
-    pub dead: u64,
     /// Admitted orders that exist only as dead letters: their buyers wait.
     pub stranded: u64,
     /// Admitted orders that are neither in SQL nor in the stream nor dead letters.
@@ -403,11 +395,6 @@ impl SaleLedger {
         found.extend(counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, make)| make(n)));
         found
     }
-
-    /// Admitted orders on their way to SQL.
-    pub fn in_flight(&self) -> u64 {
-        self.undelivered + self.pending
-    }
 }
 
 /// Summary of the ledger for display.
@@ -441,7 +428,6 @@ mod tests {
 
     fn ledger() -> SaleLedger {
         SaleLedger {
-            voucher_id: VoucherId(7),
             redis: Some(RedisLedger { initial: 100, stock: 40, behind: 0, ahead: 0 }),
             admitted: 60,
             archived: false,
@@ -456,9 +442,6 @@ mod tests {
                 doubled: 0,
                 returning: 0,
             },
-            undelivered: 4,
-            pending: 5,
-            dead: 1,
             stranded: 0,
             lost: 0,
             unknown: 0,
@@ -489,7 +472,6 @@ mod tests {
     #[test]
     fn orders_in_flight_are_no_imbalance() {
         assert_eq!(ledger().findings(), []);
-        assert_eq!(ledger().in_flight(), 9);
     }
 
     #[test]

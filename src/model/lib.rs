@@ -31,7 +31,7 @@ pub mod voucher;
 pub use clock::{Millis, When};
 pub use control_chars::{escape_json, is_display_control};
 pub use dead_letter::{LetterAct, LetterCounts, LetterVerdict};
-pub use entry::{EntryFault, EntryId, OrderEntry};
+pub use entry::{Backing, EntryFault, EntryId, OrderEntry};
 pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use order::{

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use super::OrderId;
+use super::{OrderId, message::Label};
 
 /// Evidence about one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,20 +142,16 @@ impl Verdict {
     }
 
     /// Why this action is recommended.
-    pub fn why(self) -> &'static str {
+    pub fn why(self) -> Label {
         match self {
-            Self::Written => "the order is in SQL; only the acknowledgement is missing",
-            Self::Stuck => "no order in SQL, and the holder is dead or has let it lie too long",
-            Self::InHand => "a live node was given it a moment ago and may be writing it",
-            Self::BodyGone => {
-                "the entry was trimmed or deleted; the buyers hash still has its order"
-            }
-            Self::Malformed => "its fields make no order",
-            Self::TooOften => {
-                "delivered too often without an order: it may be what brings nodes down"
-            }
-            Self::Refused => "SQL holds what stands against its order",
-            Self::NotPromised => "no buyer in Redis was admitted under its order",
+            Self::Written => Label("pending-why-written"),
+            Self::Stuck => Label("pending-why-stuck"),
+            Self::BodyGone => Label("pending-why-body-gone"),
+            Self::Malformed => Label("pending-why-malformed"),
+            Self::TooOften => Label("pending-why-too-often"),
+            Self::Refused => Label("pending-why-refused"),
+            Self::NotPromised => Label("pending-why-not-promised"),
+            Self::InHand => Label("pending-why-in-hand"),
         }
     }
 

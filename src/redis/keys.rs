@@ -95,6 +95,11 @@ impl Layout {
         self.of_voucher("buyers", voucher)
     }
 
+    /// The keys of a sale that must be consistent with one another: sale, stock, buyers.
+    pub fn sale_keys(&self, voucher: VoucherId) -> [String; 3] {
+        [self.sale(voucher), self.stock(voucher), self.buyers(voucher)]
+    }
+
     /// Hash: counters of admission results.
     pub fn tally(&self, voucher: VoucherId) -> String {
         self.of_voucher("tally", voucher)

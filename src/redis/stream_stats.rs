@@ -273,8 +273,7 @@ async fn read_one(
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.healed()).key(of.watermark());
     for sale in sales {
-        call.key(keys.sale(*sale)).key(keys.stock(*sale));
-        call.key(keys.buyers(*sale)).key(keys.tally(*sale));
+        call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(MAX_COUNTED);
     let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =

@@ -288,7 +288,7 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_letter_is_judged_by_the_current_state() {
-    use LetterVerdict::{Awaited, Malformed, NoSale, NobodyWaits, Written};
+    use LetterVerdict::{Awaited, Malformed, NoSale, NotAwaited, Written};
 
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
@@ -314,7 +314,7 @@ async fn each_letter_is_judged_by_the_current_state() {
     )
     .await
     .unwrap();
-    let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
+    let expected = [Awaited, Awaited, NotAwaited, NotAwaited, NoSale, Malformed];
     assert_eq!(verdicts(&world).await, expected);
     let last = letters_of(&world).await.pop().unwrap().letter;
     assert_eq!(last.reason, "two·lines·");
@@ -405,7 +405,7 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     add.arg(of.dead()).arg("*").arg("reason").arg("late");
     add.arg("body:userId").arg(1).arg("body:voucherId").arg(&v).arg("body:id").arg(5);
     conn.query::<String>(&add).await.unwrap();
-    assert_eq!(verdicts(&world).await, [LetterVerdict::NobodyWaits]);
+    assert_eq!(verdicts(&world).await, [LetterVerdict::NotAwaited]);
     let report = discard(&world, matching(""), true).await;
     assert_eq!((report.discarded, report.compensated), (1, 0));
     assert_eq!(world.store.order(OrderId::from_i64(5).unwrap()).await.unwrap(), None);

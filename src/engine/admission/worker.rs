@@ -413,7 +413,7 @@ impl AdmissionWorker {
         }
         let (of, context) = (&self.partition, &self.context);
         let mut call = scripts::ADMIT.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+        call.key(&keys.sale_keys(voucher));
         call.key(of.orders()).key(keys.tally(voucher)).key(of.healed()).key(of.watermark());
         call.arg(of.group()).arg(voucher.0);
         call.arg(&context.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);

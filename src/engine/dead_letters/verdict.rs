@@ -5,19 +5,15 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use seckill_model::{
-    ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault, OrderId,
-    SaleState, VoucherId,
-    dead_letter::{self, Buyer, LetterEvidence, Row, Sale},
+    Backing, ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault,
+    OrderId, SaleState, VoucherId,
+    dead_letter::{self, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
 use seckill_redis::dead_letters::DeadLetter;
 use seckill_store::{SharedStore, StoreError};
 
-use super::super::{
-    EngineError,
-    entry_check::{Backing, backing},
-    servers::Servers,
-};
+use super::super::{EngineError, entry_check::backing, servers::Servers};
 
 /// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[
@@ -90,8 +86,8 @@ pub async fn classify(
 ) -> Result<Vec<ClassifiedLetter>, EngineError> {
     let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
     let backing = backing(servers, &orders).await?;
-    let buyers = orders.iter().map(|order| order.entry).zip(backing.into_iter().map(buyer));
-    let buyers: HashMap<EntryId, Buyer> = buyers.collect();
+    let backing: HashMap<EntryId, Backing> =
+        orders.iter().map(|order| order.entry).zip(backing).collect();
     let refused_for = |letter: &DeadLetter| match letter.reason.data()? {
         OrderFault::Holds { holds, .. } => Some(holds),
         _ => None,
@@ -103,8 +99,8 @@ pub async fn classify(
     // Redis holds no sale that is unknown to SQL.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
-        if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
-        {
+        let unknown = backing.get(&order.entry) == Some(&Backing::Unknown);
+        if unknown && !sales.contains_key(&order.voucher) {
             sales.insert(order.voucher, sale(&servers.store, order.voucher).await?);
         }
     }
@@ -118,7 +114,7 @@ pub async fn classify(
                 (Some(_), _) => Row::Other,
                 (None, _) => Row::None,
             },
-            buyer: buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing),
+            backing: backing.get(&letter.letter).copied().unwrap_or(Backing::Nothing),
             sale: letter
                 .order
                 .and_then(|order| sales.get(&order.voucher).copied())
@@ -130,15 +126,6 @@ pub async fn classify(
         ClassifiedLetter { letter, verdict, row, another }
     });
     Ok(classified.collect())
-}
-
-fn buyer(backing: Backing) -> Buyer {
-    match backing {
-        Backing::Promised => Buyer::This,
-        Backing::Other(_) => Buyer::Another,
-        Backing::Nothing => Buyer::Nothing,
-        Backing::Unknown => Buyer::Unknown,
-    }
 }
 
 /// The buyer's live order because of which SQL refused the letter.

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use seckill_model::{EntryId, Millis, OrderEntry, When, clock::TimeFault};
+use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeFault};
 use seckill_redis::{
     Connection,
     group::{self, Rewinding, Rewound},
@@ -17,11 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        EngineError,
-        entry_check::{Backing, backing},
-        error::PartDone,
-        event::RewindPart,
-        servers::Servers,
+        EngineError, entry_check::backing, error::PartDone, event::RewindPart, servers::Servers,
     },
     GroupFault, Meanwhile, partition, partitions,
 };

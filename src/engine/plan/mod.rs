@@ -154,7 +154,7 @@ impl Totals {
             return;
         }
         let (verdict, act) = (line.verdict, line.act);
-        let why = verdict.why().to_owned();
+        let why = verdict.why().english().to_owned();
         self.verdicts.push(VerdictTotal { verdict, act, entries: 1, why });
         self.verdicts.sort_by_key(|it| it.verdict);
     }

@@ -25,6 +25,8 @@ use seckill_redis::{
 use seckill_store::{Act, SharedStore, StoreError};
 use tokio::time::error::Elapsed;
 
+use crate::deployment::Deployment;
+
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
@@ -107,29 +109,29 @@ struct Sample {
 }
 
 impl Collector {
-    /// Returns a collector for `node` (empty without an engine).
+    /// Returns a collector for `node` (empty without an engine). It also checks the locks of `lock_names` while they are
+    /// not held: a key of another type blocks all callers.
     pub fn new(
-        conn: Connection,
-        store: SharedStore,
-        keys: Layout,
+        deployment: &Deployment,
         meters: Arc<Meters>,
         node: String,
         read_only: bool,
-        node_dead_ms: u64,
+        lock_names: Vec<String>,
     ) -> Self {
+        let Deployment { redis, store, keys, settings } = deployment;
+        let conn = redis.connection();
         let sql = Health {
             name: store.describe().split_whitespace().next().unwrap_or_default().to_owned(),
             ..Health::default()
         };
-        let redis = Health { name: "redis".to_owned(), ..Health::default() };
         Self {
             conn,
-            store,
-            keys,
+            store: SharedStore::clone(store),
+            keys: keys.clone(),
             meters,
             node,
             read_only,
-            node_dead_ms,
+            node_dead_ms: settings.node_dead_ms,
             seq: 0,
             sales: Vec::new(),
             returning: 0,
@@ -139,9 +141,9 @@ impl Collector {
             facts: Arc::default(),
             turn: 0,
             locks: Holders::default(),
-            lock_names: Vec::new(),
+            lock_names,
             asked_redis: None,
-            redis,
+            redis: Health { name: "redis".to_owned(), ..Health::default() },
             sql,
             writes: WriteProbe::default(),
             past: Window::default(),
@@ -151,13 +153,6 @@ impl Collector {
             audit: None,
             hysteresis: Hysteresis::default(),
         }
-    }
-
-    /// Also checks these locks while they are not held: a key of another type blocks all callers.
-    #[must_use]
-    pub fn with_locks(mut self, names: Vec<String>) -> Self {
-        self.lock_names = names;
-        self
     }
 
     /// Takes a snapshot. Never fails: an unreachable server is part of the snapshot.

@@ -112,7 +112,7 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
         LetterVerdict::Awaited => Label("letters-buyer-waits"),
         LetterVerdict::CameBack => Label("letters-came-back"),
         LetterVerdict::Written => Label("common-in-sql"),
-        LetterVerdict::NobodyWaits => Label("letters-no-buyer"),
+        LetterVerdict::NotAwaited => Label("letters-no-buyer"),
         LetterVerdict::NoSale => Label("letters-no-such-sale"),
         LetterVerdict::NotLoaded => Label("letters-not-loaded"),
         LetterVerdict::IdTaken => Label("letters-id-taken"),
@@ -132,7 +132,7 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
         LetterVerdict::Written => {
             text!("letters-order-is-in-sql-press", discard)
         }
-        LetterVerdict::NobodyWaits => text!("letters-buyer-has-no-order", discard),
+        LetterVerdict::NotAwaited => text!("letters-buyer-has-no-order", discard),
         LetterVerdict::NoSale => text!("letters-sale-does-not-exist-so", discard),
         LetterVerdict::NotLoaded => text!("letters-sale-is-not-in-redis", give_back),
         LetterVerdict::IdTaken => text!("letters-buyer-is-waiting-but-order"),
