@@ -1,8 +1,8 @@
 //! Errors of commands: a message and an exit code.
 
 use seckill_console::{ConsoleError, ThemeError};
-use seckill_engine::{EngineError, error::PlanFault};
-use seckill_model::{FilterFault, Message, SaleFault, message::Label};
+use seckill_engine::{EngineError, error::PlanError};
+use seckill_model::{FilterError, Message, SaleError, message::Label};
 use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
@@ -72,7 +72,7 @@ impl From<EngineError> for CliError {
             other => other,
         };
         let code = match first {
-            EngineError::Recovery(PlanFault::Io(_)) => FAILED,
+            EngineError::Recovery(PlanError::Io(_)) => FAILED,
             EngineError::Sale(_)
             | EngineError::Plan(_)
             | EngineError::Partitions(_)
@@ -143,14 +143,14 @@ impl From<ConsoleError> for CliError {
     }
 }
 
-impl From<SaleFault> for CliError {
-    fn from(error: SaleFault) -> Self {
+impl From<SaleError> for CliError {
+    fn from(error: SaleError) -> Self {
         Self::usage(error.to_string())
     }
 }
 
-impl From<FilterFault> for CliError {
-    fn from(error: FilterFault) -> Self {
+impl From<FilterError> for CliError {
+    fn from(error: FilterError) -> Self {
         Self::usage(error.to_string())
     }
 }

@@ -12,7 +12,7 @@ use seckill_engine::{
     EngineError,
     command::{Command, Pace, ReplayReport, Reply, Scope},
     command_handler::Operator,
-    error::PlanFault,
+    error::PlanError,
     pending::FIELDS,
     plan::{Line, Plan},
 };
@@ -121,7 +121,7 @@ async fn read(path: &Path) -> Result<Plan> {
     let read = read.map_err(|_| CliError::failed(Label("cli-plan-read-failed")))?;
     let path = path.display();
     read.map_err(|error| match error {
-        PlanFault::Io(error) => CliError::usage(text!("cli-plan-unreadable", path, error)),
+        PlanError::Io(error) => CliError::usage(text!("cli-plan-unreadable", path, error)),
         other => CliError::usage(format!("{path}: {other}")),
     })
 }

@@ -21,7 +21,7 @@ use seckill_model::{
 use self::figures::{latency, signed, span, steady_span, thousands, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
-    faults::{order_fault, to_fault},
+    faults::{order_error, to_fault},
 };
 use super::{
     keymap::{Action, key_of},

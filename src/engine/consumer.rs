@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use seckill_model::{EntryId, Message, OrderFault, UserId};
+use seckill_model::{EntryId, Message, OrderError, UserId};
 use seckill_redis::{
     RedisError,
     keys::Partition,
@@ -371,7 +371,7 @@ impl Consumer {
                 continue;
             }
             let times = times.get(&delivered.entry).copied().unwrap_or_default();
-            rejected.push((delivered.entry, Message::of(&OrderFault::TooOften(times))));
+            rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
         }
         self.writer.reject_all(rejected).await?;
         self.settle(fine, stop).await?;

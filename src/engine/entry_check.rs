@@ -10,7 +10,7 @@ use std::{
 };
 
 use seckill_model::{
-    Backing, EntryId, Message, OrderEntry, OrderFault, OrderId, SaleState, VoucherId,
+    Backing, EntryId, Message, OrderEntry, OrderError, OrderId, SaleState, VoucherId,
 };
 use seckill_redis::{
     scripts,
@@ -120,7 +120,7 @@ pub(super) async fn check(
         match delivered.body {
             Body::Good(order) => all.push(order),
             Body::Malformed(fault) => {
-                checked.rejected.push((delivered.entry, Message::of(&OrderFault::Fields(fault))));
+                checked.rejected.push((delivered.entry, Message::of(&OrderError::Fields(fault))));
             }
             Body::Gone => checked.gone += 1,
         }
@@ -147,12 +147,12 @@ pub(super) async fn check(
         for (order, backing) in open {
             set_aside.insert(order.entry);
             let fault = match backing {
-                Backing::Other(holds) => OrderFault::Holds { user: order.user, holds, voucher },
+                Backing::Other(holds) => OrderError::Holds { user: order.user, holds, voucher },
                 Backing::Unknown if !archived => {
                     checked.waiting += 1;
                     continue;
                 }
-                _ => OrderFault::NotPromised,
+                _ => OrderError::NotPromised,
             };
             checked.rejected.push((order.entry, Message::of(&fault)));
         }

@@ -11,7 +11,7 @@ use std::{
 
 use redis::{Value, cmd};
 use seckill_model::{
-    ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderFault, OrderId, Place, Sale,
+    ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderError, OrderId, Place, Sale,
     SaleState, VoucherId,
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
@@ -364,7 +364,7 @@ pub(super) async fn dead_orders(
     conn: &mut Connection,
     of: &Partition,
 ) -> Result<Vec<OrderEntry>, RedisError> {
-    let never = Message::of(&OrderFault::NotPromised);
+    let never = Message::of(&OrderError::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = dead_letters::read(conn, of, from, PAGE).await?;

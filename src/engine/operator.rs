@@ -6,7 +6,7 @@ use super::{
     EngineError,
     admission::Admission,
     deployment::{self, Deployment},
-    error::PlanFault,
+    error::PlanError,
     load_generator::LoadTests,
     locks::Locks,
     operator_lock::UnderWay,
@@ -50,9 +50,9 @@ impl Operator {
     /// Rejects a plan of another deployment.
     ///
     /// # Errors
-    /// [`PlanFault::Foreign`]; the database is unreachable.
+    /// [`PlanError::Foreign`]; the database is unreachable.
     pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
         let here = deployment::name(&self.deployment.store, false).await?;
-        if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
+        if plan.head.deployment == here { Ok(()) } else { Err(PlanError::Foreign.into()) }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderFault, locale::in_english};
+use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english};
 use seckill_redis::{
     Layout, RedisError, dead_letters,
     keys::Partition,
@@ -198,10 +198,10 @@ impl Writer {
                     continue;
                 }
                 Written::Conflict { holds } => {
-                    OrderFault::Holds { user: order.user, holds: *holds, voucher: order.voucher }
+                    OrderError::Holds { user: order.user, holds: *holds, voucher: order.voucher }
                 }
-                Written::IdTaken => OrderFault::IdTaken(order.order),
-                Written::NoSale => OrderFault::NoSale(order.voucher),
+                Written::IdTaken => OrderError::IdTaken(order.order),
+                Written::NoSale => OrderError::NoSale(order.voucher),
             };
             rejected.push((order.entry, Message::of(&why)));
         }
@@ -230,11 +230,11 @@ impl Writer {
 }
 
 /// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
-fn row_fault(error: &StoreError) -> Option<OrderFault> {
+fn row_fault(error: &StoreError) -> Option<OrderError> {
     match error {
-        StoreError::Refused(why) => Some(OrderFault::Refused(in_english(|| why.to_string()))),
-        StoreError::NoSale(voucher) => Some(OrderFault::NoSale(*voucher)),
-        StoreError::OutOfStock(voucher) => Some(OrderFault::OutOfStock(*voucher)),
+        StoreError::Refused(why) => Some(OrderError::Refused(in_english(|| why.to_string()))),
+        StoreError::NoSale(voucher) => Some(OrderError::NoSale(*voucher)),
+        StoreError::OutOfStock(voucher) => Some(OrderError::OutOfStock(*voucher)),
         _ => None,
     }
 }

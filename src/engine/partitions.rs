@@ -27,7 +27,7 @@ const CHANGE_WITHIN_MS: u64 = 60_000;
 /// Why the number of partitions is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PartitionsFault {
+pub enum PartitionsError {
     /// The value in SQL is invalid.
     #[error("{}", text!("partitions-stored", text, most))]
     Stored {
@@ -86,7 +86,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
     let Some(text) = store.setting(SETTING).await? else { return Ok(None) };
     match text.parse() {
         Ok(number) if (1..=MAX_PARTITIONS).contains(&number) => Ok(Some(number)),
-        _ => Err(PartitionsFault::Stored { text, most: MAX_PARTITIONS }.into()),
+        _ => Err(PartitionsError::Stored { text, most: MAX_PARTITIONS }.into()),
     }
 }
 
@@ -95,7 +95,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
     let known = servers.keys.count();
     match stored(&servers.store).await? {
-        Some(stored) if stored != known => Err(PartitionsFault::Other(stored, known).into()),
+        Some(stored) if stored != known => Err(PartitionsError::Other(stored, known).into()),
         _ => Ok(()),
     }
 }
@@ -108,12 +108,12 @@ pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
 pub async fn change(servers: &mut Servers, new: &Layout, dead_ms: u64) -> Result<(), EngineError> {
     let old = servers.keys.clone();
     if stored(&servers.store).await? != Some(old.count()) {
-        return Err(PartitionsFault::Changed.into());
+        return Err(PartitionsError::Changed.into());
     }
     let mut lock = cmd("SET");
     lock.arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS);
     if servers.conn.query::<Option<String>>(&lock).await?.is_none() {
-        return Err(PartitionsFault::Changed.into());
+        return Err(PartitionsError::Changed.into());
     }
     let done = drain_and_change(servers, &old, new, dead_ms).await;
     servers.conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
@@ -145,7 +145,7 @@ async fn drain_and_change(
     raise_counters(conn, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
     if !store.change_setting(SETTING, Some(&from), &to).await? {
-        return Err(PartitionsFault::Changed.into());
+        return Err(PartitionsError::Changed.into());
     }
     new.clone_into(keys);
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
@@ -168,7 +168,7 @@ async fn refuse_unless_drained(
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let Servers { conn, keys, .. } = servers;
-    let refuse = |why| Err(PartitionsFault::NotNow(keys.count(), wanted, why).into());
+    let refuse = |why| Err(PartitionsError::NotNow(keys.count(), wanted, why).into());
     for of in keys.partitions() {
         if let Some(node) = Nodes::read(conn, &of).await?.alive(dead_ms).next() {
             return refuse(Obstacle::Node(node.to_owned()));

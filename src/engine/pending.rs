@@ -5,7 +5,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use seckill_model::{
-    Act, Backing, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
+    Act, Backing, EntryId, OrderEntry, OrderError, OrderId, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{self, Evidence, Row},
@@ -155,17 +155,17 @@ fn row_state(written: Written) -> Row {
 
 impl Classified {
     /// What is wrong with it, for the operator and the dead letter; `None` if valid.
-    pub fn fault(&self) -> Option<OrderFault> {
+    pub fn fault(&self) -> Option<OrderError> {
         Some(match (&self.row.delivered.body, self.sql, self.verdict) {
-            (Body::Gone, ..) => OrderFault::Gone,
-            (Body::Malformed(fault), ..) => OrderFault::Fields(fault.clone()),
+            (Body::Gone, ..) => OrderError::Gone,
+            (Body::Malformed(fault), ..) => OrderError::Fields(fault.clone()),
             (Body::Good(order), Row::Holds(holds), _) => {
-                OrderFault::Holds { user: order.user, holds, voucher: order.voucher }
+                OrderError::Holds { user: order.user, holds, voucher: order.voucher }
             }
-            (Body::Good(order), Row::IdTaken, _) => OrderFault::IdTaken(order.order),
-            (Body::Good(order), Row::NoSale, _) => OrderFault::NoSale(order.voucher),
-            (Body::Good(_), Row::NotPromised, _) => OrderFault::NotPromised,
-            (_, _, Verdict::TooOften) => OrderFault::TooOften(self.row.deliveries),
+            (Body::Good(order), Row::IdTaken, _) => OrderError::IdTaken(order.order),
+            (Body::Good(order), Row::NoSale, _) => OrderError::NoSale(order.voucher),
+            (Body::Good(_), Row::NotPromised, _) => OrderError::NotPromised,
+            (_, _, Verdict::TooOften) => OrderError::TooOften(self.row.deliveries),
             _ => return None,
         })
     }

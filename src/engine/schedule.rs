@@ -36,7 +36,7 @@ impl PartialEq for Expression {
 
 /// An invalid schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScheduleFault {
+pub enum ScheduleError {
     /// Syntax error.
     #[error("{}", text!("schedule-unreadable", text, why))]
     Unread {
@@ -58,9 +58,9 @@ const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Schedule {
     /// Parses `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day after `now`.
-    pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleFault> {
+    pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleError> {
         let text = text.trim();
-        let unread = |why: &str| ScheduleFault::Unread {
+        let unread = |why: &str| ScheduleError::Unread {
             text: text.chars().filter(|c| !c.is_control()).take(60).collect(),
             why: why.chars().filter(|c| !c.is_control()).take(120).collect(),
         };
@@ -80,10 +80,10 @@ impl Schedule {
         };
         match &schedule {
             Self::Every(span) | Self::After(span) if !(SHORTEST..=LONGEST).contains(span) => {
-                Err(ScheduleFault::Range(*span))
+                Err(ScheduleError::Range(*span))
             }
             Self::Cron(_) if schedule.next(now, None).is_none() => {
-                Err(ScheduleFault::Never(text.to_owned()))
+                Err(ScheduleError::Never(text.to_owned()))
             }
             _ => Ok(schedule),
         }
@@ -178,7 +178,7 @@ impl fmt::Display for Schedule {
 }
 
 impl FromStr for Schedule {
-    type Err = ScheduleFault;
+    type Err = ScheduleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::read(text, Millis::now())
@@ -236,7 +236,7 @@ mod tests {
             ["2002-01-25 10:15:00", "2002-02-22 10:15:00"]
         );
         let never = Schedule::read("0 15 10 ? * 6L 2002-2020", at("2026-01-01 00:00:00"));
-        assert!(matches!(never, Err(ScheduleFault::Never(_))), "{never:?}");
+        assert!(matches!(never, Err(ScheduleError::Never(_))), "{never:?}");
         // Every hour from 9 to 21, Monday (2) to Friday (6).
         assert_eq!(
             dues("0 0 9-21 * * 2-6", "2026-11-20 20:30:00", 2),
@@ -326,7 +326,7 @@ mod tests {
         let now = at("2026-11-20 00:00:00");
         for never in ["0 0 0 30 2 ?", "0 0 0 31 2,4,6,9,11 ?", "0 0 0 1 1 ? 1999"] {
             let read = Schedule::read(never, now);
-            assert!(matches!(read, Err(ScheduleFault::Never(_))), "{never}: {read:?}");
+            assert!(matches!(read, Err(ScheduleError::Never(_))), "{never}: {read:?}");
         }
         for bad in [
             "",

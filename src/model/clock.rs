@@ -68,10 +68,10 @@ impl fmt::Display for Millis {
 /// A time that cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{}", text!("faults-time", text = .0))]
-pub struct TimeFault(pub String);
+pub struct TimeError(pub String);
 
 impl FromStr for Millis {
-    type Err = TimeFault;
+    type Err = TimeError;
 
     /// Parses RFC 3339, a local date and time, a local time of today, or an offset from now (`+90s`, `+10m`, `-2h`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -114,12 +114,12 @@ impl PartialEq for When {
 }
 
 impl FromStr for When {
-    type Err = TimeFault;
+    type Err = TimeError;
 
     /// Accepts the same formats as [`Millis`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let fault = || TimeFault(text.chars().take(40).collect());
+        let fault = || TimeError(text.chars().take(40).collect());
         let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
         let Some(span) = ahead.or(ago) else {
             return absolute(text).map(Self::At).ok_or_else(fault);

@@ -321,7 +321,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{OrderFault, OrderId};
+    use crate::{OrderError, OrderId};
 
     const AWAITED: LetterEvidence = LetterEvidence {
         fields_good: true,
@@ -402,14 +402,14 @@ mod tests {
     #[test]
     fn history_keeps_the_data_of_its_reasons() {
         let burial_at =
-            |n| Burial { reason: Message::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
+            |n| Burial { reason: Message::of(&OrderError::TooOften(n)), ..burial(n as i64, "") };
         let all = [burial_at(6), burial(7, "of an older version"), burial_at(8)]
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);
         let strange = "=5\nnonsense\n={\"gone\":1}\n5|c|1|x\n={\n=5\n6|c|1|y";
         let read = read_history(strange);
         assert_eq!(read.iter().map(|it| &*it.reason).collect::<Vec<_>>(), ["x", "y"]);
-        assert!(read.iter().all(|it| it.reason.data::<OrderFault>().is_none()));
+        assert!(read.iter().all(|it| it.reason.data::<OrderError>().is_none()));
     }
 
     #[test]

@@ -101,14 +101,14 @@ impl fmt::Display for EntryId {
 }
 
 impl FromStr for EntryId {
-    type Err = EntryFault;
+    type Err = EntryError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (id, partition) = text.split_once('@').unwrap_or((text, "0"));
         let (millis, number) = id.split_once('-').unwrap_or((id, "0"));
         match (millis.parse(), number.parse(), partition.parse()) {
             (Ok(millis), Ok(number), Ok(partition)) => Ok(Self { millis, number, partition }),
-            _ => Err(EntryFault::Id(text.chars().take(40).collect())),
+            _ => Err(EntryError::Id(text.chars().take(40).collect())),
         }
     }
 }
@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for EntryId {
 /// Why an entry contains no order.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EntryFault {
+pub enum EntryError {
     /// Not an entry id.
     #[error("{}", text!("faults-entry-id", text = .0))]
     Id(String),
@@ -170,7 +170,7 @@ impl OrderEntry {
     pub fn parse<'a>(
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<Self, EntryFault> {
+    ) -> Result<Self, EntryError> {
         let (mut order, mut user, mut voucher, mut place) = (None, None, None, None);
         for (name, value) in fields {
             match name {
@@ -212,8 +212,8 @@ pub enum Backing {
 }
 
 /// A field as a number in the range of SQL: 0 to 2^63 - 1.
-fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> {
-    let value = value.ok_or(EntryFault::Missing(field.into()))?;
+fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryError> {
+    let value = value.ok_or(EntryError::Missing(field.into()))?;
     std::str::from_utf8(value)
         .ok()
         .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
@@ -221,9 +221,9 @@ fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> 
         .ok_or_else(|| garbage(field, value))
 }
 
-fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
+fn garbage(field: &'static str, value: &[u8]) -> EntryError {
     let shown = shortened(&String::from_utf8_lossy(value), 40);
-    EntryFault::Garbage(field.into(), shown)
+    EntryError::Garbage(field.into(), shown)
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(fields: &[(&str, &str)]) -> Result<OrderEntry, EntryFault> {
+    fn parse(fields: &[(&str, &str)]) -> Result<OrderEntry, EntryError> {
         OrderEntry::parse(EntryId::MIN, fields.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())))
     }
 
@@ -261,10 +261,10 @@ mod tests {
     fn faults_name_the_field() {
         assert_eq!(
             parse(&[("userId", "5"), ("id", "9")]),
-            Err(EntryFault::Missing("voucherId".into()))
+            Err(EntryError::Missing("voucherId".into()))
         );
         let bad = parse(&[("userId", "5\n\u{202e}"), ("voucherId", "7"), ("id", "9")]);
-        assert_eq!(bad, Err(EntryFault::Garbage("userId".into(), "5··".into())));
+        assert_eq!(bad, Err(EntryError::Garbage("userId".into(), "5··".into())));
         assert!(parse(&[("userId", "-5"), ("voucherId", "7"), ("id", "9")]).is_err());
         assert!(
             parse(&[("userId", "5"), ("voucherId", "7"), ("id", "18446744073709551615")]).is_err()

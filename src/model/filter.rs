@@ -67,7 +67,7 @@ enum Test {
 
 /// Why a filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TermFault {
+pub enum TermError {
     /// Not a field with an operator.
     #[error("{}", text!("faults-term", term = .0))]
     Term(String),
@@ -123,7 +123,7 @@ const TESTS: [(&str, Test); 6] = [
 
 impl Filter {
     /// Parses comma-separated terms.
-    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermFault> {
+    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermError> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let terms = words.map(|word| Term::parse(word, fields)).collect::<Result<_, _>>()?;
         Ok(Self { terms, text: text.trim().to_owned() })
@@ -151,7 +151,7 @@ impl fmt::Display for Filter {
 }
 
 impl Term {
-    fn parse(word: &str, fields: &[Field]) -> Result<Self, TermFault> {
+    fn parse(word: &str, fields: &[Field]) -> Result<Self, TermError> {
         let at = word.find(['!', '=', '~', '<', '>']);
         let found = at.and_then(|at| {
             let (name, rest) = word.split_at(at);
@@ -161,11 +161,11 @@ impl Term {
         let Some((name, sign, test, value)) =
             found.filter(|(name, .., value)| !name.is_empty() && !value.is_empty())
         else {
-            return Err(TermFault::Term(short(word)));
+            return Err(TermError::Term(short(word)));
         };
         let Some((field, kind)) = fields.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-            return Err(TermFault::Field { name: short(name), known: known.join(", ") });
+            return Err(TermError::Field { name: short(name), known: known.join(", ") });
         };
         let takes = match kind {
             Kind::Text => "= != ~ !~",
@@ -173,7 +173,7 @@ impl Term {
             Kind::Number | Kind::Span | Kind::Entry => "= != < >",
         };
         if !takes.split(' ').any(|it| it == sign) {
-            return Err(TermFault::Test { field, test: sign, takes });
+            return Err(TermError::Test { field, test: sign, takes });
         }
         let (value, takes) = match kind {
             Kind::Number => (number(value), Label("faults-takes-number")),
@@ -185,14 +185,14 @@ impl Term {
                 let word = value.to_lowercase().replace(' ', "_");
                 if !words.contains(&word.as_str()) {
                     let (value, words) = (short(value), words.join(", "));
-                    return Err(TermFault::Word { field, value, words });
+                    return Err(TermError::Word { field, value, words });
                 }
                 (Some(Fact::Text(word.into())), Label("faults-takes-text"))
             }
             Kind::Entry => (value.parse().ok().map(Fact::Entry), Label("faults-takes-entry")),
         };
         let given = word.rsplit(sign).next().unwrap_or_default();
-        let value = value.ok_or_else(|| TermFault::Value { field, value: short(given), takes })?;
+        let value = value.ok_or_else(|| TermError::Value { field, value: short(given), takes })?;
         Ok(Self { field, test, value })
     }
 

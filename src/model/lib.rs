@@ -15,7 +15,7 @@ pub mod ledger;
 pub mod locale;
 pub mod message;
 pub mod order;
-pub mod order_fault;
+pub mod order_error;
 pub mod order_id;
 pub mod order_query;
 mod os_error;
@@ -23,7 +23,7 @@ pub mod outcome;
 mod plural;
 mod range;
 pub mod sale;
-pub mod sale_fault;
+pub mod sale_error;
 mod stored_message;
 pub mod verdict;
 pub mod voucher;
@@ -31,22 +31,22 @@ pub mod voucher;
 pub use clock::{Millis, When};
 pub use control_chars::{escape_json, is_display_control};
 pub use dead_letter::{LetterAct, LetterCounts, LetterVerdict};
-pub use entry::{Backing, EntryFault, EntryId, OrderEntry};
+pub use entry::{Backing, EntryError, EntryId, OrderEntry};
 pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use order::{
-    ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus,
+    ClosedOrder, FilterError, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus,
     Payment,
 };
-pub use order_fault::OrderFault;
+pub use order_error::OrderError;
 pub use order_id::OrderId;
-pub use order_query::{OrderQuery, QueryFault};
+pub use order_query::{OrderQuery, QueryError};
 pub use os_error::OsError;
 pub use outcome::Outcome;
 pub use plural::counted;
 pub use range::OutOfRange;
 pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
-pub use sale_fault::SaleFault;
+pub use sale_error::SaleError;
 pub use stored_message::Message;
 pub use verdict::{Act, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherStatus};

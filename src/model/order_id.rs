@@ -23,7 +23,7 @@ pub struct OrderId(u64);
 /// Why an ID cannot be created or parsed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OrderIdFault {
+pub enum OrderIdError {
     /// The clock is before 2022 or after 2090.
     #[error("{}", text!("faults-clock", seconds = .0.to_string()))]
     Clock(i64),
@@ -39,13 +39,13 @@ impl OrderId {
     /// Combines Unix seconds and a sequence number.
     ///
     /// # Errors
-    /// [`OrderIdFault`] if either half does not fit: an ID never wraps.
-    pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, OrderIdFault> {
+    /// [`OrderIdError`] if either half does not fit: an ID never wraps.
+    pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, OrderIdError> {
         let seconds = unix_seconds - EPOCH_SECONDS;
         if !(0..=MAX_SECONDS).contains(&seconds) {
-            return Err(OrderIdFault::Clock(unix_seconds));
+            return Err(OrderIdError::Clock(unix_seconds));
         }
-        let sequence = u32::try_from(sequence).map_err(|_| OrderIdFault::Sequence)?;
+        let sequence = u32::try_from(sequence).map_err(|_| OrderIdError::Sequence)?;
         Ok(Self(((seconds as u64) << SEQUENCE_BITS) | u64::from(sequence)))
     }
 
@@ -100,13 +100,13 @@ impl fmt::Debug for OrderId {
 }
 
 impl FromStr for OrderId {
-    type Err = OrderIdFault;
+    type Err = OrderIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match text.parse::<u64>() {
             Ok(raw) if digits && i64::try_from(raw).is_ok() => Ok(Self(raw)),
-            _ => Err(OrderIdFault::Text(text.chars().take(30).collect())),
+            _ => Err(OrderIdError::Text(text.chars().take(30).collect())),
         }
     }
 }
@@ -134,9 +134,9 @@ mod tests {
     fn keeps_the_limits_and_never_wraps() {
         assert!(OrderId::new(EPOCH_SECONDS, 0).is_ok());
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS, u64::from(u32::MAX)).is_ok());
-        assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdFault::Clock(EPOCH_SECONDS - 1)));
+        assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdError::Clock(EPOCH_SECONDS - 1)));
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS + 1, 0).is_err());
-        assert_eq!(OrderId::new(EPOCH_SECONDS, 1 << 32), Err(OrderIdFault::Sequence));
+        assert_eq!(OrderId::new(EPOCH_SECONDS, 1 << 32), Err(OrderIdError::Sequence));
     }
 
     #[test]

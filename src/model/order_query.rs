@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use super::{
-    FilterFault, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    clock::TimeFault, control_chars::shortened, message::text,
+    FilterError, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+    clock::TimeError, control_chars::shortened, message::text,
 };
 
 /// A query for orders: terms that must all hold.
@@ -22,7 +22,7 @@ pub struct OrderQuery {
 
 /// Why a query is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueryFault {
+pub enum QueryError {
     /// Not a name with a value.
     #[error("{}", text!("faults-query-term", term = .0))]
     Term(String),
@@ -45,10 +45,10 @@ pub enum QueryFault {
     },
     /// An unknown status, or a time outside the range of order IDs.
     #[error(transparent)]
-    Filter(#[from] FilterFault),
+    Filter(#[from] FilterError),
     /// Not a time.
     #[error(transparent)]
-    Time(#[from] TimeFault),
+    Time(#[from] TimeError),
 }
 
 const FIELDS: [&str; 6] = ["id", "user", "voucher", "status", "from", "to"];
@@ -75,7 +75,7 @@ impl OrderQuery {
 }
 
 impl FromStr for OrderQuery {
-    type Err = QueryFault;
+    type Err = QueryError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut query = Self::default();
@@ -90,18 +90,18 @@ impl FromStr for OrderQuery {
                 Some((name, value)) if !name.is_empty() && !value.is_empty() => (name, value),
                 None if number => ("id", term),
                 None if term.parse::<OrderStatus>().is_ok() => ("status", term),
-                _ => return Err(QueryFault::Term(short(word))),
+                _ => return Err(QueryError::Term(short(word))),
             };
             let known = FIELDS.into_iter().find(|field| *field == name);
-            let Some(field) = known else { return Err(QueryFault::Field(short(name))) };
+            let Some(field) = known else { return Err(QueryError::Field(short(name))) };
             if seen.contains(&field) {
-                return Err(QueryFault::Twice(field));
+                return Err(QueryError::Twice(field));
             }
             seen.push(field);
             if others && !["user", "voucher", "status"].contains(&field) {
-                return Err(QueryFault::NoInverse(field));
+                return Err(QueryError::NoInverse(field));
             }
-            let fault = || QueryFault::Value { field, value: short(value) };
+            let fault = || QueryError::Value { field, value: short(value) };
             let whole = || value.trim_start_matches('#').parse::<u64>().ok();
             match field {
                 "id" => {
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<OrderQuery, QueryFault> {
+    fn read(text: &str) -> Result<OrderQuery, QueryError> {
         text.parse()
     }
 
@@ -199,7 +199,7 @@ mod tests {
         for (text, field) in
             [("!from=14:30", "from"), ("!to=-5m", "to"), ("!id=5", "id"), ("!5", "id")]
         {
-            assert_eq!(read(text), Err(QueryFault::NoInverse(field)), "{text}");
+            assert_eq!(read(text), Err(QueryError::NoInverse(field)), "{text}");
         }
         assert!(fault("user=5 !user=6").contains("twice"));
         assert!(fault("paid !unpaid").contains("twice"));

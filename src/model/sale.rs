@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     Millis,
-    sale_fault::{MAX_LIMIT, MAX_STOCK, MAX_TITLE, MAX_TITLE_BYTES, SaleFault},
+    sale_error::{MAX_LIMIT, MAX_STOCK, MAX_TITLE, MAX_TITLE_BYTES, SaleError},
 };
 
 /// Voucher ID, assigned by the database.
@@ -42,13 +42,13 @@ impl fmt::Display for Place {
 }
 
 impl FromStr for Place {
-    type Err = SaleFault;
+    type Err = SaleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (user, number) = text.split_once('/').unwrap_or((text, "1"));
         match (user.parse(), number.parse()) {
             (Ok(user), Ok(number)) if number > 0 => Ok(Self { user: UserId(user), number }),
-            _ => Err(SaleFault::Place(text.chars().take(40).collect())),
+            _ => Err(SaleError::Place(text.chars().take(40).collect())),
         }
     }
 }
@@ -66,13 +66,13 @@ impl fmt::Display for UserId {
 }
 
 impl FromStr for VoucherId {
-    type Err = SaleFault;
+    type Err = SaleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = text.trim_start_matches('#');
         match number.parse::<u64>() {
             Ok(id) if id > 0 && i64::try_from(id).is_ok() => Ok(Self(id)),
-            _ => Err(SaleFault::VoucherId(text.chars().take(30).collect())),
+            _ => Err(SaleError::VoucherId(text.chars().take(30).collect())),
         }
     }
 }
@@ -81,7 +81,7 @@ impl FromStr for VoucherId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", parse_err_ty = SaleFault, parse_err_fn = unknown_state)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SaleError, parse_err_fn = unknown_state)]
 pub enum SaleState {
     /// Sells within its time window.
     Running,
@@ -100,8 +100,8 @@ impl SaleState {
     }
 }
 
-fn unknown_state(text: &str) -> SaleFault {
-    SaleFault::State(text.chars().take(30).collect())
+fn unknown_state(text: &str) -> SaleError {
+    SaleError::State(text.chars().take(30).collect())
 }
 
 /// State of a sale at one moment.
@@ -152,26 +152,26 @@ impl NewSale {
         begin: Option<Millis>,
         end: Option<Millis>,
         now: Millis,
-    ) -> Result<Self, SaleFault> {
+    ) -> Result<Self, SaleError> {
         let title = check_title(title)?;
         check_stock(stock)?;
         if let Some(end) = end {
             let begin = begin.unwrap_or(now);
             if end <= now {
-                return Err(SaleFault::Over(end));
+                return Err(SaleError::Over(end));
             }
             if end <= begin {
-                return Err(SaleFault::Window { begin, end });
+                return Err(SaleError::Window { begin, end });
             }
         }
         Ok(Self { title, stock, begin, end, limit: 1 })
     }
 
     /// Returns the sale with another limit of orders per user.
-    pub fn limited(self, limit: u64) -> Result<Self, SaleFault> {
+    pub fn limited(self, limit: u64) -> Result<Self, SaleError> {
         match u8::try_from(limit) {
             Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(Self { limit, ..self }),
-            _ => Err(SaleFault::Limit(limit)),
+            _ => Err(SaleError::Limit(limit)),
         }
     }
 }
@@ -179,36 +179,36 @@ impl NewSale {
 /// Trims a title and rejects one that cannot be displayed.
 ///
 /// # Errors
-/// [`SaleFault::NoTitle`], [`SaleFault::LongTitle`] or [`SaleFault::ControlInTitle`].
-pub fn check_title(title: &str) -> Result<String, SaleFault> {
+/// [`SaleError::NoTitle`], [`SaleError::LongTitle`] or [`SaleError::ControlInTitle`].
+pub fn check_title(title: &str) -> Result<String, SaleError> {
     let title = title.trim();
     if title.width() == 0 {
-        return Err(SaleFault::NoTitle);
+        return Err(SaleError::NoTitle);
     }
     let length = title.graphemes(true).count();
     if length > MAX_TITLE {
-        return Err(SaleFault::LongTitle(length));
+        return Err(SaleError::LongTitle(length));
     }
     if title.len() > MAX_TITLE_BYTES {
-        return Err(SaleFault::HeavyTitle(title.len()));
+        return Err(SaleError::HeavyTitle(title.len()));
     }
     // Bidirectional overrides reorder the surrounding text on a terminal.
     let hostile =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if title.chars().any(hostile) {
-        return Err(SaleFault::ControlInTitle);
+        return Err(SaleError::ControlInTitle);
     }
     Ok(title.to_owned())
 }
 
 /// Rejects an invalid stock.
-pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
-    if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
+pub fn check_stock(stock: u64) -> Result<u64, SaleError> {
+    if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleError::Stock(stock)) }
 }
 
 /// Rejects an invalid restock, which is negative for a cut.
-pub fn check_restock(by: i64) -> Result<i64, SaleFault> {
-    if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleFault::Restock(by)) }
+pub fn check_restock(by: i64) -> Result<i64, SaleError> {
+    if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleError::Restock(by)) }
 }
 
 /// A sale in SQL, the source for Redis.
@@ -275,7 +275,7 @@ mod tests {
 
     const NOW: Millis = Millis(1_795_000_000_000);
 
-    fn checked(title: &str, stock: u64) -> Result<NewSale, SaleFault> {
+    fn checked(title: &str, stock: u64) -> Result<NewSale, SaleError> {
         NewSale::checked(title, stock, None, None, NOW)
     }
 
@@ -283,9 +283,9 @@ mod tests {
     fn titles_are_measured_in_visible_characters() {
         assert!(checked("火锅五折 🍲", 1).is_ok());
         assert!(checked(&"👩‍👩‍👧‍👦".repeat(MAX_TITLE / 2), 1).is_ok());
-        assert_eq!(checked(" \t ", 1), Err(SaleFault::NoTitle));
-        assert_eq!(checked(&"x".repeat(10_000), 1), Err(SaleFault::LongTitle(10_000)));
-        assert_eq!(checked("a\x1b[2Jb", 1), Err(SaleFault::ControlInTitle));
+        assert_eq!(checked(" \t ", 1), Err(SaleError::NoTitle));
+        assert_eq!(checked(&"x".repeat(10_000), 1), Err(SaleError::LongTitle(10_000)));
+        assert_eq!(checked("a\x1b[2Jb", 1), Err(SaleError::ControlInTitle));
     }
 
     #[test]
@@ -303,11 +303,11 @@ mod tests {
 
     #[test]
     fn stock_is_bounded() {
-        assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
+        assert_eq!(checked("t", 0), Err(SaleError::Stock(0)));
         assert!(checked("t", MAX_STOCK).is_ok());
-        assert_eq!(checked("t", u64::MAX), Err(SaleFault::Stock(u64::MAX)));
+        assert_eq!(checked("t", u64::MAX), Err(SaleError::Stock(u64::MAX)));
         for by in [0, i64::MIN, i64::MAX, MAX_STOCK as i64 + 1] {
-            assert_eq!(check_restock(by), Err(SaleFault::Restock(by)));
+            assert_eq!(check_restock(by), Err(SaleError::Restock(by)));
         }
         assert_eq!(check_restock(-(MAX_STOCK as i64)), Ok(-(MAX_STOCK as i64)));
     }
@@ -318,8 +318,8 @@ mod tests {
             NewSale::checked("t", 1, Some(NOW.plus(begin)), Some(NOW.plus(end)), NOW)
         };
         assert!(window(10, 20).is_ok());
-        assert!(matches!(window(20, 10), Err(SaleFault::Window { .. })));
-        assert!(matches!(window(-20, -10), Err(SaleFault::Over(_))));
+        assert!(matches!(window(20, 10), Err(SaleError::Window { .. })));
+        assert!(matches!(window(-20, -10), Err(SaleError::Over(_))));
     }
 
     #[test]

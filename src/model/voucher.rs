@@ -6,14 +6,14 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{
     VoucherId, is_display_control,
     sale::check_title,
-    sale_fault::{MAX_RULES, MAX_RULES_BYTES, SaleFault},
+    sale_error::{MAX_RULES, MAX_RULES_BYTES, SaleError},
 };
 
 /// Availability of a voucher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", parse_err_ty = SaleFault, parse_err_fn = unknown_status)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SaleError, parse_err_fn = unknown_status)]
 #[repr(i64)]
 pub enum VoucherStatus {
     /// It can be bought.
@@ -42,8 +42,8 @@ impl VoucherStatus {
     }
 }
 
-fn unknown_status(text: &str) -> SaleFault {
-    SaleFault::VoucherStatus(text.chars().take(30).collect())
+fn unknown_status(text: &str) -> SaleError {
+    SaleError::VoucherStatus(text.chars().take(30).collect())
 }
 
 /// Content of a voucher.
@@ -72,21 +72,21 @@ impl VoucherDetails {
     }
 
     /// Validates the content and trims the texts.
-    pub fn checked(self) -> Result<Self, SaleFault> {
+    pub fn checked(self) -> Result<Self, SaleError> {
         let title = check_title(&self.title)?;
         let sub_title = self.sub_title.map(|text| check_title(&text)).transpose();
-        let sub_title = sub_title.map_err(|_| SaleFault::SubTitle)?;
+        let sub_title = sub_title.map_err(|_| SaleError::SubTitle)?;
         let rules = self.rules.map(|text| check_rules(&text)).transpose()?;
         Ok(Self { title, sub_title, rules, ..self })
     }
 }
 
-fn check_rules(rules: &str) -> Result<String, SaleFault> {
+fn check_rules(rules: &str) -> Result<String, SaleError> {
     let rules = rules.trim();
     let fits = (1..=MAX_RULES).contains(&rules.graphemes(true).count())
         && rules.len() <= MAX_RULES_BYTES
         && !rules.chars().any(|c| is_display_control(c) && c != '\n');
-    if fits { Ok(rules.to_owned()) } else { Err(SaleFault::Rules) }
+    if fits { Ok(rules.to_owned()) } else { Err(SaleError::Rules) }
 }
 
 /// A voucher of either kind.
@@ -124,10 +124,10 @@ mod tests {
         assert_eq!((kept.title.as_str(), kept.sub_title.as_deref()), ("tea", Some("weekdays")));
         assert_eq!(kept.rules.as_deref(), Some("one a table\nno cash"));
         for bad in [" ", "a\nb", &"锅".repeat(61)] {
-            assert_eq!(of(bad, "r"), Err(SaleFault::SubTitle), "{bad}");
+            assert_eq!(of(bad, "r"), Err(SaleError::SubTitle), "{bad}");
         }
         for bad in [" ", "a\u{1b}[2J", &"锅".repeat(MAX_RULES + 1)] {
-            assert_eq!(of("s", bad), Err(SaleFault::Rules), "{bad}");
+            assert_eq!(of("s", bad), Err(SaleError::Rules), "{bad}");
         }
     }
 }

@@ -11,7 +11,7 @@ use redis::{
     pipe,
 };
 
-use super::{Reason, RedisError, UrlFault, routing::SLOTS};
+use super::{Reason, RedisError, UrlError, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -269,7 +269,7 @@ impl Cluster {
             ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
         let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &place))?;
-        let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
+        let Some((reply, info)) = answer else { return Err(UrlError::NoCluster(place).into()) };
         let slots = SlotMap::read(reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(MapReply { slots, whole })

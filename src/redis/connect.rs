@@ -17,7 +17,7 @@ use redis::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
-    Connection, HostsFault, Reason, RedisError, UrlFault,
+    Connection, HostsError, Reason, RedisError, UrlError,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -86,7 +86,7 @@ impl Redis {
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
             // redis-rs passes certificates to the sentinels but not to the master they name.
-            Target::Sentinels { .. } if ca.is_some() => Err(UrlFault::CaOfSentinels.into()),
+            Target::Sentinels { .. } if ca.is_some() => Err(UrlError::CaOfSentinels.into()),
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
                 Ok(Self { source: Source::Sentinels(Arc::new(found)), place })
@@ -94,7 +94,7 @@ impl Redis {
             Target::Cluster { seeds, place } => {
                 let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, place.clone())
-                    .ok_or(UrlFault::Cluster(HostsFault::None))?;
+                    .ok_or(UrlError::Cluster(HostsError::None))?;
                 Ok(Self { source: Source::Cluster(Arc::new(found)), place })
             }
         }
@@ -103,7 +103,7 @@ impl Redis {
     /// Uses the managed server.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
-        let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
+        let info = addr.into_connection_info().map_err(|_| UrlError::Unreadable)?;
         Self::one(info, |client| Source::Managed(client, server))
     }
 
@@ -112,7 +112,7 @@ impl Redis {
         source: impl FnOnce(Client) -> Source,
     ) -> Result<Self, RedisError> {
         let place = info.addr().to_string();
-        let client = Client::open(info).map_err(|_| UrlFault::Unreadable)?;
+        let client = Client::open(info).map_err(|_| UrlError::Unreadable)?;
         Ok(Self { source: source(client), place })
     }
 
@@ -248,22 +248,22 @@ impl Redis {
 }
 
 /// The authorities that may sign a server certificate, from a PEM file.
-fn authorities(path: &Path) -> Result<TlsCertificates, UrlFault> {
+fn authorities(path: &Path) -> Result<TlsCertificates, UrlError> {
     let shown = || path.display().to_string();
-    let root = std::fs::read(path).map_err(|why| UrlFault::Ca(shown(), why.into()))?;
+    let root = std::fs::read(path).map_err(|why| UrlError::Ca(shown(), why.into()))?;
     match CertificateDer::pem_slice_iter(&root).next() {
         Some(Ok(_)) => Ok(TlsCertificates { client_tls: None, root_cert: Some(root) }),
-        _ => Err(UrlFault::CaEmpty(shown())),
+        _ => Err(UrlError::CaEmpty(shown())),
     }
 }
 
 /// Returns the same server, whose certificate must be signed by one of these authorities.
-fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, UrlFault> {
+fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, UrlError> {
     if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-        return Err(UrlFault::CaUnused);
+        return Err(UrlError::CaUnused);
     }
     let client = Client::build_with_tls(info, ca.clone());
-    let client = client.map_err(|error| UrlFault::Unusable(plain(&error)))?;
+    let client = client.map_err(|error| UrlError::Unusable(plain(&error)))?;
     Ok(client.get_connection_info().clone())
 }
 

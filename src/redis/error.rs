@@ -9,7 +9,7 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::UrlFault;
+use super::UrlError;
 
 /// Why a Redis operation failed. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ use super::UrlFault;
 pub enum RedisError {
     /// The URL is invalid.
     #[error(transparent)]
-    Url(#[from] UrlFault),
+    Url(#[from] UrlError),
     /// No server responds, or the connection broke; the outcome of a write is then unknown.
     #[error("{}", text!("redis-redis-at-does-not-answer", place = .place, reason = .detail))]
     Away {
@@ -206,7 +206,7 @@ impl RedisError {
             ErrorKind::AuthenticationFailed => Self::Login { place, detail: quoted() },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
             _ if text.contains("certificate") => Self::Certificate { place, detail: text },
-            ErrorKind::InvalidClientConfig => UrlFault::Unusable(text).into(),
+            ErrorKind::InvalidClientConfig => UrlError::Unusable(text).into(),
             _ => Self::Away { place, detail: Reason::of(error) },
         }
     }

@@ -30,7 +30,7 @@ pub mod stream;
 pub mod stream_stats;
 mod temp_data_dir;
 mod url;
-pub mod url_fault;
+pub mod url_error;
 
 pub use connect::Redis;
 pub use connection::Connection;
@@ -41,4 +41,4 @@ pub use keys::Layout;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};
 pub use server_binary::find_server;
-pub use url_fault::{HostsFault, UrlFault};
+pub use url_error::{HostsError, UrlError};

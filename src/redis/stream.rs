@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{ScriptInvocation, Value, cmd};
 use seckill_model::{
-    EntryFault, EntryId, OrderEntry,
+    EntryError, EntryId, OrderEntry,
     faults::{self, Point},
 };
 
@@ -35,7 +35,7 @@ pub enum Body {
     /// They form an order.
     Good(OrderEntry),
     /// They are invalid.
-    Malformed(EntryFault),
+    Malformed(EntryError),
     /// The entry was trimmed or deleted while pending.
     Gone,
 }

@@ -5,7 +5,7 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use url::form_urlencoded;
 
-use super::{HostsFault, RedisError, UrlFault, cluster_slots::Node};
+use super::{HostsError, RedisError, UrlError, cluster_slots::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
@@ -39,32 +39,32 @@ pub(super) fn read(url: &str) -> Result<Target, RedisError> {
             "redis" | "rediss" | "unix" | "redis+unix" | "valkey" | "valkeys"
         ) =>
         {
-            let info = url.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
+            let info = url.into_connection_info().map_err(|_| UrlError::Unreadable)?;
             Ok(Target::Server(info))
         }
         _ => {
             let got = (!scheme.is_empty()).then(|| scheme.chars().take(20).collect());
-            Err(UrlFault::Scheme(got).into())
+            Err(UrlError::Scheme(got).into())
         }
     }
 }
 
 fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
-    let wrong = |what| RedisError::from(UrlFault::Sentinels(what));
+    let wrong = |what| RedisError::from(UrlError::Sentinels(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if service.is_empty() || service.contains('%') {
-        return Err(wrong(HostsFault::Service));
+        return Err(wrong(HostsError::Service));
     }
     let mut members = parts.members(base, db, SENTINEL_PORT).map_err(wrong)?;
-    let login = members.first().ok_or_else(|| wrong(HostsFault::None))?;
+    let login = members.first().ok_or_else(|| wrong(HostsError::None))?;
     let login = login.redis_settings().clone();
     let mut own = RedisConnectionInfo::default();
     for (name, value) in form_urlencoded::parse(parts.query.as_bytes()) {
         own = match name.as_ref() {
             "sentinel_user" => own.set_username(value),
             "sentinel_pass" => own.set_password(value),
-            _ => return Err(wrong(HostsFault::Parameters)),
+            _ => return Err(wrong(HostsError::Parameters)),
         };
     }
     members = members.into_iter().map(|info| info.set_redis_settings(own.clone())).collect();
@@ -73,13 +73,13 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
 }
 
 fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
-    let wrong = |what| RedisError::from(UrlFault::Cluster(what));
+    let wrong = |what| RedisError::from(UrlError::Cluster(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     if !matches!(parts.path, "" | "0") {
-        return Err(wrong(HostsFault::Databases));
+        return Err(wrong(HostsError::Databases));
     }
     if !parts.query.is_empty() {
-        return Err(wrong(HostsFault::NoParameters));
+        return Err(wrong(HostsError::NoParameters));
     }
     let seeds = parts.members(base, "0", SERVER_PORT).map_err(wrong)?;
     let place = place_of(&seeds);
@@ -101,19 +101,19 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(rest: &'a str) -> Result<Self, HostsFault> {
+    fn of(rest: &'a str) -> Result<Self, HostsError> {
         let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') || query.contains('@') || fragment.contains('@') {
-            return Err(HostsFault::Password);
+            return Err(HostsError::Password);
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
     }
 
     /// Parses each host as a separate server.
-    fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsFault> {
+    fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsError> {
         let member = |host: &str| {
             // An IPv6 address is in brackets.
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
@@ -122,15 +122,15 @@ impl<'a> Parts<'a> {
             let at = if login.is_empty() { "" } else { "@" };
             let hash = if fragment.is_empty() { "" } else { "#" };
             let url = format!("{base}://{login}{at}{host}{port}/{db}{hash}{fragment}");
-            let info = url.into_connection_info().map_err(|_| HostsFault::Host)?;
+            let info = url.into_connection_info().map_err(|_| HostsError::Host)?;
             match info.addr() {
-                ConnectionAddr::Unix(_) => Err(HostsFault::HostsOnly),
+                ConnectionAddr::Unix(_) => Err(HostsError::HostsOnly),
                 _ => Ok(info),
             }
         };
         let hosts = self.hosts.split(',').map(str::trim);
         hosts
-            .map(|host| if host.is_empty() { Err(HostsFault::Missing) } else { member(host) })
+            .map(|host| if host.is_empty() { Err(HostsError::Missing) } else { member(host) })
             .collect()
     }
 }

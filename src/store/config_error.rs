@@ -29,7 +29,7 @@ pub(crate) const POSTGRES_PARAMETERS: &[&str] = &[
 /// Why a database URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UrlFault {
+pub enum UrlError {
     /// No scheme.
     #[error("{}", text!("store-url-no-scheme", forms = Label("store-url-forms")))]
     NoScheme,

@@ -12,7 +12,7 @@ use sqlx::{
     error::{BoxDynError, DatabaseError},
 };
 
-use super::{Reason, StoreError, UrlFault, batch::OrderRow};
+use super::{Reason, StoreError, UrlError, batch::OrderRow};
 
 /// The SQL and the error codes of one database.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Dialect {
     pub(super) fn store_error(&self, error: Error) -> StoreError {
         StoreError::Away(match error {
             Error::Database(error) => return (self.classify)(error.as_ref()),
-            Error::Configuration(error) => return UrlFault::Unusable(error.to_string()).into(),
+            Error::Configuration(error) => return UrlError::Unusable(error.to_string()).into(),
             Error::Io(error) => Reason::ConnectionFailed(error.into()),
             Error::Tls(error) => Reason::NoTls(error.to_string()),
             Error::PoolClosed => Reason::Closed,

@@ -34,7 +34,7 @@ use seckill_model::{
 };
 
 pub use audit_log::{Act, ActivityFilter, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which};
-pub use config_error::{FileFault, SchemaFault, UrlFault};
+pub use config_error::{FileFault, SchemaFault, UrlError};
 use config_error::{MYSQL_PARAMETERS, POSTGRES_PARAMETERS};
 pub use open::{file_of, open};
 pub use queries::{OrderFlow, Placed};
@@ -81,7 +81,7 @@ pub enum StoreError {
     OutOfStock(VoucherId),
     /// The URL is invalid.
     #[error(transparent)]
-    Url(#[from] UrlFault),
+    Url(#[from] UrlError),
     /// The schema belongs to another version, or the server is unsupported.
     #[error(transparent)]
     Schema(#[from] SchemaFault),

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use sqlx::{MySql, Postgres};
 use url::Url;
 
-use super::{Settings, SharedStore, Store, StoreError, UrlFault, server, sqlite};
+use super::{Settings, SharedStore, Store, StoreError, UrlError, server, sqlite};
 
 /// Database named by a URL.
 #[derive(Debug)]
@@ -41,21 +41,21 @@ pub fn file_of(url: &str) -> Option<PathBuf> {
 
 fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(UrlFault::NoScheme.into());
+        return Err(UrlError::NoScheme.into());
     };
     match scheme {
         "sqlite" => Ok(Place::Sqlite(sqlite_path(rest)?)),
         "mysql" | "mariadb" => Ok(Place::Mysql(server_url(url)?)),
         "postgres" | "postgresql" => Ok(Place::Postgres(server_url(url)?)),
-        _ => Err(UrlFault::Scheme.into()),
+        _ => Err(UrlError::Scheme.into()),
     }
 }
 
 fn server_url(url: &str) -> Result<Url, StoreError> {
-    let parsed = Url::parse(url).map_err(|why| UrlFault::Unreadable(why.to_string()))?;
+    let parsed = Url::parse(url).map_err(|why| UrlError::Unreadable(why.to_string()))?;
     // Without slashes the parser takes it as a path and silently drops the host.
     if parsed.cannot_be_a_base() {
-        return Err(UrlFault::NoHost.into());
+        return Err(UrlError::NoHost.into());
     }
     Ok(parsed)
 }
@@ -63,13 +63,13 @@ fn server_url(url: &str) -> Result<Url, StoreError> {
 fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.starts_with(":memory:") {
-        return Err(UrlFault::Memory.into());
+        return Err(UrlError::Memory.into());
     }
     if path.contains('?') {
-        return Err(UrlFault::Parameters.into());
+        return Err(UrlError::Parameters.into());
     }
     if path.is_empty() {
-        return Err(UrlFault::NoFile.into());
+        return Err(UrlError::NoFile.into());
     }
     Ok(PathBuf::from(OsString::from_vec(percent_decode_str(path).collect())))
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use seckill_model::{
     Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
-    message::text, sale_fault::MAX_STOCK,
+    message::text, sale_error::MAX_STOCK,
 };
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use seckill_engine::{
     EngineError,
     command::{Command, Reply, Scope},
     error::PartDone,
-    group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, RemoveReport, claim, remove},
+    group::{ClaimPlan, ClaimReport, ClaimScope, GroupError, RemoveReport, claim, remove},
 };
 use seckill_model::{EntryId, Millis, NewSale, filter::Filter};
 use seckill_redis::stream;
@@ -22,7 +22,7 @@ fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
-fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupError {
     match result {
         Err(EngineError::Group(fault)) => fault,
         other => panic!("{other:?}"),
@@ -146,7 +146,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let nobody = format!("{NODE}/replay");
     for idle in ["node-c/1", &nobody] {
         let result = fault(claim_plan(&world, of_b(), idle, false).await);
-        assert_eq!(result, GroupFault::Idle(idle.to_owned()));
+        assert_eq!(result, GroupError::Idle(idle.to_owned()));
     }
     let result = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
     assert!(
@@ -159,7 +159,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
     assert!(matches!(
         fault(claim_plan(&world, none, NODE, false).await),
-        GroupFault::NothingToGive { .. }
+        GroupError::NothingToGive { .. }
     ));
     // Forced, and from there to an active consumer.
     let plan = claim_plan(&world, of_b(), "node-c/1", true).await.unwrap();
@@ -170,7 +170,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     assert_eq!(claimed(&world, back).await.unwrap().claimed, 30);
     world.until("what was given is written", async || world.pending().await == 0).await;
     let empty = fault(claim_plan(&world, from, NODE, false).await);
-    assert!(matches!(empty, GroupFault::NothingToGive { .. }), "{empty}");
+    assert!(matches!(empty, GroupError::NothingToGive { .. }), "{empty}");
     world.settled().await;
     world.balanced().await;
 }
@@ -188,14 +188,14 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
         world.execute(Command::RemoveConsumer(shown)).await
     };
     let outcome = fault(remove(&name, None).await);
-    assert_eq!(outcome, GroupFault::Holds { name: name.clone(), partition: of, pending: 30 });
+    assert_eq!(outcome, GroupError::Holds { name: name.clone(), partition: of, pending: 30 });
     assert_eq!(world.pending().await, 30);
     let alive = world.keys.partition(of).consumer(NODE);
-    assert_eq!(fault(remove(&alive, None).await), GroupFault::Alive(alive.clone()));
+    assert_eq!(fault(remove(&alive, None).await), GroupError::Alive(alive.clone()));
     let outcome = fault(remove("nobody", None).await).to_string();
     assert!(outcome.contains(&name) && outcome.contains(&alive), "{outcome}");
-    assert!(matches!(fault(remove(&name, Some(1 - of)).await), GroupFault::NoConsumer { .. }));
-    assert!(matches!(fault(remove(&name, Some(2)).await), GroupFault::NoPartition { .. }));
+    assert!(matches!(fault(remove(&name, Some(1 - of)).await), GroupError::NoConsumer { .. }));
+    assert!(matches!(fault(remove(&name, Some(2)).await), GroupError::NoPartition { .. }));
     world.replay(Scope::All(Filter::default())).await;
     match remove(&name, None).await.unwrap() {
         Reply::ConsumerRemoved(report) => assert_eq!(report.partitions, [of]),
@@ -205,7 +205,7 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let outcome = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("consumer '{name}' removed from partition {of}");
     assert_eq!(outcome, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
-    assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
+    assert!(matches!(fault(remove(&name, None).await), GroupError::NoConsumer { .. }));
     world.settled().await;
     world.balanced().await;
 }
@@ -253,6 +253,6 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     ]);
     let error = remove::remove(&mut world.servers(), &shown, 1).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
+    assert!(matches!(fault::<()>(Err(*why)), GroupError::Holds { partition: 1, pending: 1, .. }));
     assert_eq!(done, PartDone::Removed(vec![0]));
 }

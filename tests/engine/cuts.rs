@@ -14,7 +14,7 @@ use seckill_engine::{
     sale_copy,
     vouchers::Vouchers,
 };
-use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale_fault::MAX_STOCK};
+use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale_error::MAX_STOCK};
 use seckill_redis::scripts;
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};

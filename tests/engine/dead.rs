@@ -26,7 +26,7 @@ use seckill_engine::{
     settings::Settings,
 };
 use seckill_model::{
-    EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
+    EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderError, OrderId,
     OrderStatus, Outcome, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
 };
 use seckill_redis::{dead_letters, stream};
@@ -125,7 +125,7 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
         let history = letter.history();
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
         assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
-        let result = |it: &Burial| matches!(it.reason.data(), Some(OrderFault::Refused(_)));
+        let result = |it: &Burial| matches!(it.reason.data(), Some(OrderError::Refused(_)));
         assert!(history.iter().all(result), "{history:?}");
         assert!(history.iter().all(|it| it.consumer == "node-t/1" && it.deliveries == 1));
         assert!(history.is_sorted_by_key(|it| it.at), "{history:?}");

@@ -12,7 +12,7 @@ use seckill_engine::{
     command::{Command, LoadTest, Reply},
     error::PartDone,
     group::{
-        GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
+        GroupError, Meanwhile, Rewind, RewindReport, To, rewind,
         show::{self, StreamState},
     },
     ledger, partition_repair,
@@ -47,7 +47,7 @@ async fn rewound(world: &World, plan: Vec<Rewind>) -> Result<RewindReport, Engin
     }
 }
 
-fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupError {
     match result {
         Err(EngineError::Group(fault)) => fault,
         other => panic!("{other:?}"),
@@ -266,7 +266,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     let orders = world.keys.home().orders();
     let first = ids[120];
     let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &first.in_stream()]);
-    let trimmed = GroupFault::Trimmed { partition: 0, gone: 120, first };
+    let trimmed = GroupError::Trimmed { partition: 0, gone: 120, first };
     assert_eq!(fault(preview(&world, &ids[119].in_stream(), None).await), trimmed);
     assert_eq!(fault(preview(&world, "-10m", None).await), trimmed);
     assert!(trimmed.to_string().contains(&format!("is {first},")), "{trimmed}");
@@ -288,23 +288,23 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
 async fn invalid_positions_are_refused() {
     let world = World::spread(3, |_| {}).await;
     // Nothing was ever admitted.
-    assert_eq!(fault(preview(&world, "start", None).await), GroupFault::NoStream(0));
+    assert_eq!(fault(preview(&world, "start", None).await), GroupError::NoStream(0));
     let voucher = sold(&world, 50).await;
     let of = world.keys.partition_of(voucher).number();
     let state = states(&world).await.remove(usize::from(of));
     let last = state.last.unwrap();
     let ahead = last.next().unwrap();
     let result = fault(preview(&world, &ahead.to_string(), None).await);
-    assert_eq!(result, GroupFault::Forward { partition: of, to: ahead, delivered: last });
-    assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupFault::Forward { .. }));
+    assert_eq!(result, GroupError::Forward { partition: of, to: ahead, delivered: last });
+    assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupError::Forward { .. }));
     let other = (of + 1) % 3;
     let result = fault(preview(&world, &format!("{}@{of}", last.in_stream()), Some(other)).await);
-    assert_eq!(result, GroupFault::OtherPartition { entry: last, partition: other });
+    assert_eq!(result, GroupError::OtherPartition { entry: last, partition: other });
     let result = fault(preview(&world, "start", Some(9)).await);
-    assert_eq!(result, GroupFault::NoPartition { number: 9, last: 2 });
+    assert_eq!(result, GroupError::NoPartition { number: 9, last: 2 });
     let result = fault(preview(&world, "1795000000000-0@7", None).await);
-    assert_eq!(result, GroupFault::NoPartition { number: 7, last: 2 });
-    assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupFault::NoStream(other));
+    assert_eq!(result, GroupError::NoPartition { number: 7, last: 2 });
+    assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupError::NoStream(other));
     // An ID in the notation of Redis for the given partition, and a time before all entries.
     let plan = preview(&world, &last.in_stream(), Some(of)).await.unwrap();
     assert_eq!((plan[0].again, plan[0].from), (1, last));
@@ -327,8 +327,8 @@ async fn a_rewind_does_what_its_preview_showed() {
     rewound(&world, shown.clone()).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
     // It was rewound.
-    let meanwhile = |fault: GroupFault| match fault {
-        GroupFault::Meanwhile { what, .. } => what,
+    let meanwhile = |fault: GroupError| match fault {
+        GroupError::Meanwhile { what, .. } => what,
         other => panic!("{other}"),
     };
     assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::MovedBack);
@@ -365,7 +365,7 @@ async fn a_changed_group_stops_the_rewind() {
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     let what = Meanwhile::Destroyed;
-    assert_eq!(fault::<()>(Err(*why)), GroupFault::Meanwhile { partition: 1, what });
+    assert_eq!(fault::<()>(Err(*why)), GroupError::Meanwhile { partition: 1, what });
     assert_eq!(done, PartDone::Rewound(vec![0]));
     let now = states(&world).await;
     assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));

@@ -26,7 +26,7 @@ use seckill_engine::{
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{
-    EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
+    EntryId, Fence, LetterVerdict, Millis, NewSale, OrderError, Outcome, SaleState, UserId,
     VoucherId,
     ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
@@ -755,7 +755,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
     let dead = dead_letters::read(&mut conn, &of, EntryId::MIN, 9).await.unwrap();
     for letter in &dead {
-        assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
+        assert_eq!(letter.reason.data::<OrderError>(), Some(OrderError::NotPromised), "{letter:?}");
     }
     // A replay adds them again, and still no buyer holds them.
     assert_eq!(

@@ -17,7 +17,7 @@ use seckill_engine::{
     ledger,
 };
 use seckill_model::{
-    EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
+    EntryId, Millis, NewSale, OrderError, OrderId, Outcome, SaleState, UserId, VoucherId,
     filter::Filter,
 };
 use seckill_redis::{dead_letters, stream};
@@ -235,7 +235,7 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
     for expected in ["id is missing", "userId holds 'x'", "id holds", "no sale", "no buyer"] {
         assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
     }
-    assert!(letters.iter().all(|it| it.reason.data::<OrderFault>().is_some()), "{letters:?}");
+    assert!(letters.iter().all(|it| it.reason.data::<OrderError>().is_some()), "{letters:?}");
     let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");
 }

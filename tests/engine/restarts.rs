@@ -22,7 +22,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
+    EntryId, Fence, Millis, NewSale, OrderError, OrderId, Outcome, Place, SaleState, UserId,
     VoucherId,
 };
 use seckill_redis::stream;
@@ -212,7 +212,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
         match find(&mut world.servers(), promise.order).await {
             Ok(Location::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
-                let result = reason.data::<OrderFault>().map(|it| it.to_string());
+                let result = reason.data::<OrderError>().map(|it| it.to_string());
                 assert_eq!(result.as_deref(), Some(&*reason));
             }
             other => panic!("{other:?}"),

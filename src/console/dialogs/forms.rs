@@ -8,7 +8,7 @@ use seckill_engine::{
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{
-    Millis, NewSale, Phase, SaleFault, VoucherId, When,
+    Millis, NewSale, Phase, SaleError, VoucherId, When,
     message::{Label, text},
     sale::{check_stock, check_title},
 };
@@ -171,9 +171,9 @@ impl Form {
         let sale = NewSale::checked(title, stock, begin, end, now);
         sale.and_then(|sale| sale.limited(limit)).map_err(|fault| {
             let place = match &fault {
-                SaleFault::Stock(_) => STOCK,
-                SaleFault::Limit(_) => LIMIT,
-                SaleFault::Window { .. } | SaleFault::Over(_) => END,
+                SaleError::Stock(_) => STOCK,
+                SaleError::Limit(_) => LIMIT,
+                SaleError::Window { .. } | SaleError::Over(_) => END,
                 _ => TITLE,
             };
             (place, fault.to_string())

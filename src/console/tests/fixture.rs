@@ -23,7 +23,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    Cause, EntryFault, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderFault,
+    Cause, EntryError, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError,
     OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
     message::Label,
 };
@@ -181,7 +181,7 @@ pub(super) fn entry(number: u64) -> EntryId {
 
 /// The error of fields without a buyer.
 pub(super) fn no_user() -> Message {
-    Message::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
+    Message::of(&OrderError::Fields(EntryError::Garbage("userId".into(), "x".to_owned())))
 }
 
 fn pending_line(number: u64) -> PendingLine {

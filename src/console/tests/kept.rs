@@ -5,9 +5,9 @@ use std::time::Duration;
 use seckill_engine::{
     EngineError,
     command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
-    error::{PartDone, PlanFault, RedisError, RedisReason, SqlReason, StoreError},
+    error::{PartDone, PlanError, RedisError, RedisReason, SqlReason, StoreError},
     event::{ClaimPart, Event, RewindPart, Subject},
-    group::{ClaimReport, GroupFault, Meanwhile, Names},
+    group::{ClaimReport, GroupError, Meanwhile, Names},
     jobs::{Cancelled, JobResult},
     locks::{LockError, LockName},
     outcome::CommandOutcome,
@@ -15,12 +15,12 @@ use seckill_engine::{
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
-    EntryFault, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderFault, Payment, SaleFault,
+    EntryError, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderError, Payment, SaleError,
     UserId, VoucherDetails, VoucherId,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::{Finding, SaleFinding, Side},
     locale::set_thread_language,
-    order_id::OrderIdFault,
+    order_id::OrderIdError,
 };
 
 use super::{chinese::english, fixture::entry};
@@ -53,31 +53,31 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-fn group_faults() -> Vec<GroupFault> {
+fn group_faults() -> Vec<GroupError> {
     let (name, number) = ("b/1".to_owned(), 1);
     let first = vec!["a/1".to_owned(), "b/1".to_owned()];
     vec![
-        GroupFault::NoPartition { number: 9, last: 3 },
-        GroupFault::OtherPartition { entry: entry(1), partition: 1 },
-        GroupFault::NoStream(1),
-        GroupFault::Trimmed { partition: 1, gone: 5, first: entry(1) },
-        GroupFault::Forward { partition: 1, to: entry(2), delivered: entry(1) },
-        GroupFault::Nothing(1),
-        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Destroyed },
-        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Made },
-        GroupFault::Meanwhile { partition: 1, what: Meanwhile::MovedBack },
-        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Trimmed },
-        GroupFault::NoConsumer {
+        GroupError::NoPartition { number: 9, last: 3 },
+        GroupError::OtherPartition { entry: entry(1), partition: 1 },
+        GroupError::NoStream(1),
+        GroupError::Trimmed { partition: 1, gone: 5, first: entry(1) },
+        GroupError::Forward { partition: 1, to: entry(2), delivered: entry(1) },
+        GroupError::Nothing(1),
+        GroupError::Meanwhile { partition: 1, what: Meanwhile::Destroyed },
+        GroupError::Meanwhile { partition: 1, what: Meanwhile::Made },
+        GroupError::Meanwhile { partition: 1, what: Meanwhile::MovedBack },
+        GroupError::Meanwhile { partition: 1, what: Meanwhile::Trimmed },
+        GroupError::NoConsumer {
             name: name.clone(),
             partition: None,
             there: Names { first, more: 3 },
         },
-        GroupFault::Gone { name: name.clone(), partition: number },
-        GroupFault::Idle(name.clone()),
-        GroupFault::NothingToGive { from: None, to: name.clone() },
-        GroupFault::NothingToGive { from: Some(name.clone()), to: name.clone() },
-        GroupFault::Alive(name.clone()),
-        GroupFault::Holds { name, partition: 1, pending: 30 },
+        GroupError::Gone { name: name.clone(), partition: number },
+        GroupError::Idle(name.clone()),
+        GroupError::NothingToGive { from: None, to: name.clone() },
+        GroupError::NothingToGive { from: Some(name.clone()), to: name.clone() },
+        GroupError::Alive(name.clone()),
+        GroupError::Holds { name, partition: 1, pending: 30 },
     ]
 }
 
@@ -106,16 +106,16 @@ fn errors() -> Vec<EngineError> {
         away().into(),
         StoreError::Away(SqlReason::RowsLocked).into(),
         StoreError::NoSale(SALE).into(),
-        OrderIdFault::Clock(1).into(),
-        OrderIdFault::Sequence.into(),
-        SaleFault::NoTitle.into(),
+        OrderIdError::Clock(1).into(),
+        OrderIdError::Sequence.into(),
+        SaleError::NoTitle.into(),
         LockError::Busy(lock.clone()).into(),
         LockError::Lost(lock.clone()).into(),
         LockError::NotHeld(lock.clone()).into(),
         LockError::Changed(lock).into(),
-        PlanFault::Foreign.into(),
-        PlanFault::Edited.into(),
-        PlanFault::Io(words()).into(),
+        PlanError::Foreign.into(),
+        PlanError::Edited.into(),
+        PlanError::Io(words()).into(),
         EngineError::OtherOperator("kim".to_owned()),
         EngineError::NoJob("a-b".to_owned()),
         EngineError::LoadTest { name, value, least: 1.0, most: 1e7 },
@@ -222,24 +222,24 @@ fn events() -> Vec<Event> {
     ]
 }
 
-fn order_faults() -> Vec<OrderFault> {
+fn order_faults() -> Vec<OrderError> {
     let fields = [
-        EntryFault::Id("x".to_owned()),
-        EntryFault::Missing("userId".into()),
-        EntryFault::Garbage("userId".into(), "7x".to_owned()),
+        EntryError::Id("x".to_owned()),
+        EntryError::Missing("userId".into()),
+        EntryError::Garbage("userId".into(), "7x".to_owned()),
     ];
-    let mut all: Vec<_> = fields.into_iter().map(OrderFault::Fields).collect();
+    let mut all: Vec<_> = fields.into_iter().map(OrderError::Fields).collect();
     all.extend([
-        OrderFault::Gone,
-        OrderFault::NoSale(SALE),
-        OrderFault::OutOfStock(SALE),
-        OrderFault::Refused("-7".to_owned()),
-        OrderFault::TooOften(6),
-        OrderFault::Unkept,
+        OrderError::Gone,
+        OrderError::NoSale(SALE),
+        OrderError::OutOfStock(SALE),
+        OrderError::Refused("-7".to_owned()),
+        OrderError::TooOften(6),
+        OrderError::Unkept,
     ]);
     if let Ok(order) = seckill_model::OrderId::new(1_795_000_000, 1) {
-        all.push(OrderFault::Holds { user: UserId(5), holds: order, voucher: SALE });
-        all.extend([OrderFault::IdTaken(order), OrderFault::Promised(order)]);
+        all.push(OrderError::Holds { user: UserId(5), holds: order, voucher: SALE });
+        all.extend([OrderError::IdTaken(order), OrderError::Promised(order)]);
     }
     all
 }
@@ -333,17 +333,17 @@ fn every_order_error_is_localized() {
         let beside = said.data_json(MAX_DATA).unwrap_or_default();
         let read = Message::with_data(said.to_string(), &beside);
         set_thread_language("en");
-        assert_eq!(text::order_fault(&read), fault.to_string());
+        assert_eq!(text::order_error(&read), fault.to_string());
         set_thread_language("zh");
-        let text = text::order_fault(&read);
+        let text = text::order_error(&read);
         let strange = english(&text).into_iter().filter(|it| it != "userId").count();
         assert!(!text.is_ascii() && strange == 0 && width(&text) <= 60, "{text}");
     }
     for old in ["delivered 5 times", ""] {
-        assert_eq!(text::order_fault(&Message::with_data(old.to_owned(), "{")), old);
+        assert_eq!(text::order_error(&Message::with_data(old.to_owned(), "{")), old);
     }
-    let foreign = Message::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
-    let text = text::order_fault(&foreign);
+    let foreign = Message::of(&OrderError::Refused("\u{1b}[2J\u{202e}".repeat(100)));
+    let text = text::order_error(&foreign);
     assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
 }
 

@@ -14,7 +14,7 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    EntryFault, EntryId, LetterCounts, LetterVerdict, Message, Millis, OrderFault, OrderId, UserId,
+    EntryError, EntryId, LetterCounts, LetterVerdict, Message, Millis, OrderError, OrderId, UserId,
     Verdict, VoucherId, dead_letter::Burial, filter::Filter,
 };
 
@@ -24,17 +24,17 @@ use super::{
 };
 use crate::{dialogs::Dialog, theme::Depth, theme::Theme};
 
-fn reason(number: u64) -> OrderFault {
+fn reason(number: u64) -> OrderError {
     match number % 4 {
-        0 => OrderFault::TooOften(5),
-        1 => OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())),
-        2 => OrderFault::OutOfStock(VoucherId(7)),
+        0 => OrderError::TooOften(5),
+        1 => OrderError::Fields(EntryError::Garbage("userId".into(), "x".to_owned())),
+        2 => OrderError::OutOfStock(VoucherId(7)),
         _ => missing(),
     }
 }
 
-fn missing() -> OrderFault {
-    OrderFault::Fields(EntryFault::Missing("id".into()))
+fn missing() -> OrderError {
+    OrderError::Fields(EntryError::Missing("id".into()))
 }
 
 pub(super) fn letter(number: u64) -> EntryId {

@@ -6,7 +6,7 @@ use seckill_engine::{
     EngineError,
     error::{RedisError, SqlReason, StoreError},
     event::Event,
-    partitions::{Obstacle, PartitionsFault},
+    partitions::{Obstacle, PartitionsError},
     telemetry::read_error::ReadError,
 };
 use seckill_model::{Message, locale::set_thread_language};
@@ -14,16 +14,16 @@ use seckill_model::{Message, locale::set_thread_language};
 use super::{chinese::english, fixture::Bench, fixture::normal};
 use crate::{export::ExportError, text::audit_log::result};
 
-fn partitions() -> impl Iterator<Item = PartitionsFault> {
+fn partitions() -> impl Iterator<Item = PartitionsError> {
     let words = || "7".to_owned();
     let under_way =
         [Obstacle::Node(words()), Obstacle::Unknown, Obstacle::Entries(9, 1), Obstacle::Letters(1)];
     let faults = [
-        PartitionsFault::Stored { text: words(), most: 64 },
-        PartitionsFault::Other(1, 2),
-        PartitionsFault::Changed,
+        PartitionsError::Stored { text: words(), most: 64 },
+        PartitionsError::Other(1, 2),
+        PartitionsError::Changed,
     ];
-    faults.into_iter().chain(under_way.map(|it| PartitionsFault::NotNow(1, 2, it)))
+    faults.into_iter().chain(under_way.map(|it| PartitionsError::NotNow(1, 2, it)))
 }
 
 #[test]

@@ -1,20 +1,20 @@
 //! Texts of errors in user input and in stream entries.
 
-use seckill_engine::group::rewind::ToFault;
+use seckill_engine::group::rewind::PositionError;
 use seckill_model::{
-    Message, OrderFault,
+    Message, OrderError,
     dead_letter::{MAX_REASON, shown},
     message::text,
 };
 
 /// Why an entry is not a valid order. Texts of older versions are shown unchanged.
-pub(crate) fn order_fault(said: &Message) -> String {
-    let fault = said.data::<OrderFault>();
+pub(crate) fn order_error(said: &Message) -> String {
+    let fault = said.data::<OrderError>();
     fault.map_or_else(|| said.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
 }
 
 /// Why a stream position is invalid.
-pub(crate) fn to_fault(fault: &ToFault) -> String {
-    let ToFault(text) = fault;
+pub(crate) fn to_fault(fault: &PositionError) -> String {
+    let PositionError(text) = fault;
     text!("faults-value-2", fault, text)
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{EntryId, Message, Millis, OrderFault, dead_letter::shown};
+use seckill_model::{EntryId, Message, Millis, OrderError, dead_letter::shown};
 
 use super::{ClassifiedLetter, Letters};
 use crate::EngineError;
@@ -60,7 +60,7 @@ impl LetterLine {
             order: order.map(|order| order.order),
             user: order.map(|order| order.user),
             voucher: order.map(|order| order.voucher),
-            fault: letter.fault.clone().map(|fault| Message::of(&OrderFault::Fields(fault))),
+            fault: letter.fault.clone().map(|fault| Message::of(&OrderError::Fields(fault))),
             verdict: *verdict,
             history: letter.history(),
             fields_more: fields.count().saturating_sub(payload.len()),
@@ -72,7 +72,7 @@ impl LetterLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::{EntryFault, LetterVerdict};
+    use seckill_model::{EntryError, LetterVerdict};
     use seckill_redis::dead_letters::DeadLetter;
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             replays: 0,
             earlier: Vec::new(),
             order: None,
-            fault: Some(EntryFault::Missing("userId".into())),
+            fault: Some(EntryError::Missing("userId".into())),
             body,
         };
         let classified = ClassifiedLetter {

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use seckill_model::{
-    Backing, ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault,
+    Backing, ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderError,
     OrderId, SaleState, VoucherId,
     dead_letter::{self, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
@@ -89,7 +89,7 @@ pub async fn classify(
     let backing: HashMap<EntryId, Backing> =
         orders.iter().map(|order| order.entry).zip(backing).collect();
     let refused_for = |letter: &DeadLetter| match letter.reason.data()? {
-        OrderFault::Holds { holds, .. } => Some(holds),
+        OrderError::Holds { holds, .. } => Some(holds),
         _ => None,
     };
     let ids = orders.iter().map(|order| order.order);
@@ -131,7 +131,7 @@ pub async fn classify(
 /// The buyer's live order because of which SQL refused the letter.
 fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<OrderEntry> {
     let order = letter.order?;
-    let OrderFault::Holds { holds, .. } = letter.reason.data()? else { return None };
+    let OrderError::Holds { holds, .. } = letter.reason.data()? else { return None };
     let row = rows.get(&holds)?;
     let other = OrderEntry { order: holds, ..order };
     (row.status.is_live() && is_row_of(row, &other)).then_some(other)

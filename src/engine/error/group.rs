@@ -14,7 +14,7 @@ use crate::lists::ITEMS;
 /// Why a command on the consumer group was rejected, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GroupFault {
+pub enum GroupError {
     /// The partition does not exist.
     #[error("{}", text!("group-no-partition", number = number.to_string(), last = last.to_string()))]
     NoPartition {
@@ -109,7 +109,7 @@ pub enum GroupFault {
     },
 }
 
-impl GroupFault {
+impl GroupError {
     /// Whether the arguments are wrong, whatever the state of the stream.
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::NoPartition { .. } | Self::OtherPartition { .. })

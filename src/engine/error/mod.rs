@@ -5,19 +5,19 @@ mod group;
 use std::io;
 
 use seckill_model::{
-    SaleFault, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdFault,
+    SaleError, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdError,
 };
 use serde::{Deserialize, Serialize};
 
 pub use seckill_redis::{Reason as RedisReason, RedisError};
 pub use seckill_store::{Reason as SqlReason, StoreError};
 
-pub use group::{GroupFault, Meanwhile, Names};
+pub use group::{GroupError, Meanwhile, Names};
 
 use super::{
     lists::{ITEMS, sales as sale_list},
     locks::LockError,
-    partitions::PartitionsFault,
+    partitions::PartitionsError,
 };
 
 /// Maximum length of the reason of a command, in user-perceived characters.
@@ -32,7 +32,7 @@ pub const MAX_CONCURRENCY: usize = 100_000;
 /// Why a plan cannot be created, read or applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PlanFault {
+pub enum PlanError {
     /// The file is not a plan.
     #[error("{}", text!("plan-not-a-plan"))]
     NotOne,
@@ -53,7 +53,7 @@ pub enum PlanFault {
     Io(String),
 }
 
-impl From<io::Error> for PlanFault {
+impl From<io::Error> for PlanError {
     fn from(error: io::Error) -> Self {
         Self::Io(error.to_string())
     }
@@ -125,10 +125,10 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// No order ID can be generated.
     #[error(transparent)]
-    Id(#[from] OrderIdFault),
+    Id(#[from] OrderIdError),
     /// An invalid sale.
     #[error(transparent)]
-    Sale(#[from] SaleFault),
+    Sale(#[from] SaleError),
     /// Commands are rejected.
     #[error("{}", text!("error-read-only"))]
     ReadOnly,
@@ -146,10 +146,10 @@ pub enum EngineError {
     Lock(#[from] LockError),
     /// A recovery plan that cannot be created or applied.
     #[error(transparent)]
-    Recovery(#[from] PlanFault),
+    Recovery(#[from] PlanError),
     /// A command on the consumer group was rejected.
     #[error(transparent)]
-    Group(#[from] GroupFault),
+    Group(#[from] GroupError),
     /// Another operator is running a recovery command.
     #[error("{}", text!("error-other-operator", who = _0))]
     OtherOperator(String),
@@ -220,7 +220,7 @@ pub enum EngineError {
     Foreign(String),
     /// An invalid number of partitions.
     #[error(transparent)]
-    Partitions(#[from] PartitionsFault),
+    Partitions(#[from] PartitionsError),
     /// Another node with this name is alive.
     #[error("{}", text!("error-name-taken", name = _0))]
     NameTaken(String),

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{EngineError, error::PartDone, event, lists::group_by, servers::Servers},
-    GroupFault, Names, partition,
+    GroupError, Names, partition,
 };
 
 /// Entries per step.
@@ -95,7 +95,7 @@ impl ClaimPlan {
 /// Previews a transfer. `to` is a consumer, or a node: then its consumer of each partition.
 ///
 /// # Errors
-/// [`GroupFault`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
+/// [`GroupError`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
 /// unreachable.
 pub async fn preview(
     servers: &mut Servers,
@@ -117,7 +117,7 @@ pub async fn preview(
         }
     };
     if plan.parts.is_empty() {
-        return Err(GroupFault::NothingToGive { from, to: to.to_owned() }.into());
+        return Err(GroupError::NothingToGive { from, to: to.to_owned() }.into());
     }
     Ok(plan)
 }
@@ -185,7 +185,7 @@ async fn add_holder(
         return Ok(());
     }
     let (name, there) = (from.to_owned(), Names::of(&there));
-    Err(GroupFault::NoConsumer { name, partition: None, there }.into())
+    Err(GroupError::NoConsumer { name, partition: None, there }.into())
 }
 
 /// The receiver of entries: a consumer, or a node for its consumer of each partition.
@@ -198,11 +198,11 @@ struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Finds its consumer of a partition, on an active node.
-    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, GroupFault> {
+    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, GroupError> {
         let known = |name: &String| stats.consumers.iter().any(|it| it.name == *name);
         let meant = [self.name.to_owned(), of.consumer(self.name)].into_iter().find(known);
         let Some(name) = meant else {
-            return Err(GroupFault::NoConsumer {
+            return Err(GroupError::NoConsumer {
                 name: self.name.to_owned(),
                 partition: Some(of.number()),
                 there: Names::of(&stats.consumers),
@@ -211,14 +211,14 @@ impl Receiver<'_> {
         // A replay reads under its own consumer name, which is unused once it ends.
         let node = node_of(&name);
         let works = name == of.consumer(node) && stats.nodes.is_alive(node, self.dead_ms);
-        if works || self.force { Ok(name) } else { Err(GroupFault::Idle(name)) }
+        if works || self.force { Ok(name) } else { Err(GroupError::Idle(name)) }
     }
 }
 
 /// Executes the plan.
 ///
 /// # Errors
-/// [`GroupFault`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
+/// [`GroupError`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
 /// transferred.
 pub async fn apply(
     servers: &mut Servers,
@@ -256,7 +256,7 @@ async fn give_parts(
             last = Some(*end);
             left -= page.len().min(left);
             let given = group::give(&mut servers.conn, &of, &part.from, &part.to, &page).await?;
-            let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
+            let gone = || GroupError::Gone { name: part.to.clone(), partition: of.number() };
             let Transferred { given, gone, hollow } = given.ok_or_else(gone)?;
             report.claimed += given;
             report.gone += gone;

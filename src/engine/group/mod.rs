@@ -16,14 +16,14 @@ pub use rewind::{Rewind, RewindReport, To};
 use seckill_redis::{Layout, keys::Partition};
 
 use super::EngineError;
-pub use super::error::{GroupFault, Meanwhile, Names};
+pub use super::error::{GroupError, Meanwhile, Names};
 
 /// A partition by its number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
     if number < keys.count() {
         return Ok(keys.partition(number));
     }
-    Err(GroupFault::NoPartition { number, last: keys.count() - 1 }.into())
+    Err(GroupError::NoPartition { number, last: keys.count() - 1 }.into())
 }
 
 /// Returns that partition, or all of them.

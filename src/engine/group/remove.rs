@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{EngineError, error::PartDone, servers::Servers},
-    GroupFault, Names, partitions,
+    GroupError, Names, partitions,
 };
 
 /// Result of a removal; the keys are a contract of `stream remove-consumer --json`.
@@ -23,7 +23,7 @@ pub struct RemoveReport {
 /// Previews the removal of a consumer.
 ///
 /// # Errors
-/// [`GroupFault`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
+/// [`GroupError`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
 pub async fn preview(
     servers: &mut Servers,
     name: &str,
@@ -39,7 +39,7 @@ pub async fn preview(
             continue;
         };
         if stats.nodes.is_alive(node_of(name), dead_ms) {
-            return Err(GroupFault::Alive(name.to_owned()).into());
+            return Err(GroupError::Alive(name.to_owned()).into());
         }
         if consumer.pending > 0 {
             return Err(holds(name, &of, consumer.pending).into());
@@ -48,13 +48,13 @@ pub async fn preview(
     }
     if report.partitions.is_empty() {
         let (name, there) = (name.to_owned(), Names::of(&there));
-        return Err(GroupFault::NoConsumer { name, partition: only, there }.into());
+        return Err(GroupError::NoConsumer { name, partition: only, there }.into());
     }
     Ok(report)
 }
 
-fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
-    GroupFault::Holds { name: name.to_owned(), partition: of.number(), pending }
+fn holds(name: &str, of: &Partition, pending: u64) -> GroupError {
+    GroupError::Holds { name: name.to_owned(), partition: of.number(), pending }
 }
 
 /// Removes it from the partitions of the preview.
@@ -76,7 +76,7 @@ pub async fn remove(
             }
             // It was removed meanwhile.
             Ok(Removed::Unknown) => continue,
-            Ok(Removed::Alive) => GroupFault::Alive(name.clone()).into(),
+            Ok(Removed::Alive) => GroupError::Alive(name.clone()).into(),
             Ok(Removed::Pending(pending)) => holds(name, &of, pending).into(),
             Err(error) => EngineError::from(error),
         };

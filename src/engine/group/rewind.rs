@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeFault};
+use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError};
 use seckill_redis::{
     Connection,
     group::{self, Rewinding, Rewound},
@@ -19,7 +19,7 @@ use super::{
     super::{
         EngineError, entry_check::backing, error::PartDone, event::RewindPart, servers::Servers,
     },
-    GroupFault, Meanwhile, partition, partitions,
+    GroupError, Meanwhile, partition, partitions,
 };
 
 /// Entries per read, and orders per SQL query.
@@ -46,10 +46,10 @@ pub enum To {
 #[error(
     "'{0}' is not a position in the stream; write start, an entry ID such as 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
 )]
-pub struct ToFault(pub String);
+pub struct PositionError(pub String);
 
 impl FromStr for To {
-    type Err = ToFault;
+    type Err = PositionError;
 
     /// Parses `start`, an entry ID, or a time.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -63,7 +63,7 @@ impl FromStr for To {
             let partition = text.contains('@').then_some(id.partition);
             return Ok(Self::Entry { id, partition });
         }
-        text.parse().map(Self::Time).map_err(|TimeFault(text)| ToFault(text))
+        text.parse().map(Self::Time).map_err(|TimeError(text)| PositionError(text))
     }
 }
 
@@ -147,7 +147,7 @@ pub async fn preview(
     let (named, only) = match to {
         To::Entry { id, partition } => match (*partition, only) {
             (Some(of), Some(partition)) if of != partition => {
-                return Err(GroupFault::OtherPartition { entry: *id, partition }.into());
+                return Err(GroupError::OtherPartition { entry: *id, partition }.into());
             }
             (of, only) => (true, Some(of.or(only).unwrap_or(0))),
         },
@@ -158,9 +158,9 @@ pub async fn preview(
         match one(servers, &of, to).await {
             Ok(rewind) => plan.push(rewind),
             Err(EngineError::Group(
-                fault @ (GroupFault::NoStream(_)
-                | GroupFault::Nothing(_)
-                | GroupFault::Forward { .. }),
+                fault @ (GroupError::NoStream(_)
+                | GroupError::Nothing(_)
+                | GroupError::Forward { .. }),
             )) if !named => nothing = nothing.or(Some(fault)),
             Err(error) => return Err(error),
         }
@@ -176,7 +176,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
     let stats = servers.partition_stats(of).await?;
     let stream = &stats.stream;
     let (Some(first), Some(newest)) = (stream.first, stream.generated) else {
-        return Err(GroupFault::NoStream(number).into());
+        return Err(GroupError::NoStream(number).into());
     };
     let wanted = match to {
         To::Start => first,
@@ -188,15 +188,15 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
     };
     let gone = stream.added.saturating_sub(stream.length);
     if wanted < first && gone > 0 {
-        return Err(GroupFault::Trimmed { partition: number, gone, first }.into());
+        return Err(GroupError::Trimmed { partition: number, gone, first }.into());
     }
     let end = stream.delivered.unwrap_or(newest);
     if wanted > end {
         return Err(match (to, stream.delivered) {
             (To::Entry { .. } | To::Time(_), Some(delivered)) => {
-                GroupFault::Forward { partition: number, to: wanted, delivered }
+                GroupError::Forward { partition: number, to: wanted, delivered }
             }
-            _ => GroupFault::Nothing(number),
+            _ => GroupError::Nothing(number),
         }
         .into());
     }
@@ -218,7 +218,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
         }
     }
     let (Some(from), Some(to)) = (seen.first, seen.last) else {
-        return Err(GroupFault::Nothing(number).into());
+        return Err(GroupError::Nothing(number).into());
     };
     let skipped = if stream.delivered.is_none() {
         before(servers, of, first, from).await?
@@ -319,7 +319,7 @@ async fn pending_between(
 /// Executes the plan, if each group is still at its position or further ahead.
 ///
 /// # Errors
-/// [`GroupFault::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
+/// [`GroupError::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
 /// done by then.
 pub async fn apply(
     servers: &mut Servers,
@@ -355,7 +355,7 @@ async fn move_groups(
             Rewound::Trimmed => Some(Meanwhile::Trimmed),
         };
         if let Some(what) = what {
-            return Err(GroupFault::Meanwhile { partition: of.number(), what }.into());
+            return Err(GroupError::Meanwhile { partition: of.number(), what }.into());
         }
         report.again += rewind.again;
         let made = !rewind.group;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, deployment::Deployment};
 
-pub use super::schedule::{Schedule, ScheduleFault};
+pub use super::schedule::{Schedule, ScheduleError};
 pub use board::board;
 pub use job_result::{Cancelled, JobResult, outcome_name};
 pub use runner::{Runner, job_lock};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Head, Line, Totals};
-use crate::error::PlanFault;
+use crate::error::PlanError;
 
 /// Maximum length of a line of a plan.
 const LONGEST: u64 = 64 * 1024;
@@ -53,29 +53,29 @@ impl Plan {
     /// Reads a plan; rejects one that was changed.
     ///
     /// # Errors
-    /// [`PlanFault`]; no entry was processed.
-    pub fn read(path: &Path) -> Result<Self, PlanFault> {
+    /// [`PlanError`]; no entry was processed.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
         let file = File::open(path)?;
         if !file.metadata()?.is_file() {
-            return Err(PlanFault::NotOne);
+            return Err(PlanError::NotOne);
         }
         Self::check(Arc::new(file))
     }
 
-    fn check(file: Arc<File>) -> Result<Self, PlanFault> {
+    fn check(file: Arc<File>) -> Result<Self, PlanError> {
         let mut lines = Lines::at(&file, 0);
-        let first = lines.next()?.ok_or(PlanFault::NotOne)?;
+        let first = lines.next()?.ok_or(PlanError::NotOne)?;
         let head = first.strip_suffix(ENTRIES).map(|head| format!("{head}}}"));
         let head: Head =
-            head.and_then(|head| serde_json::from_str(&head).ok()).ok_or(PlanFault::NotOne)?;
+            head.and_then(|head| serde_json::from_str(&head).ok()).ok_or(PlanError::NotOne)?;
         if head.seckill_plan != 1 {
-            return Err(PlanFault::Version(head.seckill_plan));
+            return Err(PlanError::Version(head.seckill_plan));
         }
         let start = first.len() as u64;
         let mut sum = Sha256::new_with_prefix(&first);
         let mut entries = 0;
         let last = loop {
-            let Some(line) = lines.next()? else { return Err(PlanFault::Truncated) };
+            let Some(line) = lines.next()? else { return Err(PlanError::Truncated) };
             if line.starts_with(LAST) {
                 break line;
             }
@@ -83,15 +83,15 @@ impl Plan {
             entries += 1;
         };
         if !last.ends_with('\n') {
-            return Err(PlanFault::Truncated);
+            return Err(PlanError::Truncated);
         }
         let tail = last.strip_prefix(LAST).map(|tail| format!("{{{tail}"));
         let tail: Option<Tail> = tail.and_then(|tail| serde_json::from_str(&tail).ok());
-        let tail = tail.ok_or(PlanFault::Edited)?;
+        let tail = tail.ok_or(PlanError::Edited)?;
         sum.update(totals_bytes(&tail.totals)?);
         let digest = hex(&sum.finalize());
         if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
-            return Err(PlanFault::Edited);
+            return Err(PlanError::Edited);
         }
         Ok(Self { file, start, digest, head, totals: tail.totals })
     }
@@ -125,14 +125,14 @@ impl PlanLines {
     /// Returns at most `count` more; none at the end.
     ///
     /// # Errors
-    /// [`PlanFault`] if the file has changed since it was checked.
-    pub fn next(&mut self, count: usize) -> Result<Vec<Line>, PlanFault> {
+    /// [`PlanError`] if the file has changed since it was checked.
+    pub fn next(&mut self, count: usize) -> Result<Vec<Line>, PlanError> {
         let count = count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut page = Vec::with_capacity(count);
         for _ in 0..count {
-            let text = self.lines.next()?.ok_or(PlanFault::Truncated)?;
+            let text = self.lines.next()?.ok_or(PlanError::Truncated)?;
             let line = text.trim_end_matches(['\n', ',']);
-            page.push(serde_json::from_str(line).map_err(|_| PlanFault::Edited)?);
+            page.push(serde_json::from_str(line).map_err(|_| PlanError::Edited)?);
             self.left -= 1;
         }
         Ok(page)
@@ -165,7 +165,7 @@ impl Writer {
         &self.head
     }
 
-    pub(super) fn line(&mut self, line: &Line) -> Result<(), PlanFault> {
+    pub(super) fn line(&mut self, line: &Line) -> Result<(), PlanError> {
         if self.open {
             self.put(b",\n")?;
         }
@@ -231,15 +231,15 @@ impl Lines {
     }
 
     /// Reads one line with its end; a longer one than the maximum is no plan.
-    fn next(&mut self) -> Result<Option<String>, PlanFault> {
+    fn next(&mut self) -> Result<Option<String>, PlanError> {
         let mut line = String::new();
         match (&mut self.reader).take(LONGEST).read_line(&mut line) {
             Ok(0) => Ok(None),
             Ok(_) if !line.ends_with('\n') && line.len() as u64 >= LONGEST => {
-                Err(PlanFault::NotOne)
+                Err(PlanError::NotOne)
             }
             Ok(_) => Ok(Some(line)),
-            Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err(PlanFault::NotOne),
+            Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err(PlanError::NotOne),
             Err(fault) => Err(fault.into()),
         }
     }
@@ -266,7 +266,7 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Result<Plan, PlanFault> {
+    fn read(bytes: &[u8]) -> Result<Plan, PlanError> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         Plan::read(file.path())
@@ -297,7 +297,7 @@ mod tests {
         let whole = bytes(&plan(3));
         for cut in 1..whole.len() {
             let error = read(&whole[..cut]).unwrap_err();
-            assert!(matches!(error, PlanFault::Truncated | PlanFault::NotOne), "{cut}: {error}");
+            assert!(matches!(error, PlanError::Truncated | PlanError::NotOne), "{cut}: {error}");
         }
         let text = String::from_utf8(whole.clone()).unwrap();
         for (from, to) in [
@@ -308,17 +308,17 @@ mod tests {
         ] {
             assert!(text.contains(from), "{from}");
             let error = read(text.replacen(from, to, 1).as_bytes()).unwrap_err();
-            assert!(matches!(error, PlanFault::Edited), "{error}");
+            assert!(matches!(error, PlanError::Edited), "{error}");
         }
         let pretty: serde_json::Value = serde_json::from_str(&text).unwrap();
         let pretty = serde_json::to_string_pretty(&pretty).unwrap();
-        assert!(matches!(read(pretty.as_bytes()), Err(PlanFault::NotOne)));
-        assert!(matches!(read(b""), Err(PlanFault::NotOne)));
-        assert!(matches!(read(&vec![0xff; 200_000]), Err(PlanFault::NotOne)));
+        assert!(matches!(read(pretty.as_bytes()), Err(PlanError::NotOne)));
+        assert!(matches!(read(b""), Err(PlanError::NotOne)));
+        assert!(matches!(read(&vec![0xff; 200_000]), Err(PlanError::NotOne)));
         let mut more = whole;
         more.extend(b"{}\n");
-        assert!(matches!(read(&more), Err(PlanFault::Edited)));
+        assert!(matches!(read(&more), Err(PlanError::Edited)));
         let old = text.replacen("\"seckill_plan\":1", "\"seckill_plan\":2", 1);
-        assert!(matches!(read(old.as_bytes()), Err(PlanFault::Version(2))));
+        assert!(matches!(read(old.as_bytes()), Err(PlanError::Version(2))));
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use seckill_model::{Act, EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
 use seckill_redis::stream_stats;
 
-use crate::error::PlanFault;
+use crate::error::PlanError;
 use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
     EngineError, deployment,
@@ -86,11 +86,11 @@ impl Making {
         let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
         let classifier = operator.classifier().await?;
-        let writer = Writer::new(head).map_err(PlanFault::from)?;
+        let writer = Writer::new(head).map_err(PlanError::from)?;
         Ok(Self { classifier, writer, totals: Totals::default(), writes: BTreeMap::new() })
     }
 
-    fn add<'a>(&mut self, entries: impl Iterator<Item = &'a Classified>) -> Result<(), PlanFault> {
+    fn add<'a>(&mut self, entries: impl Iterator<Item = &'a Classified>) -> Result<(), PlanError> {
         for entry in entries {
             let line = Line::from(entry);
             self.totals.add(&line);
@@ -146,6 +146,6 @@ impl Making {
             rebuilt,
         };
         totals.sales = by_sale;
-        Ok(self.writer.end(self.totals).map_err(PlanFault::from)?)
+        Ok(self.writer.end(self.totals).map_err(PlanError::from)?)
     }
 }

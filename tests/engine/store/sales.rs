@@ -1,6 +1,6 @@
 use seckill_model::{
     Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    sale_fault::MAX_STOCK,
+    sale_error::MAX_STOCK,
 };
 use seckill_store::{Act, SharedStore, StoreError};
 

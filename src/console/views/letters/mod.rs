@@ -67,7 +67,7 @@ impl Row for LetterLine {
             LetterAct::Discard => scene.theme.soft(),
         }),
         Column::new(Label("tables-reason"), &[(0, REST)], |line: &Self| {
-            Value::Mentions(text::order_fault(&line.reason), line.user)
+            Value::Mentions(text::order_error(&line.reason), line.user)
         })
         .soft(),
     ];
@@ -151,10 +151,10 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
     };
     detail.field(Label("letters-letter"), was, plain);
     detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong());
-    detail.field(Label("common-reason"), masked(&text::order_fault(&line.reason)), plain);
+    detail.field(Label("common-reason"), masked(&text::order_error(&line.reason)), plain);
     match (&line.fault, line.order, line.user, line.voucher) {
         (Some(fault), ..) => {
-            let fault = masked(&text::order_fault(fault));
+            let fault = masked(&text::order_error(fault));
             detail.field(Label("common-order"), text!("letters-none", fault), theme.warn());
         }
         (None, Some(order), Some(user), Some(sale)) => {
@@ -181,7 +181,7 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
     }
     for it in line.history.iter().rev() {
         let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
-        let reason = masked(&text::order_fault(&it.reason));
+        let reason = masked(&text::order_error(&it.reason));
         let text = match &*it.consumer {
             "" => text!("letters-deliveries", at, deliveries, reason),
             consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),

@@ -8,7 +8,7 @@ use seckill_model::{
 
 use crate::{
     keymap::{Action, key_of},
-    text::{commands::Question, figures::span, order_fault},
+    text::{commands::Question, figures::span, order_error},
     views::View,
 };
 
@@ -74,7 +74,7 @@ pub(crate) fn standing(standing: &Location) -> Option<String> {
             text!("orders-pending-delivered-and-not", key)
         }
         Location::Dead { reason, .. } => {
-            let (key, reason) = (key_of(Action::Go(View::Letters)), order_fault(reason));
+            let (key, reason) = (key_of(Action::Go(View::Letters)), order_error(reason));
             text!("orders-dead-letter-press-to-open", reason, key)
         }
         Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),

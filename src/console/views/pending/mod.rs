@@ -117,7 +117,7 @@ pub(super) fn pending_in(snapshot: &Snapshot) -> u64 {
 
 /// Why the entry is no order.
 fn fault(line: &PendingLine) -> Option<String> {
-    line.fault.as_ref().map(text::order_fault)
+    line.fault.as_ref().map(text::order_error)
 }
 
 /// The state of a holder, unless it is alive.

@@ -458,7 +458,7 @@ fn holding(line: &EntryLine) -> (String, &str, &'static str) {
     let holder = EntryHolder::of(line);
     match (holder, &line.fault) {
         (EntryHolder::Waiting | EntryHolder::Held { .. } | EntryHolder::Unknown, Some(fault)) => {
-            (text::order_fault(fault), "", "")
+            (text::order_error(fault), "", "")
         }
         (EntryHolder::Held { consumer, .. }, None) => {
             let state = match line.holder {
@@ -549,7 +549,7 @@ fn detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &EntryLine) {
             (words::pending_with(consumer, idle_ms, deliveries), style)
         }
     };
-    let fault = line.fault.as_ref().map(text::order_fault).map_or_else(
+    let fault = line.fault.as_ref().map(text::order_error).map_or_else(
         || Label("tables-none-its-fields-are-valid").read().to_owned(),
         |fault| scene.users.within(&fault, line.user),
     );

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use seckill_model::{EntryId, Message, OrderFault};
+use seckill_model::{EntryId, Message, OrderError};
 use seckill_redis::{
     RedisError, dead_letters,
     entries::{self, DeliveryState, StreamEntry},
@@ -95,7 +95,7 @@ impl Collector {
     fn entry_line(&self, seen: StreamEntry, dead: &Dead) -> EntryLine {
         let (order, fault) = match seen.delivered.body {
             Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(Message::of(&OrderFault::Fields(fault)))),
+            Body::Malformed(fault) => (None, Some(Message::of(&OrderError::Fields(fault)))),
             Body::Gone => (None, None),
         };
         let entry = seen.delivered.entry;

@@ -1,6 +1,6 @@
 //! Reads the displayed page of the pending list; verdicts are added elsewhere.
 
-use seckill_model::{EntryId, Message, Millis, OrderFault};
+use seckill_model::{EntryId, Message, Millis, OrderError};
 use seckill_redis::{
     nodes::NodeState,
     stream::{Body, Pending, pending_of_all},
@@ -42,8 +42,8 @@ impl Collector {
         let entry = row.delivered.entry;
         let (order, fault) = match &row.delivered.body {
             Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(OrderFault::Fields(fault.clone()))),
-            Body::Gone => (None, Some(OrderFault::Gone)),
+            Body::Malformed(fault) => (None, Some(OrderError::Fields(fault.clone()))),
+            Body::Gone => (None, Some(OrderError::Gone)),
         };
         PendingLine {
             entry,

@@ -10,7 +10,7 @@ use url::Url;
 use super::{
     super::{
         super::{
-            MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlFault,
+            MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlError,
             connection::Pool, dialect::Dialect, migrations, queries::PAGE, settings::Tls,
         },
         Server, decides_about_tls, unknown_parameter,
@@ -32,14 +32,14 @@ impl Server for MySql {
 
     fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
         if let Some(name) = unknown_parameter(url, MYSQL_PARAMETERS) {
-            return Err(UrlFault::Mysql(name).into());
+            return Err(UrlError::Mysql(name).into());
         }
         let mut options = MySqlConnectOptions::from_url(url)
-            .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
+            .map_err(|fault| UrlError::Unusable(fault.to_string()))?
             .disable_statement_logging();
         if options.get_database().is_none_or(str::is_empty) {
             return Err(
-                UrlFault::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
+                UrlError::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
             );
         }
         if !decides_about_tls(url) {

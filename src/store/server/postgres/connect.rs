@@ -10,7 +10,7 @@ use url::Url;
 use super::{
     super::{
         super::{
-            POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, connection::Pool,
+            POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlError, connection::Pool,
             dialect::Dialect, migrations, queries::PAGE, settings::Tls,
         },
         Server, decides_about_tls, unknown_parameter,
@@ -28,15 +28,15 @@ impl Server for Postgres {
 
     fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
         if let Some(name) = unknown_parameter(url, POSTGRES_PARAMETERS) {
-            return Err(UrlFault::Postgres(name).into());
+            return Err(UrlError::Postgres(name).into());
         }
         let mut options = PgConnectOptions::from_url(url)
-            .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
+            .map_err(|fault| UrlError::Unusable(fault.to_string()))?
             .application_name("seckill")
             .disable_statement_logging();
         if options.get_database().is_none_or(str::is_empty) {
             return Err(
-                UrlFault::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
+                UrlError::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
             );
         }
         if !decides_about_tls(url) {

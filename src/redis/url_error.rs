@@ -18,7 +18,7 @@ pub const CLUSTER_FORM: &str = "redis+cluster://USER:PASSWORD@HOST:6379,HOST:637
 /// Why a Redis URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UrlFault {
+pub enum UrlError {
     /// Unknown or missing scheme.
     #[error("{}", scheme(.0.as_deref()))]
     Scheme(Option<String>),
@@ -27,10 +27,10 @@ pub enum UrlFault {
     Unreadable,
     /// Malformed sentinel URL.
     #[error("{}", text!("redis-url-sentinels", fault = .0, form = SENTINELS_FORM))]
-    Sentinels(HostsFault),
+    Sentinels(HostsError),
     /// Malformed cluster URL.
     #[error("{}", text!("redis-url-cluster", fault = .0, form = CLUSTER_FORM))]
-    Cluster(HostsFault),
+    Cluster(HostsError),
     /// The server is not part of a cluster.
     #[error("{}", text!("redis-url-no-cluster", place = .0))]
     NoCluster(String),
@@ -54,7 +54,7 @@ pub enum UrlFault {
 /// Errors in a URL that names several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HostsFault {
+pub enum HostsError {
     /// Invalid service name.
     #[error("{}", Label("redis-hosts-service"))]
     Service,

@@ -23,7 +23,7 @@ pub const MAX_RULES_BYTES: usize = 16_000;
 /// Why a sale or voucher is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SaleFault {
+pub enum SaleError {
     /// The title is empty or blank.
     #[error("{}", text!("faults-title-empty", most = MAX_TITLE))]
     NoTitle,

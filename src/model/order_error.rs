@@ -5,17 +5,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EntryFault, OrderId, UserId, VoucherId,
+    EntryError, OrderId, UserId, VoucherId,
     message::{Label, text},
 };
 
 /// Why an entry yields no order.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OrderFault {
+pub enum OrderError {
     /// Its fields are invalid.
     #[error("{0}")]
-    Fields(EntryFault),
+    Fields(EntryError),
     /// The entry was trimmed or deleted.
     #[error("{}", Label("faults-order-gone"))]
     Gone,
