@@ -461,6 +461,7 @@ alarms-value = ,{" "}
 cli-activity-none = No log entries match.
 cli-activity-older = older entries: { $command }
 cli-activity-period = --since must be before --until
+cli-activity-why = why: { $reason }
 cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
@@ -473,15 +474,27 @@ cli-audit-unknown-buyers = At most { $buyers ->
    *[other] { $buyers } buyers
 } may have been admitted in these losses without any record: no audit can find them.
 cli-bench = benchmark
+cli-bench-answered = key answered, us
 cli-bench-batches = seckill, at most { $batch } per transaction
+cli-bench-drawn = frame drawn, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
+cli-bench-frame-name = bytes per frame
+cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
+cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
+cli-bench-idle-name = idle
 cli-bench-load = { $watched } requests/s, { $alone } without the console
+cli-bench-load-name = load test
+cli-bench-locks-per-second = locks per second, { $tasks ->
+    [one] 1 task
+   *[other] { $tasks } tasks
+}
 cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
 cli-bench-no-drawing = the console cannot be measured: { $error }
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
+cli-bench-slowed-name = slowed by
 cli-bench-stopped = stopped before both sides were measured
 cli-bench-tutorial = tutorial, one by one
 cli-cancelled = cancelled; nothing was changed
@@ -538,10 +551,14 @@ cli-dead-replays = dead after { $replays ->
 }
 cli-dead-row = in SQL: order { $id } of buyer { $user_id }, sale #{ $voucher_id }, { $status }
 cli-doctor-acl = ACL SETUSER with the user of the URL: { $rules }
+cli-doctor-both-killed = kill -9 of both
 cli-doctor-chmod = chmod go= on each of them
 cli-doctor-commands = all required commands are allowed
 cli-doctor-data-loss = Possible data loss, see assets/durability.md:
+cli-doctor-database-killed = kill -9, database
+cli-doctor-database-power = power, database
 cli-doctor-disk = { $mib } MiB free
+cli-doctor-failover = failover of Redis
 cli-doctor-fix = fix: { $fix }
 cli-doctor-free-space = free some disk space, or pass another --data-dir
 cli-doctor-locale = { $locale } is not UTF-8
@@ -550,10 +567,13 @@ cli-doctor-no-aof = off: a restart of Redis loses admitted orders
 cli-doctor-no-config = this user has no permission to read CONFIG
 cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicting a key loses buyers
 cli-doctor-no-terminal = the console needs one; commands with --json do not
+cli-doctor-node-killed = kill -9 of a node
 cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
 cli-doctor-passed = All checks passed.
 cli-doctor-problems = Problems found.
+cli-doctor-redis-killed = kill -9 of Redis
+cli-doctor-redis-power = power, Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
@@ -563,18 +583,24 @@ cli-doctor-skipped = skipped because of --read-only
 cli-doctor-small-window = the full console needs 80x24; enlarge the window
 cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
 cli-done-but-not-logged = '{ $act }' succeeded ({ $result }), but writing the audit log failed; record it manually
+cli-duplicate = duplicate
 cli-empty-filter = an empty filter matches everything; omit it, or pass --all
+cli-errors = errors
 cli-expected-count = expected a non-negative integer
 cli-expected-difference = expected an integer; a negative one removes stock
 cli-expected-range = expected { $from } to { $to }
 cli-failed-and-not-logged = '{ $act }' { $result }; writing the audit log failed as well
 cli-incident = Incident, { $since } to { $until }
+cli-incident-alarm = alarm
+cli-incident-audit = audit
 cli-incident-audit-failed = **audit FAILED**, see the proof below
 cli-incident-audit-passed = audit passed, see the proof below
 cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
 cli-incident-body-gone = body gone
 cli-incident-chart = Orders in SQL per { $seconds } s: by time of admission and by time of writing. Admitted orders that are not in SQL yet are not included.
+cli-incident-database = database
 cli-incident-dead = dead letters
+cli-incident-dead-title = Dead letters
 cli-incident-entries = { $entries ->
     [one] 1 entry
    *[other] { $entries } entries
@@ -584,7 +610,9 @@ cli-incident-entries-cut = The oldest { $entries } of { $total ->
    *[other] { $total } entries
 }.
 cli-incident-exists = { $file } already exists; pass --yes to overwrite it, or another --out
+cli-incident-figures-title = Figures
 cli-incident-first = The first { $entries }:
+cli-incident-from = from
 cli-incident-letters = { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
@@ -593,7 +621,9 @@ cli-incident-letters-cut = { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
 }, and there are more.
+cli-incident-locks-title = Locks
 cli-incident-log-cut = 'seckill activity' shows older lines of this period.
+cli-incident-made = made
 cli-incident-missing = Not available:
 cli-incident-no-consumers = The group has no consumers.
 cli-incident-no-group = {" "}The consumer group is MISSING.
@@ -603,27 +633,39 @@ cli-incident-no-nodes = No nodes.
 cli-incident-no-runs = No job runs yet.
 cli-incident-no-sales = No sales.
 cli-incident-no-verdicts = No verdicts: the database is unreachable.
+cli-incident-nodes-title = Nodes
 cli-incident-not-opened = could not be opened: { $why }
 cli-incident-not-written = cannot write { $file } ({ $error }); pass another --out
 cli-incident-oldest-pending = {" "}The oldest pending entry is { $age } old.
 cli-incident-orders = orders over time
+cli-incident-orders-title = Orders over time
+cli-incident-partitions = partitions
 cli-incident-pending = pending entries
+cli-incident-pending-title = Pending entries and their plan
 cli-incident-period = --since must be before --until, and in the past
 cli-incident-proof = the proof
 cli-incident-proof-failed = **Audit FAILED**, checked by order ID, at { $at }.
 cli-incident-proof-passed = Audit passed, checked by order ID, at { $at }.
+cli-incident-proof-title = Proof
 cli-incident-reasons = And { $more ->
     [one] 1 more reason
    *[other] { $more } more reasons
 }.
+cli-incident-redis = redis
 cli-incident-runs = job runs
+cli-incident-runs-title = Runs of jobs, newest first
+cli-incident-sales-title = Sales
 cli-incident-stream = { $length ->
     [one] 1 entry
    *[other] { $length } entries
 } kept, lag { $lag }, pending { $pending }, dead letters { $dead }.
+cli-incident-stream-title = Stream and group
 cli-incident-stream-unknown = Unknown.
 cli-incident-timeline = the timeline
+cli-incident-timeline-title = Timeline
+cli-incident-to = to
 cli-incident-unknown = Unknown: { $why }
+cli-incident-version = seckill
 cli-incident-written-failed = { $file } written; audit FAILED.
 cli-incident-written-passed = { $file } written; audit passed.
 cli-incident-written-unknown = { $file } written; audit unknown.
@@ -635,7 +677,10 @@ cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task })
 cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
+cli-locks-no-end = no end
+cli-locks-no-node = { $node } (no node)
 cli-locks-none = No locks are held.
+cli-locks-orphan = { $node } (orphan)
 cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
@@ -647,6 +692,7 @@ cli-next-rewound = 'seckill stream show' shows the progress, and 'seckill audit'
 cli-next-sale-created = Run a load test: seckill rush --voucher { $voucher } --users 1000
 cli-next-waiting = Dead letters of waiting buyers are kept: replay them, or discard them with --compensate.
 cli-no-answer = no reply within { $seconds } s
+cli-order = order { $id }
 cli-orders-dead = dead letter ({ $reason }), { $of }
 cli-orders-issued = issued { $issued }, number { $sequence } of { $day } (UTC)
 cli-orders-lost = LOST: assigned to { $of } in Redis and stored nowhere else
@@ -659,8 +705,11 @@ cli-orders-persisted = { $status }, { $of }, written { $written }
 cli-orders-undelivered = undelivered in the stream as { $entry }, { $of }
 cli-orders-unknown = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
 cli-output-not-written = cannot write the output ({ $error })
+cli-paid = paid
+cli-partition = partition { $n }
 cli-partition-finding = partition { $n }: { $finding }
 cli-partitions-differ = the deployment has { $agreed } partitions; run 'seckill work --partitions { $wanted }' while no node is alive to change that, or omit --partitions
+cli-paused = paused
 cli-pending-all-held = All entries are held by live nodes; nothing to do.
 cli-pending-apply = Apply this to up to { $entries ->
     [one] 1 entry
@@ -677,14 +726,18 @@ cli-plan-exists = { $path } already exists; pass another name or remove it
 cli-plan-more = … and { $more } more.
 cli-plan-not-written = cannot write { $path } ({ $error }); pass another path
 cli-plan-nothing = Nothing to plan: no pending entries match.
+cli-plan-orders = orders in SQL
+cli-plan-progress = { $act }: { $done } of { $of }
 cli-plan-read-failed = reading the plan failed
 cli-plan-rebuilt = { $orders ->
     [one] 1 admitted order exists nowhere else and is
    *[other] { $orders } admitted orders exist nowhere else and are
 } re-added to the stream.
+cli-plan-stock = #{ $voucher } SQL stock
 cli-plan-unreadable = cannot read the plan { $path } ({ $error }); 'seckill pending plan --out FILE' writes one
 cli-read-only-works = { $why }; 'seckill --read-only' still opens the console
 cli-reason-prompt = Reason for the audit log (optional):
+cli-rejected = rejected
 cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups ->
     [one] 1 group
    *[other] { $groups } groups
@@ -714,6 +767,8 @@ cli-repaired-partitions = { $faults ->
     [one] 1 partition fault
    *[other] { $faults } partition faults
 } repaired; 'seckill activity' shows how.
+cli-replayed = replayed
+cli-requests = requests
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] 1 admitted buyer has no order: it is a dead letter
@@ -728,6 +783,7 @@ cli-rush-requests = { $requests ->
 }, { $rate } per second
 cli-rush-settled = after { $seconds } s more
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
+cli-sale-at-once = at once
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -736,16 +792,24 @@ cli-sale-limit = { $limit ->
     [one] 1 order
    *[other] { $limit } orders
 } per user
+cli-sale-limit-name = limit
+cli-sale-no-end = never
 cli-sale-none = No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100
 cli-sale-none-archived = No archived sales.
 cli-sale-none-archived-before = No older archived sales.
 cli-sale-not-in-redis = gone from Redis
 cli-sale-not-loaded = not loaded
+cli-sale-state = { $state }, changed { $at }
+cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
+cli-sale-window = { $begin } to { $end }
+cli-sale-window-name = window
 cli-signals = cannot install the signal handlers ({ $error })
+cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
+cli-status-audit = audit      { $audit }
 cli-status-audit-failed = FAILED: { $findings }
 cli-status-audit-passed = passed
 cli-status-audit-unknown = unknown: { $error }
@@ -764,6 +828,7 @@ cli-status-stream-kept = { $length ->
     [one] 1 entry
    *[other] { $length } entries
 } kept, the oldest { $oldest } old
+cli-status-stream-line = stream     { $stream }
 cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
 cli-stream = partition { $partition }  { $length ->
     [one] 1 entry
@@ -809,6 +874,7 @@ cli-stream-trimmed = older entries were trimmed or deleted: gone
 cli-stream-undelivered = entries after them, not delivered yet
 cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
 cli-stream-written = of them in SQL: acknowledged
+cli-stuck = stuck
 cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
 cli-voucher-no-more = No more vouchers.
 cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'gift card'
@@ -820,6 +886,89 @@ cli-work-read-only = a worker changes data; start it without --read-only
 cli-work-started = { $node } is running with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-work-stopped = { $node } has stopped; its last batch is finished.
 cli-work-unfinished = { $node } has stopped; a batch was not finished and stays pending for the next start.
+
+## column
+
+column-about = what happens
+column-act = act
+column-action = action
+column-admitted = admitted
+column-afterwards = afterwards
+column-age = age
+column-at = at
+column-audit = the audit
+column-buyer = buyer
+column-cause = cause
+column-changed = changed
+column-closed = closed
+column-consumer = consumer
+column-dead = dead
+column-deliveries = deliveries
+column-depth = depth
+column-detail = detail
+column-does = does
+column-drill = drill
+column-due = due
+column-entries = entries
+column-entry = entry
+column-fault = fault
+column-held = held
+column-holder = holder
+column-idle = idle
+column-initial = initial
+column-job = job
+column-keys = keys
+column-kind = kind
+column-last = last
+column-last-heartbeat = last heartbeat
+column-lease-left = lease left
+column-left = left
+column-letter = letter
+column-letters = letters
+column-lock = lock
+column-max = max
+column-multilock = multilock, { $servers } servers
+column-next = next
+column-node = node
+column-on = on
+column-order = order
+column-orders = orders
+column-outcome = outcome
+column-pays = pays
+column-pending = pending
+column-per-second = a second
+column-persisted = persisted
+column-phase = phase
+column-ratio = ratio
+column-reason = reason
+column-reentrant = reentrant
+column-replays = replays
+column-result = result
+column-rows = rows
+column-sale = sale
+column-samples = samples
+column-schedule = schedule
+column-seconds = seconds
+column-shop = shop
+column-since = since
+column-sql-stock = SQL stock
+column-status = status
+column-stock = stock
+column-task = task
+column-title = title
+column-token = token
+column-took = took
+column-tries = tries
+column-undelivered = undelivered
+column-user = user
+column-verdict = verdict
+column-voucher = voucher
+column-waiting = waiting
+column-what = what
+column-when-planned = when planned
+column-who = who
+column-why = why
+column-worth = worth
 
 ## command
 
@@ -1226,6 +1375,7 @@ drill-database-away-check = SQL holds the orders admitted during the outage
 drill-database-away-fault = ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
 drill-database-away-remedy = The database is back. ALARMS shows the length of the outage; orders catch up automatically.
 drill-database-away-title = DATABASE OUTAGE
+drill-done = done
 drill-done-database-back = ALARMS: the database is reachable again, with the length of the outage
 drill-done-group = the group exists again, no pending entries, no lag
 drill-done-no-letters = no dead letter is left
@@ -1239,6 +1389,7 @@ drill-duplicates-remedy = Each one exists in SQL and is acknowledged: the lag dr
 drill-duplicates-title = DUPLICATE ENTRIES
 drill-failed = FAILED
 drill-failed-text = Failed: { $wrong }. Press q to end the drill.
+drill-false = FALSE
 drill-get-ready = GET READY
 drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal
 drill-group-destroyed-check = SQL holds the orders that the group lost, each exactly once
@@ -1249,6 +1400,7 @@ drill-load-test = the load test
 drill-load-test-text = { $users } buyers request { $STOCK } pieces.
 drill-load-test-title = LOAD TEST
 drill-name = drill
+drill-of-seed = { $drill }, seed { $seed }
 drill-passed = PASSED
 drill-passed-text = Every order was verified by its ID. Press q to end the drill.
 drill-poison-check = SQL holds every valid order and no invalid one
@@ -1262,6 +1414,7 @@ drill-redis-away-title = REDIS KILLED
 drill-report-failed = FAILED.
 drill-report-passed = Passed.
 drill-script-failed = The drill failed: { $why }
+drill-seen = seen
 drill-seen-calm = no alarm, and a passed audit after both steps
 drill-seen-database-away = ALARMS within 2 s: the database is unreachable
 drill-seen-dead-consumer = ALARMS: a dead consumer holds { $n ->
@@ -1285,6 +1438,7 @@ drill-stream-trimmed-remedy = In 4, press A to plan a rebuild from the buyers, y
 drill-stream-trimmed-title = STREAM TRIMMED EARLY
 drill-todays-tea = today's tea
 drill-tomorrows-tea = tomorrow's tea
+drill-true = true
 
 ## durability
 

@@ -83,7 +83,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         _ => None,
     };
     let filter = ActivityFilter { since: args.since, until: args.until, which };
-    let context = Context::open(config).await?;
+    let context = Context::open(config, out).await?;
     let read = async |context: &mut Context| {
         let losses = if args.before.is_none() && which != Some(Which::Acts) {
             // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
@@ -136,14 +136,15 @@ fn render(page: &Page) -> String {
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
     let cell = |text: &str| shown(&plain(text), widest);
     let table = Table::new(&page.lines)
-        .left("at", |line| line.at.date_time(&zone))
-        .left("who", |line| cell(&line.operator))
-        .left("node", |line| cell(&line.node))
-        .left("what", |line| cell(&line.act))
-        .left("on", |line| cell(&line.subject))
-        .left("result", |line| cell(&line.result));
+        .left(&Label("column-at"), |line| line.at.date_time(&zone))
+        .left(&Label("column-who"), |line| cell(&line.operator))
+        .left(&Label("column-node"), |line| cell(&line.node))
+        .left(&Label("column-what"), |line| cell(&line.act))
+        .left(&Label("column-on"), |line| cell(&line.subject))
+        .left(&Label("column-result"), |line| cell(&line.result));
     let mut text = table.with_details(|line| {
-        let reason = line.reason.iter().map(|reason| format!("why: {}", plain(reason)));
+        let reason =
+            line.reason.iter().map(|reason| text!("cli-activity-why", reason = plain(reason)));
         let changed = Some(&line.changed).filter(|changed| !changed.is_empty());
         reason.chain(changed.map(|changed| plain(changed))).collect()
     });

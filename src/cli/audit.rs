@@ -99,14 +99,14 @@ const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
-    let context = Context::open_answering(config).await?;
-    let report = context.run(async |context| audit(context, out, args).await).await?;
+    let context = Context::open_answering(config, out).await?;
+    let report = context.run(async |context| audit(context, args).await).await?;
     out.answer(&report, || render(&report, args.repair))?;
     Ok(if report.audit.balanced { 0 } else { error::FAILED })
 }
 
-async fn audit(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report> {
-    let repaired = if args.repair { repair(context, out, args).await? } else { None };
+async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
+    let repaired = if args.repair { repair(context, args).await? } else { None };
     let partitions = partitions(context).await?;
     let audit = ledger::audit(&mut context.servers(), args.voucher).await;
     let (mut audit, error) = match audit {
@@ -170,14 +170,15 @@ async fn losses(context: &Context) -> Result<Vec<Loss>> {
 
 /// Shows the repair, asks for confirmation, and executes it: partitions first, because sales cannot be read without
 /// them.
-async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Option<Repaired>> {
+async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repaired>> {
     let mut operator = context.writer(&args.consent)?;
     let (mut done, mut reason) = (None, None);
     let broken = partitions(context).await?;
     for PartitionFindings { partition, findings } in &broken {
         let findings = findings.join("\n  ! ");
         let repair = Label("cli-repair-the-partition");
-        out.say(&format!("partition {partition}\n  ! {findings}\n    {repair}"));
+        let partition = text!("cli-partition", n = partition);
+        context.out.say(&format!("{partition}\n  ! {findings}\n    {repair}"));
     }
     if !broken.is_empty() {
         operator.reason = reason.insert(ask_reason(&args.consent)).clone();
@@ -187,7 +188,7 @@ async fn repair(context: &mut Context, out: Output, args: &AuditArgs) -> Result<
     let mut plan = repair::plan(&mut context.servers()).await?;
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     for sale in &plan {
-        out.say(&preview(sale));
+        context.out.say(&preview(sale));
     }
     plan.retain(|sale| !sale.cures.is_empty());
     if plan.is_empty() {
@@ -233,7 +234,7 @@ fn render(report: &Report, repairing: bool) -> String {
     let Report { audit, error, partitions, losses, repaired } = report;
     let mut text = match audit.sales.as_slice() {
         [] => String::new(),
-        sales => sales_table(sales, Clone::clone).to_string(),
+        sales => sales_table(sales).to_string(),
     };
     text.extend(partitions.iter().map(PartitionFindings::render));
     text.push_str(&findings(&audit.sales));
@@ -278,21 +279,18 @@ pub(super) fn findings(sales: &[SaleAudit]) -> String {
     text
 }
 
-/// The figures of each sale; `title` makes titles safe for the table.
-pub(super) fn sales_table(
-    sales: &[SaleAudit],
-    title: impl Fn(&String) -> String,
-) -> Table<'_, SaleAudit> {
+/// The figures of each sale.
+pub(super) fn sales_table(sales: &[SaleAudit]) -> Table<'_, SaleAudit> {
     Table::new(sales)
-        .left("sale", |sale| format!("#{}", sale.voucher_id))
-        .left("title", |sale| title(&sale.title))
-        .right("initial", |sale| number(sale.initial))
-        .right("stock", |sale| or_dash(sale.stock.map(signed)))
-        .right("admitted", |sale| number(sale.admitted))
-        .right("persisted", |sale| number(sale.persisted))
-        .right("closed", |sale| number(sale.closed))
-        .right("undelivered", |sale| number(sale.undelivered))
-        .right("pending", |sale| number(sale.pending))
-        .right("dead", |sale| number(sale.dead))
-        .right("SQL stock", |sale| signed(sale.db_stock))
+        .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+        .left(&Label("column-title"), |sale| sale.title.clone())
+        .right(&Label("column-initial"), |sale| number(sale.initial))
+        .right(&Label("column-stock"), |sale| or_dash(sale.stock.map(signed)))
+        .right(&Label("column-admitted"), |sale| number(sale.admitted))
+        .right(&Label("column-persisted"), |sale| number(sale.persisted))
+        .right(&Label("column-closed"), |sale| number(sale.closed))
+        .right(&Label("column-undelivered"), |sale| number(sale.undelivered))
+        .right(&Label("column-pending"), |sale| number(sale.pending))
+        .right(&Label("column-dead"), |sale| number(sale.dead))
+        .right(&Label("column-sql-stock"), |sale| signed(sale.db_stock))
 }

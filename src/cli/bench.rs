@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CliError, Result,
-    context::{self, Context},
+    context::{self, Context, Purpose},
     output::{Output, count_in, number},
     signals::Signals,
     table::Table,
@@ -79,8 +79,8 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
     let config = Config { database: None, partitions: None, read_only: true, ..config.clone() };
     // On a temporary server, unless one is given: figures of a busy one say little.
     let context = match config.redis {
-        Some(_) => Context::open_answering(&config).await?,
-        None => Context::open_in(&config, DataDir::throw_away()?, false).await?,
+        Some(_) => Context::open_answering(&config, out).await?,
+        None => Context::open_in(&config, out, DataDir::throw_away()?, Purpose::Command).await?,
     };
     let measured = context.run(async |context| {
         let mut servers = Vec::new();
@@ -120,20 +120,21 @@ async fn start(servers: &mut Vec<Redis>) -> Result<()> {
 fn render_locks(report: &Report, args: &LocksArgs) -> String {
     type Metric = (String, fn(&Figures) -> f64);
     let rows: [Metric; 4] = [
-        ("locks a second, 1 task".to_owned(), |of| of.alone_per_second),
-        (format!("locks a second, {} tasks", args.tasks), |of| of.many_per_second),
-        (format!("hand-over to one of {}, p50 us", args.waiting), |of| of.hand_over_p50_us as f64),
-        ("hand-over, p99 us".to_owned(), |of| of.hand_over_p99_us as f64),
+        (text!("cli-bench-locks-per-second", tasks = 1_u64), |of| of.alone_per_second),
+        (text!("cli-bench-locks-per-second", tasks = args.tasks), |of| of.many_per_second),
+        (text!("cli-bench-hand-over", waiting = args.waiting), |of| of.hand_over_p50_us as f64),
+        (Label("cli-bench-hand-over-p99").to_owned(), |of| of.hand_over_p99_us as f64),
     ];
-    let multilock = format!("multilock, {} servers", report.servers);
     Table::new(&rows)
         .left("", |(name, _)| name.clone())
         .right("SET NX PX", |(_, of)| number(of(&report.plain) as u64))
-        .right("reentrant", |(_, of)| number(of(&report.reentrant) as u64))
-        .right("ratio", |(_, of)| {
+        .right(&Label("column-reentrant"), |(_, of)| number(of(&report.reentrant) as u64))
+        .right(&Label("column-ratio"), |(_, of)| {
             format!("{:.2}", of(&report.reentrant) / of(&report.plain).max(f64::MIN_POSITIVE))
         })
-        .right(&multilock, |(_, of)| number(of(&report.multilock) as u64))
+        .right(&text!("column-multilock", servers = report.servers), |(_, of)| {
+            number(of(&report.multilock) as u64)
+        })
         .to_string()
 }
 
@@ -145,7 +146,7 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
     let config = Config { partitions: None, read_only: true, ..config.clone() };
-    let context = Context::open_in(&config, DataDir::throw_away()?, false).await?;
+    let context = Context::open_in(&config, out, DataDir::throw_away()?, Purpose::Command).await?;
     let measure =
         async |context: &mut Context| Box::pin(measure_persist(context, args, &mut signals)).await;
     let report = context.run(measure).await?;
@@ -179,10 +180,10 @@ fn render_persist(report: &persist::Report) -> String {
     format!(
         "{}{}",
         Table::new(&rows)
-            .left("consumer", |(name, _)| name.clone())
-            .right("orders", |(_, of)| number(of.persisted))
-            .right("seconds", |(_, of)| format!("{:.2}", of.seconds))
-            .right("a second", |(_, of)| number(of.per_second as u64)),
+            .left(&Label("column-consumer"), |(name, _)| name.clone())
+            .right(&Label("column-orders"), |(_, of)| number(of.persisted))
+            .right(&Label("column-seconds"), |(_, of)| format!("{:.2}", of.seconds))
+            .right(&Label("column-per-second"), |(_, of)| number(of.per_second as u64)),
         text!("cli-bench-ratio", ratio, database)
     )
 }

@@ -13,7 +13,7 @@ pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> 
     }
     display.localized(|| Ok(seckill_console::check_terminal()?))?;
     let options = display.options(config)?;
-    let context = Context::open_to_work(config).await?;
+    let context = Context::open_to_work(config, out).await?;
     context.run(async |context| show(context, options).await).await?;
     Ok(0)
 }

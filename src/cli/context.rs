@@ -27,20 +27,38 @@ use seckill_redis::{
     HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
     server::ServerError,
+    stream_stats::partitions_there,
 };
-use seckill_store::{Act, SharedStore, StoreError};
+use seckill_store::{Act, SharedStore, Store, StoreError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{CliError, Consent, Result, logging, output::plain};
+use super::{
+    CliError, Consent, Result, logging,
+    output::{Output, plain},
+};
 use crate::config::Config;
 
 /// How often a command that reports written data checks that the files still exist.
-const PLACE_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// Timeout of counting the partitions in Redis.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a command does with the servers that it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It needs the database; Redis may be unreachable.
+    Command,
+    /// It runs a node, and changes the number of partitions to the requested one.
+    Work,
+    /// It reports what it can read, also without the database.
+    Report,
+}
 
 /// All open resources. Release them with [`Context::close`], or use them with [`Context::run`].
 pub(super) struct Context {
     pub(super) config: Config,
+    pub(super) out: Output,
     pub(super) dir: DataDir,
     pub(super) redis: Redis,
     pub(super) store: SharedStore,
@@ -58,23 +76,33 @@ pub(super) struct Context {
 
 impl Context {
     /// Opens the configured resources; a configured server is used, or is an error.
-    pub(super) async fn open(config: &Config) -> Result<Self> {
-        Self::open_in(config, config.open_data_dir()?, false).await
+    pub(super) async fn open(config: &Config, out: Output) -> Result<Self> {
+        Self::open_in(config, out, config.open_data_dir()?, Purpose::Command).await
     }
 
-    /// Like [`Context::open`], for a node that may change the number of partitions, and fails if Redis does not answer.
-    pub(super) async fn open_to_work(config: &Config) -> Result<Self> {
-        Self::open_in(config, config.open_data_dir()?, true).await?.answering().await
+    /// Like [`Context::open`], for a node; fails if Redis does not answer.
+    pub(super) async fn open_to_work(config: &Config, out: Output) -> Result<Self> {
+        let dir = config.open_data_dir()?;
+        Self::open_in(config, out, dir, Purpose::Work).await?.answering().await
+    }
+
+    /// Like [`Context::open`], for a report. If the database cannot be opened, each operation of the store fails.
+    pub(super) async fn open_to_report(config: &Config, out: Output) -> Result<Self> {
+        Self::open_in(config, out, config.open_data_dir()?, Purpose::Report).await
     }
 
     /// Like [`Context::open`], and fails if Redis does not answer: for commands that need it.
-    pub(super) async fn open_answering(config: &Config) -> Result<Self> {
-        Self::open(config).await?.answering().await
+    pub(super) async fn open_answering(config: &Config, out: Output) -> Result<Self> {
+        Self::open(config, out).await?.answering().await
     }
 
-    /// Like [`Context::open`], with an open data dir. `changes`: whether the number of partitions may be changed to the
-    /// requested one.
-    pub(super) async fn open_in(config: &Config, dir: DataDir, changes: bool) -> Result<Self> {
+    /// Like [`Context::open`], with an open data dir.
+    pub(super) async fn open_in(
+        config: &Config,
+        out: Output,
+        dir: DataDir,
+        purpose: Purpose,
+    ) -> Result<Self> {
         logging::to_file(&dir.log_path());
         // An invalid URL is reported before a server is started.
         let redis = config.redis(&dir)?;
@@ -82,15 +110,21 @@ impl Context {
         // Both take tens of milliseconds and are independent.
         let (store, started) =
             futures::join!(seckill_store::open(&database, &config.store), start(&redis));
-        let store = match store {
+        let store = match store.map_err(|error| (CliError::from(error.clone()), error)) {
             Ok(store) => store,
-            Err(error) => {
+            Err((shown, error))
+                if purpose == Purpose::Report && shown.is_unreachable() && started.is_ok() =>
+            {
+                Store::unopened(error)
+            }
+            Err((shown, _)) => {
                 let _ = stop(&redis).await;
-                return Err(error.into());
+                return Err(shown);
             }
         };
         let mut context = Self {
             config: config.clone(),
+            out,
             dir,
             redis,
             store,
@@ -101,7 +135,7 @@ impl Context {
             watchdogs: Vec::new(),
             outbox: Outbox::default(),
         };
-        match context.agree(changes).await {
+        match context.agree(purpose).await {
             Ok(()) => Ok(context),
             Err(error) => {
                 context.close().await;
@@ -121,10 +155,24 @@ impl Context {
     }
 
     /// Checks that this Redis belongs to this database, and reads the number of partitions, or changes it.
-    async fn agree(&mut self, changes: bool) -> Result<()> {
+    async fn agree(&mut self, purpose: Purpose) -> Result<()> {
         let (wanted, read_only) = (self.config.partitions, self.config.read_only);
         let cluster = self.redis.is_cluster();
-        let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
+        let agreed = match partitions::agreed(&self.store, wanted, read_only).await {
+            Ok(agreed) => agreed,
+            Err(error) => {
+                let error = CliError::from(error);
+                if purpose != Purpose::Report || !error.is_unreachable() {
+                    return Err(error);
+                }
+                let partitions = match wanted {
+                    Some(wanted) => wanted,
+                    None => self.count_partitions().await,
+                };
+                self.keys = Layout::new(partitions, cluster);
+                return Ok(());
+            }
+        };
         self.keys = Layout::new(agreed, cluster);
         if self.not_started.is_none() {
             match deployment::tie(&mut self.servers(), read_only).await {
@@ -134,7 +182,7 @@ impl Context {
             }
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
-        if !changes || read_only {
+        if purpose != Purpose::Work || read_only {
             return Err(CliError::usage(text!("cli-partitions-differ", agreed, wanted)));
         }
         let new = Layout::new(wanted, cluster);
@@ -153,6 +201,13 @@ impl Context {
         self.outbox.write(&self.store).await;
         self.keys = new;
         Ok(())
+    }
+
+    /// The number of partitions in Redis, while SQL, which decides, is unavailable; 1 if Redis is as well.
+    async fn count_partitions(&self) -> u16 {
+        let mut conn = self.redis.connection();
+        let count = partitions_there(&mut conn, self.redis.is_cluster());
+        tokio::time::timeout(COUNT_TIMEOUT, count).await.map_or(1, |count| count.unwrap_or(1))
     }
 
     async fn answering(mut self) -> Result<Self> {
@@ -262,9 +317,26 @@ impl Context {
         })
     }
 
-    /// The data files of this process.
-    pub(super) fn place(&self) -> Place {
-        Place { redis: self.redis.clone(), store: Arc::clone(&self.store) }
+    /// Checks that the data files, which may be removed or replaced while in use, still exist. An unavailable database
+    /// has lost nothing.
+    pub(super) async fn check_files(&self) -> Result<()> {
+        if let Some(server) = self.redis.managed() {
+            server.check()?;
+        }
+        match self.store.ping().await {
+            Err(gone @ StoreError::File(_)) => Err(gone.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until a data file is lost, and returns why.
+    pub(super) async fn files_lost(&self) -> CliError {
+        loop {
+            if let Err(error) = self.check_files().await {
+                return error;
+            }
+            tokio::time::sleep(CHECK_EVERY).await;
+        }
     }
 
     /// Closes everything; the last process on a data dir stops its server.
@@ -313,35 +385,6 @@ pub(super) async fn stop(redis: &Redis) -> Result<(), ServerError> {
     match redis.managed() {
         Some(server) => server.detach().await,
         None => Ok(()),
-    }
-}
-
-/// Data files of a process, which may be removed or replaced while in use.
-pub(super) struct Place {
-    redis: Redis,
-    store: SharedStore,
-}
-
-impl Place {
-    /// Checks that the written data still exists. An unavailable database has lost nothing.
-    pub(super) async fn check(&self) -> Result<()> {
-        if let Some(server) = self.redis.managed() {
-            server.check()?;
-        }
-        match self.store.ping().await {
-            Err(gone @ StoreError::File(_)) => Err(gone.into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits until it is lost, and returns why.
-    pub(super) async fn lost(&self) -> CliError {
-        loop {
-            if let Err(error) = self.check().await {
-                return error;
-            }
-            tokio::time::sleep(PLACE_EVERY).await;
-        }
     }
 }
 

@@ -125,18 +125,18 @@ fn letter_filter(text: &str) -> Result<Filter, String> {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8> {
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let done = context.run(async |context| match command {
         DeadCommand::List { limit, from, filter } => {
             let from = from.unwrap_or(EntryId::MIN);
-            list(context, out, &filter.unwrap_or_default(), from, limit).await
+            list(context, &filter.unwrap_or_default(), from, limit).await
         }
-        DeadCommand::Show { letter } => show(context, out, letter).await,
+        DeadCommand::Show { letter } => show(context, letter).await,
         DeadCommand::Replay { which, force, consent } => {
-            apply(context, out, which, Action::Replay { force }, &consent).await
+            apply(context, which, Action::Replay { force }, &consent).await
         }
         DeadCommand::Discard { which, compensate, consent } => {
-            apply(context, out, which, Action::Discard { compensate }, &consent).await
+            apply(context, which, Action::Discard { compensate }, &consent).await
         }
     });
     done.await
@@ -146,13 +146,7 @@ fn reader(context: &Context) -> Letters {
     Letters::new(context.servers(), &context.config.engine)
 }
 
-async fn list(
-    context: &Context,
-    out: Output,
-    filter: &Filter,
-    from: EntryId,
-    limit: usize,
-) -> Result<u8> {
+async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -> Result<u8> {
     let mut conn = context.redis.connection();
     let total = dead_letters::count(&mut conn, &context.keys).await?;
     let now = conn.now().await?;
@@ -169,17 +163,17 @@ async fn list(
     let next = found.get(limit).map(|it| it.line.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
-    out.answer(&listing, || render(&listing, filter))?;
+    context.out.answer(&listing, || render(&listing, filter))?;
     Ok(if listing.letters.is_empty() && !filter.is_empty() { error::FAILED } else { 0 })
 }
 
-async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8> {
+async fn show(context: &Context, letter: EntryId) -> Result<u8> {
     let now = context.redis.connection().now().await?;
     let Some(found) = reader(context).named(&[letter]).await?.into_iter().next() else {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
     let shown = Shown { letter: Letter::of(&found, now), row: found.row };
-    out.answer(&shown, || describe(&shown))?;
+    context.out.answer(&shown, || describe(&shown))?;
     Ok(0)
 }
 
@@ -192,7 +186,6 @@ enum Action {
 /// Counts by verdict, asks for confirmation, and applies.
 async fn apply(
     context: &mut Context,
-    out: Output,
     which: Which,
     action: Action,
     consent: &Consent,
@@ -212,14 +205,13 @@ async fn apply(
         return Err(CliError::failed(none));
     }
     let scope = scope.as_counted(&found);
-    out.say(&tally(&counts, gone));
+    context.out.say(&tally(&counts, gone));
     ask(consent, &action.question(&counts))?;
     let command = match action {
         Action::Replay { force } => Command::ReplayLetters { scope, force },
         Action::Discard { compensate } => Command::DiscardLetters { scope, compensate },
     };
-    let reply = reply::execute(&operator, command).await?;
-    reply::answer(out, &reply)?;
+    let reply = reply::run(context.out, &operator, command).await?;
     let (done, refused, gone, cut_short) = match reply {
         Reply::LettersReplayed(it) => (it.replayed, it.refused, it.gone, it.cut_short),
         Reply::LettersDiscarded(it) => (it.discarded, it.refused, it.gone, it.cut_short),
@@ -259,15 +251,15 @@ fn render(listing: &Listing, filter: &Filter) -> String {
         };
     }
     let table = Table::new(letters)
-        .left("letter", |it| it.line.letter)
-        .right("age", |it| span(it.line.age_ms))
-        .right("replays", |it| it.line.replays)
-        .right("order", |it| or_dash(it.line.order))
-        .right("user", |it| or_dash(it.line.user))
-        .right("sale", |it| or_dash(it.line.voucher.map(|id| format!("#{id}"))))
-        .left("verdict", |it| it.line.verdict)
-        .left("act", |it| it.act)
-        .left("reason", |it| shown(&it.line.reason, 60));
+        .left(&Label("column-letter"), |it| it.line.letter)
+        .right(&Label("column-age"), |it| span(it.line.age_ms))
+        .right(&Label("column-replays"), |it| it.line.replays)
+        .right(&Label("column-order"), |it| or_dash(it.line.order))
+        .right(&Label("column-user"), |it| or_dash(it.line.user))
+        .right(&Label("column-sale"), |it| or_dash(it.line.voucher.map(|id| format!("#{id}"))))
+        .left(&Label("column-verdict"), |it| it.line.verdict)
+        .left(&Label("column-act"), |it| it.act)
+        .left(&Label("column-reason"), |it| shown(&it.line.reason, 60));
     let mut text = table.to_string();
     if let Some(next) = next {
         let shown = letters.len();

@@ -25,8 +25,9 @@ use super::{
     context::Context,
     display_args::DisplayArgs,
     error,
-    output::{Output, count_in, number},
+    output::{Output, count_in},
     sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, answered, page},
+    table::figures,
 };
 use crate::config::Config;
 
@@ -87,7 +88,7 @@ pub(super) async fn run(
     sandbox::refuse_servers(NAME, server_flag)?;
     sandbox::check_mode(config, out, display, args.headless)?;
     let options = if args.headless { None } else { Some(display.options(config)?) };
-    let (context, node, ()) = sandbox::open(config, |store| (store, ())).await?;
+    let (context, node, ()) = sandbox::open(config, out, |store| (store, ())).await?;
     let script = Script { sandbox: Sandbox { node: &node, context: &context, what: NAME }, args };
     let played = sandbox::play(&node, options, async |guide| script.play(guide).await, last_page);
     let played = Box::pin(played).await;
@@ -244,18 +245,15 @@ impl Script<'_> {
 }
 
 fn render(result: &Played) -> String {
-    let mut text = String::new();
-    for (name, value) in [
-        ("stock", result.stock),
-        ("requests", result.attempts),
-        ("admitted", result.admitted),
-        ("duplicate", result.duplicate),
-        ("sold out", result.sold_out),
-        ("stuck", result.stuck),
-        ("replayed", result.replayed),
-        ("persisted", result.persisted),
-    ] {
-        text.push_str(&format!("{name:<10} {:>12}\n", number(value)));
-    }
-    text + &conclusion(result.balanced)
+    let lines = [
+        (Label("column-stock"), result.stock),
+        (Label("cli-requests"), result.attempts),
+        (Label("column-admitted"), result.admitted),
+        (Label("cli-duplicate"), result.duplicate),
+        (Label("cli-sold-out"), result.sold_out),
+        (Label("cli-stuck"), result.stuck),
+        (Label("cli-replayed"), result.replayed),
+        (Label("column-persisted"), result.persisted),
+    ];
+    format!("{}{}", figures(&lines), conclusion(result.balanced))
 }

@@ -19,7 +19,7 @@ pub(super) struct DisplayArgs {
     /// When to use colours; NO_COLOR means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
-    /// Language of the console [default: from the locale, else English]
+    /// Language; without it, the console uses that of the locale, and all other texts are English
     #[arg(long, global = true, value_name = "LANG", value_parser = language())]
     lang: Option<Language>,
     /// Draw the console in ASCII only; non-Latin text is kept
@@ -55,6 +55,11 @@ impl DisplayArgs {
     /// The theme cannot be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options> {
         self.localized(|| self.within(config, |name| std::env::var(name).ok()))
+    }
+
+    /// Whether a language was asked for.
+    pub(super) fn names_language(&self) -> bool {
+        self.lang.is_some()
     }
 
     /// Sets the language of the console for the process, including startup errors.

@@ -19,7 +19,13 @@ use seckill_redis::{
 use seckill_store::StoreError;
 use serde::Serialize;
 
-use super::{Result, context::Context, error, output::Output};
+use super::{
+    Result,
+    context::Context,
+    error,
+    output::{Output, indented},
+    table::{Table, fields},
+};
 use crate::config::Config;
 
 /// With less free space than this, one sale may fill the disk.
@@ -32,6 +38,17 @@ enum Grade {
     Note,
     Problem,
     Unreachable,
+}
+
+impl Grade {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Problem => "PROBLEM",
+            Self::Unreachable => "UNREACHABLE",
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -90,7 +107,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         Ok(dir) => data_dir(config, &dir, &mut report),
         Err(error) => report.unreachable("data dir", error),
     }
-    match Context::open(config).await {
+    match Context::open(config, out).await {
         Ok(context) => {
             redis(&context, &mut report).await;
             commands(&context, &mut report).await;
@@ -282,32 +299,31 @@ fn terminal(report: &mut Report) {
 }
 
 fn render(report: &Report) -> String {
-    let mut text = String::new();
+    // A fix has a line of its own below its check.
+    let mut lines = Vec::new();
     for Check { name, grade, found, fix } in &report.checks {
-        let grade = match grade {
-            Grade::Ok => "ok",
-            Grade::Note => "note",
-            Grade::Problem => "PROBLEM",
-            Grade::Unreachable => "UNREACHABLE",
-        };
-        text.push_str(&format!("{grade:<11}  {name:<16}  {found}\n"));
-        if let Some(fix) = fix {
-            text.push_str(&format!("{:<11}  {:<16}  {}\n", "", "", text!("cli-doctor-fix", fix)));
-        }
+        lines.push([grade.name().to_owned(), (*name).to_owned(), found.clone()]);
+        let fix = fix.as_ref().map(|fix| text!("cli-doctor-fix", fix));
+        lines.extend(fix.map(|fix| [String::new(), String::new(), fix]));
     }
+    let table = Table::new(&lines)
+        .left("", |[grade, ..]| grade.clone())
+        .left("", |[_, name, _]| name.clone())
+        .left("", |[.., found]| found.clone());
+    let mut text = table.to_string();
     if let Some(losses) = &report.data_loss {
         text.push_str(&format!("{}\n", Label("cli-doctor-data-loss")));
-        for (event, cost) in [
-            ("kill -9 of a node", losses.node_killed),
-            ("kill -9 of Redis", losses.redis_killed),
-            ("kill -9 of both", losses.both_killed),
-            ("power, Redis", losses.redis_power_loss),
-            ("kill -9, database", losses.database_killed),
-            ("power, database", losses.database_power_loss),
-            ("failover of Redis", losses.failover),
-        ] {
-            text.push_str(&format!("  {event:<17} {cost}\n"));
-        }
+        let lines = [
+            (Label("cli-doctor-node-killed"), losses.node_killed),
+            (Label("cli-doctor-redis-killed"), losses.redis_killed),
+            (Label("cli-doctor-both-killed"), losses.both_killed),
+            (Label("cli-doctor-redis-power"), losses.redis_power_loss),
+            (Label("cli-doctor-database-killed"), losses.database_killed),
+            (Label("cli-doctor-database-power"), losses.database_power_loss),
+            (Label("cli-doctor-failover"), losses.failover),
+        ];
+        let lines = lines.map(|(event, cost)| (event, cost.to_string()));
+        text.push_str(&format!("{}\n", indented(&fields(&lines).to_string())));
     }
     let conclusion =
         if report.healthy { Label("cli-doctor-passed") } else { Label("cli-doctor-problems") };

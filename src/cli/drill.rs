@@ -25,7 +25,7 @@ use super::{
     error,
     output::Output,
     sandbox::{self, Guide, Sandbox, page},
-    table::Table,
+    table::{Table, fields},
 };
 use crate::config::Config;
 
@@ -114,7 +114,8 @@ pub(super) async fn run(
     sandbox::check_mode(config, out, display, args.headless)?;
     let options = if args.headless { None } else { Some(display.options(config)?) };
     let seed = args.seed;
-    let (context, node, fault_switch) = sandbox::open(config, |store| faulty(&store, seed)).await?;
+    let (context, node, fault_switch) =
+        sandbox::open(config, out, |store| faulty(&store, seed)).await?;
     let sandbox = Sandbox { node: &node, context: &context, what: NAME };
     let script = async |guide: &Guide| {
         Play { sandbox, drill, fault_switch: &fault_switch, seed, guide }.play().await
@@ -159,25 +160,23 @@ fn list(out: Output) -> Result<u8> {
         DRILLS.iter().map(|it| Listed { name: it.name, about: it.about }).collect();
     out.answer(&drills, || {
         Table::new(&drills)
-            .left("drill", |it| it.name)
-            .left("what happens", |it| it.about)
+            .left(&Label("column-drill"), |it| it.name)
+            .left(&Label("column-about"), |it| it.about)
             .to_string()
     })?;
     Ok(0)
 }
 
 fn render(report: &Report) -> String {
-    let mut text = format!("drill  {}, seed {}\n", report.drill, report.seed);
-    for (name, lines) in [("seen", &report.seen), ("done", &report.done)] {
-        for line in lines {
-            text.push_str(&format!("{name}   {line}\n"));
-        }
-    }
-    for Check { condition, holds } in &report.checks {
-        let holds = if *holds { "true " } else { "FALSE" };
-        text.push_str(&format!("{holds}  {condition}\n"));
-    }
-    text.push_str(&findings(&report.sales));
+    let drill = text!("drill-of-seed", drill = report.drill, seed = report.seed.to_string());
+    let mut lines = vec![(Label("drill-name"), drill)];
+    lines.extend(report.seen.iter().map(|seen| (Label("drill-seen"), seen.clone())));
+    lines.extend(report.done.iter().map(|done| (Label("drill-done"), done.clone())));
+    lines.extend(report.checks.iter().map(|Check { condition, holds }| {
+        let holds = if *holds { Label("drill-true") } else { Label("drill-false") };
+        (holds, condition.to_string())
+    }));
+    let text = fields(&lines).to_string() + &findings(&report.sales);
     let conclusion =
         if report.passed { Label("drill-report-passed") } else { Label("drill-report-failed") };
     text + &conclusion

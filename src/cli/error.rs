@@ -54,6 +54,10 @@ impl CliError {
         Self { code: UNREACHABLE, ..Self::failed(text) }
     }
 
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.code == UNREACHABLE
+    }
+
     /// The errors of a file, one per line.
     fn list(text: String) -> Self {
         Self { is_list: true, ..Self::usage(text) }

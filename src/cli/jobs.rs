@@ -13,7 +13,6 @@ use seckill_model::{JobRun, message::Label};
 use super::{
     Result,
     context::Context,
-    error,
     output::{Output, number, or_dash, span},
     reply,
     table::Table,
@@ -50,84 +49,78 @@ pub(super) struct JobArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: JobsCommand) -> Result<u8> {
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let done = context.run(async |context| match command {
-        JobsCommand::List => list(context, out).await,
-        JobsCommand::History { name, limit } => history(context, out, name, limit).await,
+        JobsCommand::List => list(context).await,
+        JobsCommand::History { name, limit } => history(context, name, limit).await,
         JobsCommand::Run(JobArgs { name, reason }) => {
-            execute(context, out, Command::RunJob(name), reason).await
+            reply::run_once(context, Command::RunJob(name), reason).await
         }
-        JobsCommand::Pause(JobArgs { name, reason }) => {
-            let pause = Command::SwitchJob { job: name, paused: true };
-            execute(context, out, pause, reason).await
+        JobsCommand::Pause(JobArgs { name: job, reason }) => {
+            reply::run_once(context, Command::SwitchJob { job, paused: true }, reason).await
         }
-        JobsCommand::Resume(JobArgs { name, reason }) => {
-            let resume = Command::SwitchJob { job: name, paused: false };
-            execute(context, out, resume, reason).await
+        JobsCommand::Resume(JobArgs { name: job, reason }) => {
+            reply::run_once(context, Command::SwitchJob { job, paused: false }, reason).await
         }
     });
     done.await
 }
 
-async fn execute(
-    context: &mut Context,
-    out: Output,
-    command: Command,
-    reason: Option<String>,
-) -> Result<u8> {
-    let operator = context.operator(reason)?;
-    let reply = reply::execute(&operator, command).await?;
-    reply::answer(out, &reply)?;
-    Ok(if reply.is_success() { 0 } else { error::FAILED })
-}
-
-async fn list(context: &Context, out: Output) -> Result<u8> {
+async fn list(context: &Context) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     let now = context.redis.connection().now().await?;
     let lines = board(&context.store, &jobs, now, 1).await?;
-    out.answer(&lines, || {
+    context.out.answer(&lines, || {
         let zone = TimeZone::system();
         let next = |line: &JobLine| match line.next {
-            _ if line.paused => "paused".to_owned(),
+            _ if line.paused => Label("cli-paused").to_owned(),
             next => or_dash(next.map(|at| at.date_time(&zone))),
         };
         Table::new(&lines)
-            .left("job", |line| line.name.clone())
-            .left("schedule", |line| line.schedule.clone())
-            .left("next", next)
-            .left("last", |line| or_dash(line.runs.first().map(|it| it.started.date_time(&zone))))
-            .left("outcome", |line| or_dash(line.runs.first().map(|it| it.outcome)))
-            .right("took", |line| or_dash(line.runs.first().and_then(|it| it.took_ms).map(span)))
-            .right("rows", |line| or_dash(line.runs.first().and_then(|it| it.rows).map(number)))
-            .left("node", |line| or_dash(line.runs.first().map(|it| it.node.clone())))
+            .left(&Label("column-job"), |line| line.name.clone())
+            .left(&Label("column-schedule"), |line| line.schedule.clone())
+            .left(&Label("column-next"), next)
+            .left(&Label("column-last"), |line| {
+                or_dash(line.runs.first().map(|it| it.started.date_time(&zone)))
+            })
+            .left(&Label("column-outcome"), |line| or_dash(line.runs.first().map(|it| it.outcome)))
+            .right(&Label("column-took"), |line| {
+                or_dash(line.runs.first().and_then(|it| it.took_ms).map(span))
+            })
+            .right(&Label("column-rows"), |line| {
+                or_dash(line.runs.first().and_then(|it| it.rows).map(number))
+            })
+            .left(&Label("column-node"), |line| {
+                or_dash(line.runs.first().map(|it| it.node.clone()))
+            })
             .to_string()
     })?;
     Ok(0)
 }
 
-async fn history(context: &Context, out: Output, name: Option<String>, limit: u32) -> Result<u8> {
+async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     if let Some(name) = name.as_ref().filter(|name| !jobs.iter().any(|job| job.name == **name)) {
         return Err(EngineError::NoJob(name.chars().take(60).collect()).into());
     }
     let runs = context.store.runs(name.as_deref(), limit).await?;
-    out.answer(&runs, || match runs.as_slice() {
+    context.out.answer(&runs, || match runs.as_slice() {
         [] => Label("cli-jobs-no-run").to_owned(),
-        runs => table(runs, ToString::to_string).to_string(),
+        runs => table(runs).to_string(),
     })?;
     Ok(0)
 }
 
-/// Runs of jobs; `safe` makes texts safe for the table.
-pub(super) fn table(runs: &[JobRun], safe: impl Fn(&str) -> String) -> Table<'_, JobRun> {
+/// Runs of jobs.
+pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
     let zone = TimeZone::system();
     Table::new(runs)
-        .left("job", |run| safe(&run.job))
-        .left("due", |run| run.due.date_time(&zone))
-        .left("cause", |run| run.cause)
-        .left("node", |run| safe(&run.node))
-        .left("outcome", |run| run.outcome)
-        .right("took", |run| or_dash(run.took_ms.map(span)))
-        .right("rows", |run| or_dash(run.rows.map(number)))
-        .left("detail", |run| safe(run.detail.as_deref().unwrap_or_default()))
+        .left(&Label("column-job"), |run| run.job.clone())
+        .left(&Label("column-due"), |run| run.due.date_time(&zone))
+        .left(&Label("column-cause"), |run| run.cause)
+        .left(&Label("column-node"), |run| run.node.clone())
+        .left(&Label("column-outcome"), |run| run.outcome)
+        .right(&Label("column-took"), |run| or_dash(run.took_ms.map(span)))
+        .right(&Label("column-rows"), |run| or_dash(run.rows.map(number)))
+        .left(&Label("column-detail"), |run| run.detail.as_deref().unwrap_or_default().to_owned())
 }

@@ -10,9 +10,9 @@ pub(super) fn run(config: &Config, out: Output) -> Result<u8> {
     let lines = config.keys.lines().map_err(ConsoleError::from)?;
     out.answer(&lines, || {
         let table = Table::new(&lines)
-            .left("action", |line| line.action.clone())
-            .left("keys", |line| line.keys.join(" "))
-            .left("does", |line| line.does);
+            .left(&Label("column-action"), |line| line.action.clone())
+            .left(&Label("column-keys"), |line| line.keys.join(" "))
+            .left(&Label("column-does"), |line| line.does);
         format!("{table}\n{}", Label("cli-keys-hint"))
     })?;
     Ok(0)

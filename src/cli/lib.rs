@@ -10,7 +10,6 @@ pub mod config;
 mod console;
 mod context;
 mod dead;
-mod degraded;
 mod demo;
 mod display_args;
 mod doctor;
@@ -30,6 +29,7 @@ mod rush;
 mod sale;
 mod sandbox;
 mod signals;
+mod snapshot;
 mod status;
 mod stream;
 mod table;
@@ -162,8 +162,8 @@ struct Consent {
 }
 
 impl Command {
-    /// Whether a console opens, so that all messages use its language; other commands write English to stderr for
-    /// scripts.
+    /// Whether a console opens, so that all messages use its language; other commands write English, unless `--lang`
+    /// is given.
     fn has_console(command: Option<&Self>) -> bool {
         match command {
             None => true,
@@ -215,7 +215,8 @@ impl Cli {
             ("--database", database.is_some()),
         ];
         let server_flag = given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
-        if Command::has_console(self.command.as_ref()) {
+        // A language that was asked for applies to all texts; documents are in English.
+        if Command::has_console(self.command.as_ref()) || (display.names_language() && !json) {
             display.set_language();
         }
         let mut config = if describes {

@@ -47,11 +47,11 @@ pub(super) enum LocksCommand {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8> {
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let done = context.run(async |context| match command {
-        LocksCommand::List { limit } => list(context, out, limit).await,
+        LocksCommand::List { limit } => list(context, limit).await,
         LocksCommand::Release { name, owner, consent } => {
-            release(context, out, &name, owner, &consent).await
+            release(context, &name, owner, &consent).await
         }
     });
     done.await.map(|()| 0)
@@ -64,18 +64,17 @@ async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<
     Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
-async fn list(context: &Context, out: Output, limit: usize) -> Result<()> {
+async fn list(context: &Context, limit: usize) -> Result<()> {
     let alive = alive(context).await?;
     let mut conn = context.redis.connection();
     let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
     held.foreign = lock_holders::foreign_locks(&mut conn, &context.keys, &names).await?;
-    out.answer(&held, || render(&held))
+    context.out.answer(&held, || render(&held))
 }
 
 async fn release(
     context: &mut Context,
-    out: Output,
     name: &LockName,
     owner: Option<String>,
     consent: &Consent,
@@ -97,7 +96,7 @@ async fn release(
     };
     ask(consent, &format!("{question} {}", Label("cli-lock-release-effect")))?;
     let release = Command::ReleaseLock { name, owner: holder };
-    reply::answer(out, &reply::execute(&operator, release).await?)
+    reply::run(context.out, &operator, release).await.map(drop)
 }
 
 fn render(held: &Holders) -> String {
@@ -106,21 +105,23 @@ fn render(held: &Holders) -> String {
     if held.locks.is_empty() {
         return format!("{foreign}{}", Label("cli-locks-none"));
     }
-    let state = |lock: &Holder| match (lock.orphan, lock.known) {
-        (true, _) => " (orphan)",
-        (false, true) => "",
-        (false, false) => " (no node)",
+    let holder = |lock: &Holder| match (lock.orphan, lock.known) {
+        (true, _) => text!("cli-locks-orphan", node = lock.node),
+        (false, true) => lock.node.clone(),
+        (false, false) => text!("cli-locks-no-node", node = lock.node),
     };
     let since = |lock: &Holder| lock.since.map(|at| span(Millis::now().since(at)));
     let mut text = Table::new(&held.locks)
-        .left("lock", |lock| lock.name.clone())
-        .left("node", |lock| format!("{}{}", lock.node, state(lock)))
-        .left("task", |lock| lock.task.clone())
-        .right("depth", |lock| lock.depth.to_string())
-        .right("lease left", |lock| lock.left_ms.map_or("no end".to_owned(), span))
-        .right("held", |lock| or_dash(since(lock)))
-        .right("waiting", |lock| number(lock.waiting))
-        .right("token", |lock| or_dash(lock.token))
+        .left(&Label("column-lock"), |lock| lock.name.clone())
+        .left(&Label("column-node"), holder)
+        .left(&Label("column-task"), |lock| lock.task.clone())
+        .right(&Label("column-depth"), |lock| lock.depth.to_string())
+        .right(&Label("column-lease-left"), |lock| {
+            lock.left_ms.map_or_else(|| Label("cli-locks-no-end").to_owned(), span)
+        })
+        .right(&Label("column-held"), |lock| or_dash(since(lock)))
+        .right(&Label("column-waiting"), |lock| number(lock.waiting))
+        .right(&Label("column-token"), |lock| or_dash(lock.token))
         .to_string();
     let shown = held.locks.len() as u64;
     if held.total > shown {

@@ -88,14 +88,14 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             // Invalid arguments are reported before anything is opened.
             let filter = filter.admitted(args.from, args.to)?;
             // Needs SQL only, so it also works while Redis is unavailable.
-            let context = Context::open(config).await?;
+            let context = Context::open(config, out).await?;
             let read = async |context: &mut Context| {
                 Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
             };
             list(out, context.run(read).await?, args.limit)
         }
         OrdersCommand::Show { id } => {
-            let context = Context::open_answering(config).await?;
+            let context = Context::open_answering(config, out).await?;
             let find =
                 async |context: &mut Context| Ok(orders::find(&mut context.servers(), id).await?);
             let standing = context.run(find).await?;
@@ -104,8 +104,9 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             Ok(if shown.standing == Location::Unknown { error::FAILED } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
-            let context = Context::open_answering(config).await?;
-            context.run(async |context| pay(context, out, id, reason).await).await
+            let context = Context::open_answering(config, out).await?;
+            let pay = Command::Pay(id);
+            context.run(async |context| reply::run_once(context, pay, reason).await).await
         }
     }
 }
@@ -118,12 +119,14 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
         }
         let zone = TimeZone::system();
         let mut text = Table::new(&orders)
-            .left("order", |order| order.id.to_string())
-            .left("admitted", |order| orders::decode(order.id).issued.date_time(&zone))
-            .right("buyer", |order| order.user_id.to_string())
-            .right("voucher", |order| format!("#{}", order.voucher_id))
-            .left("status", |order| order.status.to_string())
-            .left("since", |order| since(order).date_time(&zone))
+            .left(&Label("column-order"), |order| order.id.to_string())
+            .left(&Label("column-admitted"), |order| {
+                orders::decode(order.id).issued.date_time(&zone)
+            })
+            .right(&Label("column-buyer"), |order| order.user_id.to_string())
+            .right(&Label("column-voucher"), |order| format!("#{}", order.voucher_id))
+            .left(&Label("column-status"), |order| order.status.to_string())
+            .left(&Label("column-since"), |order| since(order).date_time(&zone))
             .to_string();
         if let Some(next) = next {
             text.push_str(&text!("cli-next-page", command = format!("--before {next}")));
@@ -141,18 +144,6 @@ fn since(order: &Order) -> Millis {
         OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
     };
     at.unwrap_or(order.create_time)
-}
-
-async fn pay(
-    context: &mut Context,
-    out: Output,
-    id: OrderId,
-    reason: Option<String>,
-) -> Result<u8> {
-    let operator = context.operator(reason)?;
-    let reply = reply::execute(&operator, Command::Pay(id)).await?;
-    reply::answer(out, &reply)?;
-    Ok(if reply.is_success() { 0 } else { error::FAILED })
 }
 
 fn render(shown: &Shown) -> String {
@@ -177,7 +168,7 @@ fn render(shown: &Shown) -> String {
     let Decoded { issued, sequence, day } = shown.decoded;
     let (issued, sequence) = (issued.date_time(&zone), sequence.to_string());
     let issued = text!("cli-orders-issued", issued, sequence, day);
-    format!("order {}\n  {state}\n  {issued}", shown.id)
+    format!("{}\n  {state}\n  {issued}", text!("cli-order", id = shown.id))
 }
 
 fn persisted(order: &Order, zone: &TimeZone) -> String {

@@ -162,6 +162,11 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_display_control(c) { ' ' } else { c }).collect()
 }
 
+/// Each line, indented by two columns.
+pub(super) fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
 /// A duration for display.
 pub(super) fn span(millis: u64) -> String {
     match millis {

@@ -99,17 +99,15 @@ pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
     };
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let done = context.run(async |context| match command {
         PendingCommand::List { limit, from, which } => {
-            list(context, out, from.unwrap_or(EntryId::MIN), limit, which).await
+            list(context, from.unwrap_or(EntryId::MIN), limit, which).await
         }
-        PendingCommand::Plan { which, out: file } => {
-            Box::pin(show(context, out, which, file)).await
-        }
+        PendingCommand::Plan { which, out: file } => Box::pin(show(context, which, file)).await,
         PendingCommand::Apply { which, max: most, rate, consent, .. } => {
             let request = Request { plan, which, pace: Pace { rate, most }, consent };
-            Box::pin(apply(context, out, request)).await
+            Box::pin(apply(context, request)).await
         }
     });
     done.await
@@ -126,13 +124,7 @@ async fn read(path: &Path) -> Result<Plan> {
     })
 }
 
-async fn list(
-    context: &mut Context,
-    out: Output,
-    from: EntryId,
-    limit: usize,
-    which: Which,
-) -> Result<u8> {
+async fn list(context: &mut Context, from: EntryId, limit: usize, which: Which) -> Result<u8> {
     let filter = which.filter.unwrap_or_default();
     let mut conn = context.redis.connection();
     let total = stream_stats::read_stats(&mut conn, &context.keys, &[]).await?.stream.pending;
@@ -147,23 +139,18 @@ async fn list(
     entries.truncate(limit);
     let nothing = entries.is_empty() && !filter.is_empty();
     let listing = Listing { total, entries };
-    out.answer(&listing, || render(&listing))?;
+    context.out.answer(&listing, || render(&listing))?;
     Ok(if nothing { error::FAILED } else { 0 })
 }
 
-async fn show(
-    context: &mut Context,
-    out: Output,
-    which: Which,
-    file: Option<PathBuf>,
-) -> Result<u8> {
+async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Result<u8> {
     let operator = context.operator(None)?;
-    let plan = make(&operator, out, which).await?;
+    let plan = make(&operator, context.out, which).await?;
     let nothing = plan.totals.entries == 0;
     if let Some(path) = &file {
         save(&plan, path)?;
     }
-    if out.json {
+    if context.out.json {
         // Copied from its file, since it may exceed the memory.
         match plan.copy_to(&mut io::stdout().lock()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -178,7 +165,7 @@ async fn show(
             None if nothing => String::new(),
             None => Label("cli-plan-apply").to_owned(),
         });
-        out.answer(&plan.totals, || text)?;
+        context.out.answer(&plan.totals, || text)?;
     }
     Ok(if nothing { error::FAILED } else { 0 })
 }
@@ -215,7 +202,8 @@ async fn with_progress<T>(operator: &Operator, out: Output, work: impl Future<Ou
             _ = tick.tick() => {
                 if let Some(line) = operator.meters.recoveries().last() {
                     let (done, of) = (number(line.done), number(line.planned));
-                    let _ = write!(io::stderr(), "\r\x1b[K{}: {done} of {of}", line.act);
+                    let progress = text!("cli-plan-progress", act = line.act, done, of);
+                    let _ = write!(io::stderr(), "\r\x1b[K{progress}");
                 }
             }
         }
@@ -232,13 +220,13 @@ struct Request {
     consent: Consent,
 }
 
-async fn apply(context: &mut Context, out: Output, request: Request) -> Result<u8> {
+async fn apply(context: &mut Context, request: Request) -> Result<u8> {
     let Request { plan, which, pace, consent } = request;
     let mut operator = context.writer(&consent)?;
     let is_filtered = which.filter.is_some();
     let plan = match plan {
         Some(plan) => plan,
-        None => make(&operator, out, which).await?,
+        None => make(&operator, context.out, which).await?,
     };
     if plan.totals.to_do() == 0 {
         let nothing = match plan.totals.entries {
@@ -248,22 +236,22 @@ async fn apply(context: &mut Context, out: Output, request: Request) -> Result<u
         };
         let left = plan.totals.entries;
         let report = ReplayReport { planned: left, seen: left, left, ..ReplayReport::default() };
-        out.answer(&report, || nothing.to_owned())?;
+        context.out.answer(&report, || nothing.to_owned())?;
         return Ok(error::FAILED);
     }
     operator.check_plan(&plan).await?;
-    out.say(preview(&plan)?.trim_end());
+    context.out.say(preview(&plan)?.trim_end());
     operator.reason = ask_reason(&consent);
     // A resumed plan is partly done, and a limit ends it early.
     let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
     ask(&consent, &text!("cli-pending-apply", entries = most))?;
     let work = reply::execute(&operator, Command::Apply(plan, pace));
-    let reply = Box::pin(with_progress(&operator, out, work)).await?;
-    reply::answer(out, &reply)?;
+    let reply = Box::pin(with_progress(&operator, context.out, work)).await?;
+    reply::answer(context.out, &reply)?;
     let Reply::Replayed(report) = reply else { return Err(CliError::unexpected_reply()) };
     for changed in &report.changes {
         let [was, is] = [changed.planned, changed.now].map(|it| spaced(it.as_str()));
-        out.say(&format!("  {}", text!("cli-changed", entry = changed.entry, was, is)));
+        context.out.say(&format!("  {}", text!("cli-changed", entry = changed.entry, was, is)));
     }
     let nothing_done = report.seen == report.left && report.seen > 0;
     // A requested limit is a regular end; a signal is not.
@@ -280,16 +268,16 @@ pub(super) fn spaced(name: &str) -> String {
 
 fn table(lines: &[Line]) -> Table<'_, Line> {
     Table::new(lines)
-        .left("entry", |line| line.entry)
-        .left("holder", |line| line.consumer.clone())
-        .right("idle", |line| span(line.idle_ms))
-        .right("tries", |line| line.deliveries)
-        .right("order", |line| or_dash(line.order_id))
-        .right("user", |line| or_dash(line.user_id))
-        .right("sale", |line| or_dash(line.voucher_id))
-        .left("verdict", |line| spaced(line.verdict.as_str()))
-        .left("act", |line| spaced(line.act.as_str()))
-        .left("fault", |line| line.fault.clone().unwrap_or_default())
+        .left(&Label("column-entry"), |line| line.entry)
+        .left(&Label("column-holder"), |line| line.consumer.clone())
+        .right(&Label("column-idle"), |line| span(line.idle_ms))
+        .right(&Label("column-tries"), |line| line.deliveries)
+        .right(&Label("column-order"), |line| or_dash(line.order_id))
+        .right(&Label("column-user"), |line| or_dash(line.user_id))
+        .right(&Label("column-sale"), |line| or_dash(line.voucher_id))
+        .left(&Label("column-verdict"), |line| spaced(line.verdict.as_str()))
+        .left(&Label("column-act"), |line| spaced(line.act.as_str()))
+        .left(&Label("column-fault"), |line| line.fault.clone().unwrap_or_default())
 }
 
 fn render(Listing { total, entries }: &Listing) -> String {
@@ -319,22 +307,24 @@ fn preview(plan: &Plan) -> Result<String> {
         text.push_str(&format!("{}\n", text!("cli-plan-more", more)));
     }
     let verdicts = Table::new(&totals.verdicts)
-        .right("entries", |it| number(it.entries))
-        .left("verdict", |it| spaced(it.verdict.as_str()))
-        .left("act", |it| spaced(it.act.as_str()))
-        .left("why", |it| it.verdict.why().to_owned());
+        .right(&Label("column-entries"), |it| number(it.entries))
+        .left(&Label("column-verdict"), |it| spaced(it.verdict.as_str()))
+        .left(&Label("column-act"), |it| spaced(it.act.as_str()))
+        .left(&Label("column-why"), |it| it.verdict.why().to_owned());
     let forecast = &totals.forecast;
     let mut figures = vec![
-        ("pending".to_owned(), forecast.pending),
-        ("dead letters".to_owned(), forecast.dead),
-        ("orders in SQL".to_owned(), forecast.persisted),
+        (Label("column-pending").to_owned(), forecast.pending),
+        (Label("cli-incident-dead").to_owned(), forecast.dead),
+        (Label("cli-plan-orders").to_owned(), forecast.persisted),
     ];
     let stock = totals.sales.iter();
-    figures.extend(stock.map(|sale| (format!("#{} SQL stock", sale.voucher_id), sale.db_stock)));
+    figures.extend(
+        stock.map(|sale| (text!("cli-plan-stock", voucher = sale.voucher_id), sale.db_stock)),
+    );
     let figures = Table::new(&figures)
-        .left("the audit", |(name, _)| name.clone())
-        .right("when planned", |(_, change)| number(change.now))
-        .right("afterwards", |(_, change)| number(change.after));
+        .left(&Label("column-audit"), |(name, _)| name.clone())
+        .right(&Label("column-when-planned"), |(_, change)| number(change.now))
+        .right(&Label("column-afterwards"), |(_, change)| number(change.after));
     text.push_str(&format!("\n{verdicts}\n{figures}"));
     if forecast.rebuilt > 0 {
         text.push_str(&format!("{}\n", text!("cli-plan-rebuilt", orders = forecast.rebuilt)));

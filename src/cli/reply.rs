@@ -11,7 +11,7 @@ use seckill_model::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Result, output::Output, signals::Signals};
+use super::{Result, context::Context, error, output::Output, signals::Signals};
 
 /// Executes a command. A termination signal ends it early, and the reply covers what was done.
 pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Reply> {
@@ -23,6 +23,24 @@ pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Rep
 /// Prints a reply.
 pub(super) fn answer(out: Output, reply: &Reply) -> Result<()> {
     out.answer(&document(reply), || text(reply))
+}
+
+/// Executes a command and prints its reply.
+pub(super) async fn run(out: Output, operator: &Operator, command: Command) -> Result<Reply> {
+    let reply = execute(operator, command).await?;
+    answer(out, &reply)?;
+    Ok(reply)
+}
+
+/// Runs a command that needs no confirmation, and returns the exit code.
+pub(super) async fn run_once(
+    context: &mut Context,
+    command: Command,
+    reason: Option<String>,
+) -> Result<u8> {
+    let operator = context.operator(reason)?;
+    let reply = run(context.out, &operator, command).await?;
+    Ok(if reply.is_success() { 0 } else { error::FAILED })
 }
 
 /// The reply, and the next step.

@@ -14,8 +14,9 @@ use super::{
     CliError, Result,
     context::Context,
     error,
-    output::{Output, number, span},
+    output::{Output, indented, span},
     signals::Signals,
+    table::figures,
 };
 use crate::config::Config;
 
@@ -52,7 +53,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         return Err(EngineError::ReadOnly.into());
     }
     let mut signals = Signals::listen()?;
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let report = context.run(async |context| rush(context, plan, &mut signals).await).await?;
     out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
@@ -65,18 +66,17 @@ async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> R
     // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();
     let operator = node.operator().clone();
-    let place = context.place();
     let reply = tokio::select! {
         // After a signal, the report covers the requests sent so far.
         reply = signals.cancelling(&stop, operator.execute(Command::LoadTest(plan), &stop)) => {
             reply.map_err(CliError::from)
         }
         // A report would include lost orders.
-        error = place.lost() => Err(error),
+        error = context.files_lost() => Err(error),
     };
     node.stop().await;
     // Results count only while the written files exist.
-    place.check().await?;
+    context.check_files().await?;
     match reply? {
         Reply::LoadTestDone(report) => Ok(report),
         _ => Err(CliError::unexpected_reply()),
@@ -88,25 +88,21 @@ fn render(report: &LoadReport) -> String {
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let (requests, rate) = (report.attempts, report.per_second as u64);
     let mut text = format!("{}\n", text!("cli-rush-requests", requests, rate));
-    let figure = |name: &str, count: u64| format!("  {name:<9}  {:>12}", number(count));
-    for (name, count) in [
-        ("admitted", report.admitted),
-        ("sold out", report.sold_out),
-        ("duplicate", report.duplicate),
-        ("rejected", report.rejected),
-        ("errors", report.errors),
-    ] {
-        text.push_str(&format!("{}\n", figure(name, count)));
-    }
+    let mut lines = vec![
+        (Label("column-admitted"), report.admitted),
+        (Label("cli-sold-out"), report.sold_out),
+        (Label("cli-duplicate"), report.duplicate),
+        (Label("cli-rejected"), report.rejected),
+        (Label("cli-errors"), report.errors),
+        (Label("column-persisted"), report.persisted),
+    ];
+    let more = [(Label("cli-paid"), report.paid), (Label("column-dead"), report.dead)];
+    lines.extend(more.into_iter().filter(|(_, count)| *count > 0));
     let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(micros);
-    let settled = text!("cli-rush-settled", seconds = format!("{:.1}", report.settled_seconds));
-    text.push_str(&format!("  {}\n", text!("cli-rush-latency", p50, p99, max)));
-    text.push_str(&format!("{} {settled}", figure("persisted", report.persisted)));
-    for (name, count) in [("paid", report.paid), ("dead", report.dead)] {
-        if count > 0 {
-            text.push_str(&format!("\n{}", figure(name, count)));
-        }
-    }
+    let seconds = format!("{:.1}", report.settled_seconds);
+    text.push_str(&indented(&figures(&lines).to_string()));
+    text.push_str(&format!("\n  {}", text!("cli-rush-latency", p50, p99, max)));
+    text.push_str(&format!("\n  {}", text!("cli-rush-settled", seconds)));
     if let Some(reason) = &report.first_rejection {
         text.push_str(&format!("\n  {}", text!("cli-rush-first-rejection", reason)));
     }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_console::phase;
 use seckill_engine::{
     command::{Command, Reply},
     telemetry::snapshot::SaleLine,
@@ -16,9 +17,9 @@ use serde_json::json;
 use super::{
     CliError, Consent, Result,
     context::Context,
-    output::{Output, ask, number, page, rows, signed},
-    reply, status,
-    table::Table,
+    output::{Output, ask, indented, number, page, rows, signed},
+    reply, snapshot,
+    table::{Table, fields},
 };
 use crate::config::Config;
 
@@ -107,43 +108,33 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
             .limited(args.limit)?;
     }
-    let context = Context::open_answering(config).await?;
-    let done = context.run(async |context| match command {
-        SaleCommand::List { archived: true, before, limit } => {
-            archived(context, out, before, limit).await
-        }
-        SaleCommand::List { .. } => list(context, out).await,
-        SaleCommand::Show { id } => show(context, out, id).await,
-        SaleCommand::Create(args) => {
-            // The window is resolved by the clock of Redis, by which it opens and closes.
-            let now = context.redis.connection().now().await?;
-            change(context, out, Command::CreateSale(args.sale(now)?), &args.consent).await
-        }
-        SaleCommand::Start(SaleArgs { id, consent }) => {
-            change(context, out, Command::StartSale(id), &consent).await
-        }
-        SaleCommand::Pause(SaleArgs { id, consent }) => {
-            change(context, out, Command::PauseSale(id), &consent).await
-        }
-        SaleCommand::Resume(SaleArgs { id, consent }) => {
-            change(context, out, Command::ResumeSale(id), &consent).await
-        }
-        SaleCommand::End(SaleArgs { id, consent }) => {
-            change(context, out, Command::EndSale(id), &consent).await
-        }
-        SaleCommand::Restock { id, by, consent } => {
-            change(context, out, Command::Restock { voucher: id, by }, &consent).await
-        }
+    let context = Context::open_answering(config, out).await?;
+    let done = context.run(async |context| {
+        let (command, consent) = match command {
+            SaleCommand::List { archived: true, before, limit } => {
+                return archived(context, before, limit).await;
+            }
+            SaleCommand::List { .. } => return list(context).await,
+            SaleCommand::Show { id } => return show(context, id).await,
+            SaleCommand::Create(args) => {
+                // The window is resolved by the clock of Redis, by which it opens and closes.
+                let now = context.redis.connection().now().await?;
+                (Command::CreateSale(args.sale(now)?), args.consent)
+            }
+            SaleCommand::Start(SaleArgs { id, consent }) => (Command::StartSale(id), consent),
+            SaleCommand::Pause(SaleArgs { id, consent }) => (Command::PauseSale(id), consent),
+            SaleCommand::Resume(SaleArgs { id, consent }) => (Command::ResumeSale(id), consent),
+            SaleCommand::End(SaleArgs { id, consent }) => (Command::EndSale(id), consent),
+            SaleCommand::Restock { id, by, consent } => {
+                (Command::Restock { voucher: id, by }, consent)
+            }
+        };
+        change(context, command, &consent).await
     });
     done.await.map(|()| 0)
 }
 
-async fn change(
-    context: &mut Context,
-    out: Output,
-    command: Command,
-    consent: &Consent,
-) -> Result<()> {
+async fn change(context: &mut Context, command: Command, consent: &Consent) -> Result<()> {
     let operator = context.operator(consent.reason.clone())?;
     if let Command::EndSale(voucher) = command
         && !operator.read_only
@@ -156,35 +147,30 @@ async fn change(
     match reply {
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;
-            out.answer(&sale, || reply::text(&reply))
+            context.out.answer(&sale, || reply::text(&reply))
         }
-        reply => reply::answer(out, &reply),
+        reply => reply::answer(context.out, &reply),
     }
 }
 
-async fn list(context: &mut Context, out: Output) -> Result<()> {
-    let (_, snapshot) = status::settled(context).await;
+async fn list(context: &mut Context) -> Result<()> {
+    let (_, snapshot) = snapshot::settled(context).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
         return Err(CliError::unreachable(error));
     }
-    out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
+    context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
-        sales => table(sales, Clone::clone).to_string(),
+        sales => table(sales).to_string(),
     })
 }
 
-async fn archived(
-    context: &Context,
-    out: Output,
-    before: Option<VoucherId>,
-    limit: u32,
-) -> Result<()> {
+async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> Result<()> {
     let mut sales = context.store.archived(before, limit + 1).await?;
     let next = page(&mut sales, limit, |sale| sale.voucher_id);
     let now = Millis::now();
     let sales: Vec<_> = sales.iter().map(|sale| SaleLine::of(sale, now, None)).collect();
-    out.answer(&json!({ "sales": sales, "next": next }), || {
+    context.out.answer(&json!({ "sales": sales, "next": next }), || {
         if sales.is_empty() {
             return match before {
                 Some(_) => Label("cli-sale-none-archived-before"),
@@ -194,11 +180,11 @@ async fn archived(
         }
         let zone = TimeZone::system();
         let mut text = Table::new(&sales)
-            .left("sale", |sale| format!("#{}", sale.voucher_id))
-            .left("title", |sale| sale.title.clone())
-            .right("initial", |sale| number(sale.initial))
-            .right("persisted", |sale| number(sale.persisted))
-            .left("changed", |sale| sale.changed.date_time(&zone))
+            .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+            .left(&Label("column-title"), |sale| sale.title.clone())
+            .right(&Label("column-initial"), |sale| number(sale.initial))
+            .right(&Label("column-persisted"), |sale| number(sale.persisted))
+            .left(&Label("column-changed"), |sale| sale.changed.date_time(&zone))
             .to_string();
         if let Some(next) = next {
             let command = format!("seckill sale list --archived --before {next}");
@@ -208,17 +194,17 @@ async fn archived(
     })
 }
 
-async fn show(context: &Context, out: Output, id: VoucherId) -> Result<()> {
+async fn show(context: &Context, id: VoucherId) -> Result<()> {
     let sale = context.store.sale(id).await?;
     let mut conn = context.redis.connection();
     let stats = read_stats(&mut conn, &context.keys, &[id]).await?;
     let facts = stats.sales.first().filter(|_| sale.state != SaleState::Archived);
     let line = SaleLine::of(&sale, stats.now, facts);
-    out.answer(&line, || card(&line))
+    context.out.answer(&line, || card(&line))
 }
 
-/// The figures of each sale; `title` makes titles safe for the table.
-pub(super) fn table(sales: &[SaleLine], title: impl Fn(&String) -> String) -> Table<'_, SaleLine> {
+/// The figures of each sale.
+pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
     let unknown = || Label("common-unknown").to_owned();
     let stock = |sale: &SaleLine| match (sale.stock, sale.admitted) {
         (Some(stock), _) => signed(stock),
@@ -226,19 +212,19 @@ pub(super) fn table(sales: &[SaleLine], title: impl Fn(&String) -> String) -> Ta
         (None, None) => unknown(),
     };
     Table::new(sales)
-        .left("sale", |sale| format!("#{}", sale.voucher_id))
-        .left("title", |sale| title(&sale.title))
-        .left("phase", |sale| phase(sale.phase))
-        .right("stock", stock)
-        .right("SQL stock", |sale| number(sale.db_stock))
-        .right("initial", |sale| number(sale.initial))
-        .right("admitted", |sale| sale.admitted.map_or_else(unknown, number))
-        .right("persisted", |sale| number(sale.persisted))
+        .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+        .left(&Label("column-title"), |sale| sale.title.clone())
+        .left(&Label("column-phase"), |sale| phase(sale.phase))
+        .right(&Label("column-stock"), stock)
+        .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
+        .right(&Label("column-initial"), |sale| number(sale.initial))
+        .right(&Label("column-admitted"), |sale| sale.admitted.map_or_else(unknown, number))
+        .right(&Label("column-persisted"), |sale| number(sale.persisted))
 }
 
 fn card(line: &SaleLine) -> String {
     let zone = TimeZone::system();
-    let time = |at: Option<Millis>, none: &'static str| {
+    let time = |at: Option<Millis>, none: Label| {
         at.map_or_else(|| none.to_owned(), |at| at.date_time(&zone))
     };
     let (initial, db_stock) = (line.initial, line.db_stock);
@@ -247,28 +233,18 @@ fn card(line: &SaleLine) -> String {
         None if line.phase == Phase::Archived => text!("cli-sale-unsold", db_stock, initial),
         None => text!("cli-sale-stock-not-loaded", db_stock, initial),
     };
+    let state = text!("cli-sale-state", state = line.state, at = line.changed.date_time(&zone));
+    let begin = time(line.begin, Label("cli-sale-at-once"));
+    let end = time(line.end, Label("cli-sale-no-end"));
     let removed = || Label("cli-sale-not-in-redis").to_owned();
-    let fields = [
-        ("phase", phase(line.phase).to_owned()),
-        ("state", format!("{}, changed {}", line.state, line.changed.date_time(&zone))),
-        ("window", format!("{} to {}", time(line.begin, "at once"), time(line.end, "never"))),
-        ("limit", text!("cli-sale-limit", limit = line.limit)),
-        ("stock", stock),
-        ("admitted", line.admitted.map_or_else(removed, number)),
-        ("persisted", number(line.persisted)),
+    let lines = [
+        (Label("column-phase"), phase(line.phase).to_owned()),
+        (Label("cli-sale-state-name"), state),
+        (Label("cli-sale-window-name"), text!("cli-sale-window", begin, end)),
+        (Label("cli-sale-limit-name"), text!("cli-sale-limit", limit = line.limit)),
+        (Label("column-stock"), stock),
+        (Label("column-admitted"), line.admitted.map_or_else(removed, number)),
+        (Label("column-persisted"), number(line.persisted)),
     ];
-    let mut text = format!("#{} {}", line.voucher_id, line.title);
-    text.extend(fields.iter().map(|(name, value)| format!("\n  {name:<9}  {value}")));
-    text
-}
-
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Planned => "planned",
-        Phase::Running => "running",
-        Phase::Paused => "paused",
-        Phase::SoldOut => "sold out",
-        Phase::Ended => "ended",
-        Phase::Archived => "archived",
-    }
+    format!("#{} {}\n{}", line.voucher_id, line.title, indented(&fields(&lines).to_string()))
 }

@@ -21,7 +21,12 @@ use seckill_redis::data_dir::DataDir;
 use seckill_store::SharedStore;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::{CliError, Result, context::Context, display_args::DisplayArgs, output::Output};
+use super::{
+    CliError, Result,
+    context::{Context, Purpose},
+    display_args::DisplayArgs,
+    output::Output,
+};
 use crate::config::Config;
 
 /// The node that is killed.
@@ -64,13 +69,14 @@ pub(super) fn check_mode(
 /// Opens a temporary data dir and starts a node in it; `wrap` may wrap the store, and its other result is returned.
 pub(super) async fn open<T>(
     config: &Config,
+    out: Output,
     wrap: impl FnOnce(SharedStore) -> (SharedStore, T),
 ) -> Result<(Context, Node, T)> {
     let dir = DataDir::throw_away()?;
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
-    let mut context = Context::open_in(&config, dir, false).await?;
+    let mut context = Context::open_in(&config, out, dir, Purpose::Command).await?;
     let (store, wrapped) = wrap(context.store);
     context.store = store;
     match context.start_node().await {

@@ -53,6 +53,10 @@ impl Signals {
 }
 
 /// Ends the process at the second Ctrl-C, whatever it waits for: after the first one, a command ends early but in order.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the user asks for an exit without clean-up, and no console has the terminal"
+)]
 async fn exit_at_second_interrupt(mut interrupts: Signal) {
     if interrupts.recv().await.is_some() && interrupts.recv().await.is_some() {
         std::process::exit(INTERRUPTED.into());

@@ -1,16 +1,12 @@
 //! `seckill status`: one Snapshot.
 
-use std::sync::Arc;
-
 use seckill_engine::{
-    command_handler::lock_names,
     jobs::{board, builtin},
     ledger,
     snapshot_task::AUDIT_UP_TO,
     telemetry::{
-        Meters, Snapshot,
+        Snapshot,
         alarms::alarms,
-        collector::Collector,
         data_loss::{self, RecentLosses, add_published},
         snapshot::{Alarm, AlarmKind, Health, StreamLine},
     },
@@ -27,10 +23,10 @@ use super::{
     CliError, Result,
     audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
     context::Context,
-    degraded::Degraded,
     error,
     output::{Output, number, sentences, span},
     sale,
+    snapshot::{damaged, settled, within},
 };
 use crate::config::Config;
 
@@ -43,27 +39,14 @@ const JOB_RUNS: u32 = 20;
 const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
-    // Printed before closing, which waits for a database that another program keeps locked.
-    let answer = |status: &Status| out.answer(status, || render(status));
-    let status = match Context::open(config).await {
-        Ok(context) => {
-            let status = async |context: &mut Context| {
-                let status = status(context).await;
-                answer(&status).map(|()| status)
-            };
-            Box::pin(context.run(status)).await?
-        }
-        Err(error) if error.code == error::UNREACHABLE => {
-            let degraded = Degraded::open(config, error).await?;
-            let snapshot = degraded.snapshot().await;
-            let status = Status { snapshot, partitions: Vec::new(), audit_error: None };
-            let answered = answer(&status);
-            degraded.close().await;
-            answered.map(|()| status)?
-        }
-        Err(error) => return Err(error),
-    };
-    let Status { snapshot, partitions, audit_error } = &status;
+    let context = Context::open_to_report(config, out).await?;
+    let report = context.run(async |context| {
+        let status = status(context).await;
+        // Printed before closing, which waits for a database that another program keeps locked.
+        context.out.answer(&status, || render(&status))?;
+        Ok(status)
+    });
+    let Status { snapshot, partitions, audit_error } = Box::pin(report).await?;
     let wrong = matches!(snapshot.audit, Balance::Off { .. })
         || !snapshot.undelivered.is_empty()
         || !partitions.is_empty()
@@ -99,6 +82,9 @@ pub(super) async fn status(context: &mut Context) -> Status {
         match partitions(context).await {
             Ok(lines) => broken = lines,
             Err(error) => audit_error = Some(error.message()),
+        }
+        if !snapshot.sql.up {
+            snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
         }
     }
     // Before the events: what is written meanwhile is in both.
@@ -136,26 +122,6 @@ pub(super) async fn status(context: &mut Context) -> Status {
     Status { snapshot, partitions: broken, audit_error }
 }
 
-/// Takes snapshots until no order is in flight, at most three: a difference counts only if two consecutive snapshots
-/// show it.
-pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
-    let mut collector = Collector::new(
-        &context.deployment(),
-        Arc::new(Meters::default()),
-        String::new(),
-        context.config.read_only,
-        lock_names(&context.config.engine),
-    );
-    let mut snapshot = collector.collect().await;
-    for _ in 0..2 {
-        if !matches!(snapshot.audit, Balance::InFlight { .. }) {
-            break;
-        }
-        snapshot = collector.collect().await;
-    }
-    (collector, snapshot)
-}
-
 fn render(status: &Status) -> String {
     let Status { snapshot, partitions, audit_error } = status;
     let mut text: String = [&snapshot.redis, &snapshot.sql].into_iter().map(server).collect();
@@ -163,7 +129,8 @@ fn render(status: &Status) -> String {
         (Balance::Unknown, Some(error)) => text!("cli-status-audit-unknown", error),
         (audit, _) => balance(audit),
     };
-    text.push_str(&format!("audit      {audit}\n"));
+    text.push_str(&text!("cli-status-audit", audit));
+    text.push('\n');
     if let Some(line) = &snapshot.stream {
         text.push_str(&stream(line));
     }
@@ -175,7 +142,7 @@ fn render(status: &Status) -> String {
     } else {
         let running = sales.iter().filter(|sale| sale.phase == Phase::Running).count();
         let (shown, rest) = sales.split_at(sales.len().min(running.max(LISTED)));
-        text.push_str(&format!("\n{}", sale::table(shown, Clone::clone)));
+        text.push_str(&format!("\n{}", sale::table(shown)));
         if !rest.is_empty() {
             text.push_str(&format!("{}\n", text!("cli-status-more-sales", more = rest.len())));
         }
@@ -214,7 +181,7 @@ fn stream(stream: &StreamLine) -> String {
         Some(oldest) => text!("cli-status-stream-pending", lag, pending, oldest, dead),
         None => text!("cli-status-stream", lag, pending, dead),
     };
-    text = format!("stream     {text}\n");
+    text = format!("{}\n", text!("cli-status-stream-line", stream = text));
     if let Some(oldest) = stream.oldest_ms.map(span) {
         text.push_str(&format!("  {}\n", text!("cli-status-stream-kept", length, oldest)));
     }

@@ -19,7 +19,7 @@ use super::{
     CliError, Consent, Result,
     context::Context,
     error,
-    output::{Output, ask, counts, number, span},
+    output::{Output, ask, counts, indented, number, span},
     reply,
     status::life,
     table::Table,
@@ -86,22 +86,22 @@ pub(super) struct ClaimArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8> {
-    let context = Context::open_answering(config).await?;
+    let context = Context::open_answering(config, out).await?;
     let done = context.run(async |context| match command {
-        StreamCommand::Show { partition } => show(context, out, partition).await,
-        StreamCommand::Rewind(args) => rewind(context, out, &args).await,
-        StreamCommand::Claim(args) => claim(context, out, args).await,
+        StreamCommand::Show { partition } => show(context, partition).await,
+        StreamCommand::Rewind(args) => rewind(context, &args).await,
+        StreamCommand::Claim(args) => claim(context, args).await,
         StreamCommand::RemoveConsumer { name, partition, consent } => {
-            remove(context, out, name, partition, &consent).await
+            remove(context, name, partition, &consent).await
         }
     });
     done.await
 }
 
-async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8> {
+async fn show(context: &Context, partition: Option<u16>) -> Result<u8> {
     let dead_ms = context.config.engine.node_dead_ms;
     let partitions = show::show(&mut context.servers(), partition, dead_ms).await?;
-    out.answer(&json!({ "partitions": partitions }), || {
+    context.out.answer(&json!({ "partitions": partitions }), || {
         partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n")
     })?;
     Ok(0)
@@ -141,31 +141,31 @@ fn group(group: &GroupState) -> String {
         text.push_str(&format!(
             "\n{}",
             Table::new(&group.consumers)
-                .left("consumer", |it| it.name.clone())
-                .left("node", |it| life(it.alive))
-                .right("pending", |it| number(it.pending))
-                .right("idle", |it| span(it.idle_ms))
+                .left(&Label("column-consumer"), |it| it.name.clone())
+                .left(&Label("column-node"), |it| life(it.alive))
+                .right(&Label("column-pending"), |it| number(it.pending))
+                .right(&Label("column-idle"), |it| span(it.idle_ms))
         ));
     }
-    text.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    indented(text.trim_end())
 }
 
-async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8> {
+async fn rewind(context: &mut Context, args: &RewindArgs) -> Result<u8> {
     let plan = rewind::preview(&mut context.servers(), &args.to, args.partition).await?;
     let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
-        out.answer(&json!({ "plan": plan, "done": null }), || {
+        context.out.answer(&json!({ "plan": plan, "done": null }), || {
             format!("{text}\n{}", Label("cli-stream-dry-run"))
         })?;
         return Ok(0);
     }
     let operator = context.writer(&args.consent)?;
-    out.say(&text);
+    context.out.say(&text);
     ask(&args.consent, &question(&plan))?;
     let command = Command::Rewind(plan.clone());
     let reply = reply::execute(&operator, command).await?;
     let Reply::Rewound(done) = &reply else { return Err(CliError::unexpected_reply()) };
-    out.answer(&json!({ "plan": plan, "done": done }), || reply::text(&reply))?;
+    context.out.answer(&json!({ "plan": plan, "done": done }), || reply::text(&reply))?;
     Ok(0)
 }
 
@@ -208,7 +208,7 @@ fn preview(it: &Rewind) -> String {
     format!("{group}\n  {:>10}  {again}{parts}", number(it.again))
 }
 
-async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8> {
+async fn claim(context: &mut Context, args: ClaimArgs) -> Result<u8> {
     let ClaimArgs { to, entries, from, force, consent } = args;
     let operator = context.writer(&consent)?;
     let scope = from.map_or(ClaimScope::Entries(entries), ClaimScope::Holder);
@@ -216,18 +216,16 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     let plan = claim::preview(&mut context.servers(), &scope, &to, dead_ms, force).await?;
     for part in &plan.parts {
         let (partition, entries, from, to) = (part.partition, part.count, &part.from, &part.to);
-        out.say(&text!("cli-claim-part", partition, entries, from, to));
+        context.out.say(&text!("cli-claim-part", partition, entries, from, to));
     }
     ask(&consent, &text!("cli-claim", entries = plan.count(), to))?;
-    let reply = reply::execute(&operator, Command::Claim(plan)).await?;
-    reply::answer(out, &reply)?;
+    let reply = reply::run(context.out, &operator, Command::Claim(plan)).await?;
     let Reply::Claimed(report) = reply else { return Err(CliError::unexpected_reply()) };
     Ok(if report.claimed == 0 || report.cut_short { error::FAILED } else { 0 })
 }
 
 async fn remove(
     context: &mut Context,
-    out: Output,
     name: String,
     partition: Option<u16>,
     consent: &Consent,
@@ -237,6 +235,6 @@ async fn remove(
     // An invalid request is rejected before the question.
     let found = remove::preview(&mut context.servers(), &name, partition, dead_ms).await?;
     ask(consent, &text!("cli-remove-consumer", name, groups = found.partitions.len()))?;
-    reply::answer(out, &reply::execute(&operator, Command::RemoveConsumer(found)).await?)?;
+    reply::run(context.out, &operator, Command::RemoveConsumer(found)).await?;
     Ok(0)
 }

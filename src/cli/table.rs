@@ -4,6 +4,32 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::output::{number, plain};
+use seckill_model::message::Label;
+
+/// Longest text in a line of Markdown, in characters.
+const LONGEST: usize = 300;
+
+/// Untrusted text as part of a line of Markdown: of bounded length, without markup and control characters.
+pub(super) fn escape_markdown(text: &str) -> String {
+    let mut escaped = String::new();
+    for (place, c) in plain(text).chars().enumerate() {
+        if place == LONGEST {
+            escaped.push('…');
+            break;
+        }
+        match c {
+            '#' if place > 0 => escaped.push(c),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// A table with one line per row.
 pub(super) struct Table<'a, T> {
     rows: &'a [T],
@@ -57,14 +83,17 @@ impl<'a, T> Table<'a, T> {
         text
     }
 
-    /// As Markdown, or `none` without rows. The cells must be free of markup.
+    /// As Markdown, or `none` without rows.
     pub(super) fn markdown_or(&self, none: impl fmt::Display) -> String {
         if self.rows.is_empty() {
             return format!("{none}\n");
         }
         let mut text = String::new();
         for (number, cells) in self.lines().enumerate() {
-            text.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
+            text.push_str(&format!(
+                "| {} |\n",
+                cells.map(escape_markdown).collect::<Vec<_>>().join(" | ")
+            ));
             if number == 0 {
                 text.push_str(&format!("|{}\n", " --- |".repeat(self.columns.len())));
             }
@@ -73,12 +102,14 @@ impl<'a, T> Table<'a, T> {
     }
 }
 
-/// Aligned by display width, since a Chinese character takes two columns.
+/// Aligned by display width, since a Chinese character takes two columns. Without titles there is no line of them.
 impl<T> fmt::Display for Table<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: &Column| column.cells.iter().map(|cell| cell.width()).max();
         let widths: Vec<usize> = self.columns.iter().filter_map(width).collect();
-        for cells in self.lines() {
+        let has_titles =
+            self.columns.iter().any(|it| it.cells.first().is_some_and(|it| !it.is_empty()));
+        for cells in self.lines().skip(usize::from(!has_titles)) {
             let mut line = String::new();
             for ((cell, width), column) in cells.zip(&widths).zip(&self.columns) {
                 let pad = " ".repeat(width.saturating_sub(cell.width()));
@@ -91,9 +122,28 @@ impl<T> fmt::Display for Table<'_, T> {
     }
 }
 
+/// Names and values, a pair per line.
+pub(super) fn fields(fields: &[(Label, String)]) -> Table<'_, (Label, String)> {
+    Table::new(fields).left("", |(name, _)| *name).left("", |(_, value)| value.clone())
+}
+
+/// Names and numbers, a pair per line.
+pub(super) fn figures(figures: &[(Label, u64)]) -> Table<'_, (Label, u64)> {
+    Table::new(figures).left("", |(name, _)| *name).right("", |(_, value)| number(*value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markdown_contains_no_markup_or_control_characters_of_a_cell() {
+        let hostile = "a|b\n\u{1b}[31m`*_<script>\u{202e}&";
+        assert_eq!(escape_markdown(hostile), "a\\|b  \\[31m\\`\\*\\_&lt;script&gt; &amp;");
+        assert!(escape_markdown(&"锅".repeat(LONGEST * 2)).ends_with('…'));
+        let table = Table::new(&["a|b"]).left("t", ToString::to_string).markdown_or("none");
+        assert_eq!(table, "| t |\n| --- |\n| a\\|b |\n");
+    }
 
     #[test]
     fn wide_titles_keep_columns_aligned() {

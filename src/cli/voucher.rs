@@ -94,10 +94,10 @@ struct Page {
 
 pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -> Result<u8> {
     // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
-    let done = match command {
+    match command {
         VoucherCommand::List { after, limit } => {
-            let context = Context::open(config).await?;
-            context.run(async |context| list(context, out, after, limit).await).await
+            let context = Context::open(config, out).await?;
+            context.run(async |context| list(context, after, limit).await).await
         }
         VoucherCommand::Create(args) => {
             // Invalid arguments are reported before anything is opened.
@@ -111,33 +111,23 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
                 status: args.status,
             };
             let command = Command::CreateVoucher(details.checked()?);
-            let context = Context::open(config).await?;
-            context.run(async |context| change(context, out, command, args.reason).await).await
+            let context = Context::open(config, out).await?;
+            context.run(async |context| reply::run_once(context, command, args.reason).await).await
         }
         VoucherCommand::Buy { id, user, reason } => {
             let command = Command::BuyVoucher(id, UserId(user));
-            let context = Context::open_answering(config).await?;
-            context.run(async |context| change(context, out, command, reason).await).await
+            let context = Context::open_answering(config, out).await?;
+            context.run(async |context| reply::run_once(context, command, reason).await).await
         }
-    };
-    done.map(|()| 0)
+    }
 }
 
-async fn change(
-    context: &mut Context,
-    out: Output,
-    command: Command,
-    reason: Option<String>,
-) -> Result<()> {
-    let operator = context.operator(reason)?;
-    reply::answer(out, &reply::execute(&operator, command).await?)
-}
-
-async fn list(context: &Context, out: Output, after: Option<VoucherId>, limit: u32) -> Result<()> {
+async fn list(context: &Context, after: Option<VoucherId>, limit: u32) -> Result<u8> {
     let mut vouchers = context.store.vouchers(after, limit + 1).await?;
     let next = page(&mut vouchers, limit, |voucher| voucher.id);
     let page = Page { vouchers: vouchers.into_iter().map(Line::from).collect(), next };
-    out.answer(&page, || render(&page, after.is_some()))
+    context.out.answer(&page, || render(&page, after.is_some()))?;
+    Ok(0)
 }
 
 fn render(page: &Page, is_continued: bool) -> String {
@@ -148,12 +138,12 @@ fn render(page: &Page, is_continued: bool) -> String {
     }
     let table = Table::new(&page.vouchers)
         .right("#", |line| line.voucher_id.to_string())
-        .left("title", |line| line.details.title.clone())
-        .left("kind", |line| line.kind)
-        .left("status", |line| line.details.status)
-        .right("shop", |line| or_dash(line.details.shop_id))
-        .right("pays", |line| money(line.details.pay_value))
-        .right("worth", |line| money(line.details.actual_value));
+        .left(&Label("column-title"), |line| line.details.title.clone())
+        .left(&Label("column-kind"), |line| line.kind)
+        .left(&Label("column-status"), |line| line.details.status)
+        .right(&Label("column-shop"), |line| or_dash(line.details.shop_id))
+        .right(&Label("column-pays"), |line| money(line.details.pay_value))
+        .right(&Label("column-worth"), |line| money(line.details.actual_value));
     let mut text = table.with_details(|line| {
         let VoucherDetails { sub_title, rules, .. } = &line.details;
         let rules = rules.iter().flat_map(|rules| rules.lines());

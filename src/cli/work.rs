@@ -19,8 +19,8 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         return Err(CliError::usage(Label("cli-work-read-only")));
     }
     let mut signals = Signals::listen()?;
-    let context = Context::open_to_work(config).await?;
-    let ended = context.run(async |context| work(context, out, &mut signals).await).await?;
+    let context = Context::open_to_work(config, out).await?;
+    let ended = context.run(async |context| work(context, &mut signals).await).await?;
     out.answer(&ended, || {
         let Ended { node, finished, handed_over } = &ended;
         match (finished, handed_over) {
@@ -33,16 +33,16 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
 }
 
 /// Runs a node until a signal arrives, its name is taken, or its files are gone.
-async fn work(context: &mut Context, out: Output, signals: &mut Signals) -> Result<Ended> {
+async fn work(context: &mut Context, signals: &mut Signals) -> Result<Ended> {
     let node = context.start_node().await?;
     let name = node.operator().node.clone();
     let (redis, database) = (context.redis.place(), context.store.describe());
-    out.say(&text!("cli-work-started", node = name, redis, database));
-    let (replaced, place) = (node.stopping().clone(), context.place());
+    context.out.say(&text!("cli-work-started", node = name, redis, database));
+    let replaced = node.stopping().clone();
     let ended = tokio::select! {
         () = signals.received() => Ok(()),
         () = replaced.cancelled() => Err(EngineError::NameTaken(name.clone()).into()),
-        error = place.lost() => Err(error),
+        error = context.files_lost() => Err(error),
     };
     let stopped = node.stop().await;
     ended?;

@@ -60,7 +60,7 @@ pub use self::{
 pub use self::text::{
     audit_log::result as told_result,
     figures::{signed, thousands},
-    settings,
+    phase, settings,
     time::act_word,
 };
 pub use self::theme::line_of;

@@ -59,7 +59,8 @@ pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
 pub(crate) const STRANGER: Label = Label("console-no-node");
 
-pub(crate) fn phase(phase: Phase) -> &'static str {
+/// The name of a phase in the current language.
+pub fn phase(phase: Phase) -> &'static str {
     let text = match phase {
         Phase::Planned => Label("console-planned"),
         Phase::Running => Label("console-running"),

@@ -98,7 +98,7 @@ impl Illness {
 pub fn faulty(inner: &SharedStore, seed: u64) -> (SharedStore, Illness) {
     let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
     let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
-    let database = Arc::clone(&inner.database);
+    let database = inner.database.clone();
     (Arc::new(Store { database, faults: Some(illness.clone()) }), illness)
 }
 

@@ -28,7 +28,7 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
         Place::Mysql(url) => server::open::<MySql>(&url, settings).await?,
         Place::Postgres(url) => server::open::<Postgres>(&url, settings).await?,
     };
-    Ok(Arc::new(Store { database: Arc::new(database), faults: None }))
+    Ok(Arc::new(Store { database: Ok(Arc::new(database)), faults: None }))
 }
 
 /// The file named by `url`, if it names one.

@@ -5,7 +5,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use super::{
-    StoreError,
+    SharedStore, StoreError,
     connection::{Conn, params},
     fault::Fault,
     fault_injection::Illness,
@@ -17,7 +17,8 @@ use super::{
 /// idempotent.
 #[derive(Debug)]
 pub struct Store {
-    pub(super) database: Arc<Database>,
+    /// The database, or why it could not be opened.
+    pub(super) database: Result<Arc<Database>, StoreError>,
     /// Injected faults.
     pub(super) faults: Option<Illness>,
 }
@@ -40,7 +41,7 @@ pub(super) struct Database {
 /// Reads on a separate connection.
 macro_rules! read {
     ($store:expr, |$conn:ident| $work:expr) => {{
-        let sessions = $store.database.readers()?;
+        let sessions = $store.database()?.readers()?;
         let attempt = move |_| async move {
             let mut lease = sessions.lease().await?;
             let done: Result<_, Fault> = async {
@@ -58,7 +59,7 @@ pub(super) use read;
 /// Writes in a separate transaction.
 macro_rules! transaction {
     ($store:expr, |$conn:ident| $work:expr) => {{
-        let database = &$store.database;
+        let database = $store.database()?;
         let sessions = database.writer()?;
         let attempt = move |commit_sent| async move {
             let mut lease = sessions.begin(commit_sent).await?;
@@ -119,9 +120,26 @@ impl Database {
 }
 
 impl Store {
+    /// A store for commands that report on Redis alone: every operation fails with `error`.
+    pub fn unopened(error: StoreError) -> SharedStore {
+        Arc::new(Self { database: Err(error), faults: None })
+    }
+
+    /// Why the database could not be opened, if so.
+    pub fn open_error(&self) -> Option<&StoreError> {
+        self.database.as_ref().err()
+    }
+
     /// Kind and location, without a password: `sqlite /path/seckill.db`.
     pub fn describe(&self) -> String {
-        self.database.shown.clone()
+        match &self.database {
+            Ok(database) => database.shown.clone(),
+            Err(_) => "database".to_owned(),
+        }
+    }
+
+    pub(super) fn database(&self) -> Result<&Database, StoreError> {
+        self.database.as_deref().map_err(Clone::clone)
     }
 
     /// Checks that the database answers; returns the server's version.
@@ -136,13 +154,13 @@ impl Store {
     /// most a second; a single failed attempt may be caused by a slow commit. Always succeeds for databases without
     /// such a lock.
     pub async fn takes_writes(&self) -> Result<(), StoreError> {
-        self.inject(false, Box::pin(self.database.takes_writes())).await
+        self.inject(false, Box::pin(self.database()?.takes_writes())).await
     }
 
     /// Settings that affect durability, for `doctor`: name and value.
     pub async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
         // Asked on a write connection, whose settings matter.
-        let sessions = self.database.writer()?;
+        let sessions = self.database()?.writer()?;
         let attempt = move |_| async move {
             let mut lease = sessions.lease().await?;
             let done = durability(lease.conn()).await;
@@ -153,11 +171,12 @@ impl Store {
 
     /// Closes the connections; the database is consistent at any time, also without this.
     pub async fn close(&self) {
+        let Ok(database) = &self.database else { return };
         // Readers first: the last connection to close checkpoints the log and must write.
-        if let Some(file) = &self.database.file {
+        if let Some(file) = &database.file {
             file.close().await;
         }
-        self.database.sessions.close().await;
+        database.sessions.close().await;
     }
 
     /// Runs a unit of work under the injected fault, if any.

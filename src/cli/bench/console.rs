@@ -18,7 +18,7 @@ use super::super::{
     CliError, Result,
     output::{Output, count_in, number},
     sandbox::{self, Sandbox},
-    table::Table,
+    table::{Table, fields},
 };
 use crate::config::Config;
 
@@ -78,7 +78,7 @@ struct Rush {
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8> {
-    let (context, node, ()) = sandbox::open(config, |store| (store, ())).await?;
+    let (context, node, ()) = sandbox::open(config, out, |store| (store, ())).await?;
     let sandbox = Sandbox { node: &node, context: &context, what: Label("cli-bench") };
     let measured = Box::pin(measure(sandbox, args)).await;
     node.stop().await;
@@ -189,7 +189,8 @@ fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
 
 fn render(report: &Report) -> String {
     let Report { rest, rush, drawn, .. } = report;
-    let rows = [("frame drawn, us", &drawn.frame_us), ("key answered, us", &drawn.key_us)];
+    let rows =
+        [(Label("cli-bench-drawn"), &drawn.frame_us), (Label("cli-bench-answered"), &drawn.key_us)];
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let [both, engine] = [rest.engine_and_console, rest.engine].map(percent);
     let [watched, alone] = [rush.watched_per_second as u64, rush.alone_per_second as u64];
@@ -197,20 +198,24 @@ fn render(report: &Report) -> String {
     let [slowed, low, high] = [rush.slowed, low, high].map(percent);
     let size = format!("{}x{}", report.width, report.height);
     let lines = [
-        ("idle", text!("cli-bench-idle", both, engine)),
-        ("load test", text!("cli-bench-load", watched, alone)),
-        ("slowed by", text!("cli-bench-slowed", slowed, rounds = rush.rounds, low, high)),
-        ("bytes a frame", text!("cli-bench-frame", bytes = drawn.bytes_a_frame, size)),
+        (Label("cli-bench-idle-name"), text!("cli-bench-idle", both, engine)),
+        (Label("cli-bench-load-name"), text!("cli-bench-load", watched, alone)),
+        (
+            Label("cli-bench-slowed-name"),
+            text!("cli-bench-slowed", slowed, rounds = rush.rounds, low, high),
+        ),
+        (
+            Label("cli-bench-frame-name"),
+            text!("cli-bench-frame", bytes = drawn.bytes_a_frame, size),
+        ),
     ];
-    let mut text = String::new();
-    text.extend(lines.iter().map(|(name, value)| format!("{name:<13}  {value}\n")));
     let table = Table::new(&rows)
         .left("", |(name, _)| *name)
         .right("p50", |(_, of)| number(of.p50))
         .right("p99", |(_, of)| number(of.p99))
-        .right("max", |(_, of)| number(of.max))
-        .right("samples", |(_, of)| number(of.n));
-    format!("{text}\n{table}")
+        .right(&Label("column-max"), |(_, of)| number(of.max))
+        .right(&Label("column-samples"), |(_, of)| number(of.n));
+    format!("{}\n{table}", fields(&lines))
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Collects the data of an incident report from all reachable servers; failures are reported in place.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use seckill_engine::{
     ledger::{self, Audit},
     operator_lock,
     pending::{Classified, Classifier},
-    servers::Servers,
-    settings::Settings,
     telemetry::{Snapshot, snapshot::Health},
 };
 use seckill_model::{EntryId, JobRun, Millis, Verdict, message::Label};
@@ -18,13 +16,7 @@ use seckill_redis::{
 };
 use seckill_store::{ActivityFilter, OrderFlow, Recorded, SharedStore};
 
-use super::super::{
-    Result,
-    context::Context,
-    degraded::{Degraded, within},
-    error, status,
-};
-use crate::config::Config;
+use super::super::{Result, context::Context, snapshot::within, status};
 
 /// A part of the report, or why it is missing, in one sentence.
 pub(super) type Part<T> = Result<T, String>;
@@ -101,55 +93,17 @@ impl Bundle {
     }
 }
 
-/// Where the parts are read from.
-struct Sources {
-    store: Part<SharedStore>,
-    redis: Redis,
-    keys: Layout,
-    settings: Settings,
-}
-
-/// Reads all parts. Fails only if neither server can be opened, or the command is invalid.
-pub(super) async fn collect(config: &Config, since: Millis, until: Millis) -> Result<Bundle> {
-    match Context::open(config).await {
-        Ok(context) => {
-            let bundle = async |context: &mut Context| {
-                let sources = Sources {
-                    store: Ok(Arc::clone(&context.store)),
-                    redis: context.redis.clone(),
-                    keys: context.keys.clone(),
-                    settings: context.config.engine.clone(),
-                };
-                let snapshot = status::status(context).await.snapshot;
-                Ok(read(&sources, snapshot, since, until).await)
-            };
-            Box::pin(context.run(bundle)).await
-        }
-        Err(error) if error.code == error::UNREACHABLE => {
-            let degraded = Degraded::open(config, error).await?;
-            let snapshot = degraded.snapshot().await;
-            let sources = Sources {
-                store: Err(degraded.database.to_string()),
-                redis: degraded.redis.clone(),
-                keys: degraded.keys.clone(),
-                settings: degraded.settings.clone(),
-            };
-            let bundle = read(&sources, snapshot, since, until).await;
-            degraded.close().await;
-            Ok(bundle)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
+/// Reads all parts.
+pub(super) async fn collect(context: &mut Context, since: Millis, until: Millis) -> Bundle {
+    let snapshot = status::status(context).await.snapshot;
+    let Context { redis, keys, .. } = &*context;
     // A server that just timed out is not waited for again in each part.
     let up = |health: &Health| match &health.error {
         Some(why) if !health.up => Err(why.to_string()),
         _ => Ok(()),
     };
-    let store = up(&snapshot.sql).and_then(|()| sources.store.clone());
-    let redis = up(&snapshot.redis).map(|()| &sources.redis);
+    let store = up(&snapshot.sql).map(|()| &context.store);
+    let redis_up = up(&snapshot.redis);
     let span_s = until.since(since) / 1_000 + 1;
     let step_s = u32::try_from(span_s.div_ceil(SPANS).max(1)).unwrap_or(u32::MAX);
     let spans = u32::try_from(span_s.div_ceil(u64::from(step_s))).unwrap_or(1);
@@ -161,25 +115,24 @@ async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Milli
         ),
         Err(why) => (Err(why.clone()), Err(why.clone()), Err(why.clone())),
     };
-    let (pending, dead) = match redis.clone() {
-        Ok(redis) => (
-            pending(sources, store.as_ref().ok(), snapshot.taken).await,
-            dead(redis, &sources.keys).await,
-        ),
-        Err(why) => (Err(why.clone()), Err(why)),
+    let (pending, dead) = match &redis_up {
+        Ok(()) => (pending(context, store.is_ok(), snapshot.taken).await, dead(redis, keys).await),
+        Err(why) => (Err(why.clone()), Err(why.clone())),
     };
-    let proof = match (&store, redis) {
-        (Ok(store), Ok(redis)) => proof(store, redis, &sources.keys).await,
-        (Err(why), _) => Err(why.clone()),
-        (_, Err(why)) => Err(why),
+    let proof = match redis_up.and(store.map(drop)) {
+        Ok(()) => proof(context).await,
+        Err(why) => Err(why),
     };
     Bundle {
         made: Millis::now(),
         since,
         until,
-        redis: sources.redis.place().to_owned(),
-        database: sources.store.as_ref().map(|store| store.describe()).map_err(Clone::clone),
-        partitions: sources.keys.count(),
+        redis: redis.place().to_owned(),
+        database: match context.store.open_error() {
+            Some(error) => Err(error.to_string()),
+            None => Ok(context.store.describe()),
+        },
+        partitions: keys.count(),
         snapshot,
         timeline,
         runs,
@@ -206,16 +159,11 @@ async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Part<Tim
 }
 
 /// Reads the oldest entries; without SQL they have no verdicts, but ages.
-async fn pending(
-    sources: &Sources,
-    store: Option<&SharedStore>,
-    now: Millis,
-) -> Part<PendingSummary> {
-    let Sources { redis, keys, settings, .. } = sources;
-    let mut conn = redis.connection();
+async fn pending(context: &Context, has_sql: bool, now: Millis) -> Part<PendingSummary> {
+    let (keys, mut conn) = (&context.keys, context.redis.connection());
     let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
-    let mut classifier = store
-        .map(|store| Classifier::new(Servers::new(redis, store, keys), settings.clone(), at_work));
+    let settings = context.config.engine.clone();
+    let mut classifier = has_sql.then(|| Classifier::new(context.servers(), settings, at_work));
     let mut summary = PendingSummary {
         verdicts: classifier.is_some().then(BTreeMap::new),
         ..PendingSummary::default()
@@ -276,8 +224,8 @@ async fn dead(redis: &Redis, keys: &Layout) -> Part<DeadSummary> {
     Ok(dead)
 }
 
-async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Part<(Audit, Millis)> {
-    let mut servers = Servers::new(redis, store, keys);
+async fn proof(context: &Context) -> Part<(Audit, Millis)> {
+    let mut servers = context.servers();
     let audit = ledger::audit(&mut servers, None);
     match tokio::time::timeout(AUDIT_TIMEOUT, audit).await {
         Ok(Ok(audit)) => Ok((audit, Millis::now())),

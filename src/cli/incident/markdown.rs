@@ -24,11 +24,11 @@ use super::{
         pending::spaced,
         sale,
         status::{alarm_text, balance, life, server_state},
-        table::Table,
+        table::{self, Table, escape_markdown as cell},
     },
     chart,
     collect::{Bundle, DeadSummary, Part, PendingSummary, SHOWN, Timeline},
-    redact::{cell, digits, masked, numberless},
+    redact::{digits, masked, numberless},
 };
 
 /// The whole document.
@@ -42,15 +42,18 @@ pub(super) fn render(bundle: &Bundle, unmask: bool) -> String {
         text.extend(missing.iter().map(|part| format!("- {}\n", cell(part))));
     }
     for (title, section) in [
-        ("Timeline", part(&bundle.timeline, |timeline| self::timeline(timeline, &zone))),
-        ("Figures", figures(bundle, &zone, unmask)),
-        ("Orders over time", orders(bundle, &zone)),
         (
-            "Pending entries and their plan",
+            Label("cli-incident-timeline-title"),
+            part(&bundle.timeline, |timeline| self::timeline(timeline, &zone)),
+        ),
+        (Label("cli-incident-figures-title"), figures(bundle, &zone, unmask)),
+        (Label("cli-incident-orders-title"), orders(bundle, &zone)),
+        (
+            Label("cli-incident-pending-title"),
             part(&bundle.pending, |pending| self::pending(pending, bundle, unmask)),
         ),
-        ("Dead letters", part(&bundle.dead, |dead| self::dead(dead, unmask))),
-        ("Proof", proof(bundle, &zone)),
+        (Label("cli-incident-dead-title"), part(&bundle.dead, |dead| self::dead(dead, unmask))),
+        (Label("cli-incident-proof-title"), proof(bundle, &zone)),
     ] {
         text.push_str(&format!("\n## {title}\n\n{section}"));
     }
@@ -68,8 +71,8 @@ fn part<T>(part: &Part<T>, write: impl FnOnce(&T) -> String) -> String {
 fn head(bundle: &Bundle, zone: &TimeZone) -> String {
     let at = |at: Millis| format!("{} ({at})", at.date_time(zone));
     let database = match &bundle.database {
-        Ok(place) => cell(place),
-        Err(why) => text!("cli-incident-not-opened", why = cell(why)),
+        Ok(place) => place.clone(),
+        Err(why) => text!("cli-incident-not-opened", why),
     };
     let audit = match &bundle.proof {
         Ok((audit, _)) if audit.balanced => Label("cli-incident-audit-passed"),
@@ -77,16 +80,16 @@ fn head(bundle: &Bundle, zone: &TimeZone) -> String {
         Err(_) => Label("common-unknown"),
     };
     let fields = [
-        ("made", at(bundle.made)),
-        ("from", at(bundle.since)),
-        ("to", at(bundle.until)),
-        ("seckill", env!("CARGO_PKG_VERSION").to_owned()),
-        ("redis", cell(&bundle.redis)),
-        ("database", database),
-        ("partitions", bundle.partitions.to_string()),
-        ("audit", audit.to_owned()),
+        (Label("cli-incident-made"), at(bundle.made)),
+        (Label("cli-incident-from"), at(bundle.since)),
+        (Label("cli-incident-to"), at(bundle.until)),
+        (Label("cli-incident-version"), env!("CARGO_PKG_VERSION").to_owned()),
+        (Label("cli-incident-redis"), bundle.redis.clone()),
+        (Label("cli-incident-database"), database),
+        (Label("cli-incident-partitions"), bundle.partitions.to_string()),
+        (Label("cli-incident-audit"), audit.to_owned()),
     ];
-    Table::new(&fields).left("", |field| field.0).left("", |field| field.1.clone()).markdown_or("")
+    table::fields(&fields).markdown_or("")
 }
 
 fn timeline(Timeline { lines, cut }: &Timeline, zone: &TimeZone) -> String {
@@ -94,14 +97,14 @@ fn timeline(Timeline { lines, cut }: &Timeline, zone: &TimeZone) -> String {
         audit_figures::changes(line.act.before.as_deref(), line.act.after.as_deref())
     };
     let mut text = Table::new(lines)
-        .left("at", |line| line.act.at.date_time(zone))
-        .left("who", |line| cell(&line.act.operator))
-        .left("node", |line| cell(&line.act.node))
-        .left("what", |line| cell(&line.act.act))
-        .left("on", |line| cell(&line.act.subject))
-        .left("why", |line| cell(line.act.reason.as_deref().unwrap_or_default()))
-        .left("result", |line| cell(&line.act.result))
-        .left("changed", |line| cell(&changed(line)))
+        .left(&Label("column-at"), |line| line.act.at.date_time(zone))
+        .left(&Label("column-who"), |line| line.act.operator.clone())
+        .left(&Label("column-node"), |line| line.act.node.clone())
+        .left(&Label("column-what"), |line| line.act.act.clone())
+        .left(&Label("column-on"), |line| line.act.subject.clone())
+        .left(&Label("column-why"), |line| line.act.reason.clone().unwrap_or_default())
+        .left(&Label("column-result"), |line| line.act.result.clone())
+        .left(&Label("column-changed"), changed)
         .markdown_or(Label("cli-incident-no-log"));
     if *cut {
         text.push_str(&format!("\n{}\n", Label("cli-incident-log-cut")));
@@ -117,28 +120,35 @@ fn figures(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
         let (name, state) = (cell(&health.name), cell(&server_state(health)));
         text.push_str(&format!("- {name}: {state}\n"));
     }
-    text.push_str(&format!("- audit: {}\n", cell(&balance(&snapshot.audit))));
+    text.push_str(&format!(
+        "- {}: {}\n",
+        Label("cli-incident-audit"),
+        cell(&balance(&snapshot.audit))
+    ));
     for alarm in &snapshot.alarms {
-        text.push_str(&format!("- alarm: {}\n", cell(&alarm_text(&alarm.kind))));
+        text.push_str(&format!(
+            "- {}: {}\n",
+            Label("cli-incident-alarm"),
+            cell(&alarm_text(&alarm.kind))
+        ));
     }
-    let sales = sale::table(&snapshot.sales, |title| cell(title));
+    let sales = sale::table(&snapshot.sales);
     let nodes = Table::new(&snapshot.nodes)
-        .left("node", |node| cell(&node.name))
+        .left(&Label("column-node"), |node| node.name.clone())
         .left("", |node| life(node.alive))
-        .left("last heartbeat", |node| node.seen.date_time(zone));
+        .left(&Label("column-last-heartbeat"), |node| node.seen.date_time(zone));
     let stream = match &snapshot.stream {
         Some(line) => stream(line),
         None => format!("{}\n", Label("cli-incident-stream-unknown")),
     };
-    let runs = part(&bundle.runs, |runs| {
-        jobs::table(runs, cell).markdown_or(Label("cli-incident-no-runs"))
-    });
+    let runs =
+        part(&bundle.runs, |runs| jobs::table(runs).markdown_or(Label("cli-incident-no-runs")));
     for (title, section) in [
-        ("Sales", sales.markdown_or(Label("cli-incident-no-sales"))),
-        ("Stream and group", stream),
-        ("Nodes", nodes.markdown_or(Label("cli-incident-no-nodes"))),
-        ("Locks", locks(snapshot, unmask)),
-        ("Runs of jobs, newest first", runs),
+        (Label("cli-incident-sales-title"), sales.markdown_or(Label("cli-incident-no-sales"))),
+        (Label("cli-incident-stream-title"), stream),
+        (Label("cli-incident-nodes-title"), nodes.markdown_or(Label("cli-incident-no-nodes"))),
+        (Label("cli-incident-locks-title"), locks(snapshot, unmask)),
+        (Label("cli-incident-runs-title"), runs),
     ] {
         text.push_str(&format!("\n### {title}\n\n{section}"));
     }
@@ -156,10 +166,10 @@ fn stream(stream: &StreamLine) -> String {
         text.push_str(&Label("cli-incident-no-group"));
     }
     let consumers = Table::new(&stream.consumers)
-        .left("consumer", |it| cell(&it.name))
+        .left(&Label("column-consumer"), |it| it.name.clone())
         .left("", |it| life(it.alive))
-        .left("pending", |it| number(it.pending))
-        .left("idle", |it| span(it.idle_ms))
+        .left(&Label("column-pending"), |it| number(it.pending))
+        .left(&Label("column-idle"), |it| span(it.idle_ms))
         .markdown_or(Label("cli-incident-no-consumers"));
     format!("{text}\n\n{consumers}")
 }
@@ -169,12 +179,14 @@ fn locks(snapshot: &Snapshot, unmask: bool) -> String {
         if it.orphan || it.known { life(!it.orphan) } else { Label("common-unknown") }
     };
     Table::new(&snapshot.locks.locks)
-        .left("lock", |it| cell(&digits(&it.name, unmask)))
-        .left("node", |it| cell(&it.node))
-        .left("task", |it| cell(&digits(&it.task, unmask)))
-        .left("left", |it| it.left_ms.map_or("no end".to_owned(), span))
-        .left("waiting", |it| number(it.waiting))
-        .left("holder", holder)
+        .left(&Label("column-lock"), |it| digits(&it.name, unmask))
+        .left(&Label("column-node"), |it| it.node.clone())
+        .left(&Label("column-task"), |it| digits(&it.task, unmask))
+        .left(&Label("column-left"), |it| {
+            it.left_ms.map_or_else(|| Label("cli-locks-no-end").to_owned(), span)
+        })
+        .left(&Label("column-waiting"), |it| number(it.waiting))
+        .left(&Label("column-holder"), holder)
         .markdown_or(Label("cli-incident-no-locks"))
 }
 
@@ -199,9 +211,9 @@ fn pending(pending: &PendingSummary, bundle: &Bundle, unmask: bool) -> String {
     };
     let verdicts: Vec<_> = pending.verdicts.iter().flatten().collect();
     let verdicts = Table::new(&verdicts)
-        .left("verdict", |(verdict, _)| spaced(verdict.as_str()))
-        .left("act", |(verdict, _)| spaced(verdict.act().as_str()))
-        .left("entries", |(_, count)| number(**count))
+        .left(&Label("column-verdict"), |(verdict, _)| spaced(verdict.as_str()))
+        .left(&Label("column-act"), |(verdict, _)| spaced(verdict.act().as_str()))
+        .left(&Label("column-entries"), |(_, count)| number(**count))
         .markdown_or(Label("cli-incident-no-verdicts"));
     let ages = chart::ages(&pending.ages_ms);
     let fault = |row: &Pending| match &row.delivered.body {
@@ -210,12 +222,12 @@ fn pending(pending: &PendingSummary, bundle: &Bundle, unmask: bool) -> String {
         Body::Gone => Label("cli-incident-body-gone").to_owned(),
     };
     let first = Table::new(&pending.first)
-        .left("entry", |row| row.delivered.entry)
-        .left("holder", |row| cell(&row.consumer))
-        .left("idle", |row| span(row.idle_ms))
-        .left("deliveries", |row| number(row.deliveries));
+        .left(&Label("column-entry"), |row| row.delivered.entry)
+        .left(&Label("column-holder"), |row| row.consumer.clone())
+        .left(&Label("column-idle"), |row| span(row.idle_ms))
+        .left(&Label("column-deliveries"), |row| number(row.deliveries));
     let first = order_columns(first, |row| row.delivered.order(), unmask)
-        .left("fault", |row| cell(&fault(row)))
+        .left(&Label("column-fault"), fault)
         .markdown_or("");
     let title = text!("cli-incident-first", entries = pending.first.len());
     format!("{count}\n\n{verdicts}\n```\n{ages}```\n\n{title}\n\n{first}")
@@ -229,9 +241,9 @@ fn order_columns<T>(
 ) -> Table<'_, T> {
     let user = |order: OrderEntry| masked(&order.user.to_string(), unmask);
     table
-        .left("order", |row| or_dash(order(row).map(|it| it.order)))
-        .left("user", |row| or_dash(order(row).map(user)))
-        .left("sale", |row| or_dash(order(row).map(|it| format!("#{}", it.voucher))))
+        .left(&Label("column-order"), |row| or_dash(order(row).map(|it| it.order)))
+        .left(&Label("column-user"), |row| or_dash(order(row).map(user)))
+        .left(&Label("column-sale"), |row| or_dash(order(row).map(|it| format!("#{}", it.voucher))))
 }
 
 fn dead(dead: &DeadSummary, unmask: bool) -> String {
@@ -241,7 +253,7 @@ fn dead(dead: &DeadSummary, unmask: bool) -> String {
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for reason in &dead.reasons {
         // Numbers distinguish letters with the same reason, and may name users.
-        *reasons.entry(cell(&numberless(reason))).or_default() += 1;
+        *reasons.entry(numberless(reason)).or_default() += 1;
     }
     let mut reasons: Vec<(String, u64)> = reasons.into_iter().collect();
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -253,15 +265,15 @@ fn dead(dead: &DeadSummary, unmask: bool) -> String {
         text!("cli-incident-letters", letters)
     };
     let mut reasons = Table::new(shown)
-        .left("reason", |(reason, _)| reason.clone())
-        .left("letters", |(_, count)| number(*count))
+        .left(&Label("column-reason"), |(reason, _)| reason.clone())
+        .left(&Label("column-letters"), |(_, count)| number(*count))
         .markdown_or("");
     if !rest.is_empty() {
         reasons.push_str(&format!("\n{}\n", text!("cli-incident-reasons", more = rest.len())));
     }
-    let first = Table::new(&dead.first).left("letter", |letter| letter.letter);
+    let first = Table::new(&dead.first).left(&Label("column-letter"), |letter| letter.letter);
     let first = order_columns(first, |letter| letter.order, unmask)
-        .left("reason", |letter| cell(&digits(&letter.reason, unmask)))
+        .left(&Label("column-reason"), |letter| digits(&letter.reason, unmask))
         .markdown_or("");
     let title = text!("cli-incident-first", entries = dead.first.len());
     format!("{count}\n\n{reasons}\n{title}\n\n{first}")
@@ -276,7 +288,7 @@ fn proof(bundle: &Bundle, zone: &TimeZone) -> String {
             text!("cli-incident-proof-failed", at)
         };
         text.push_str("\n\n");
-        let sales = audit::sales_table(&audit.sales, |title| cell(title));
+        let sales = audit::sales_table(&audit.sales);
         text.push_str(&sales.markdown_or(Label("cli-audit-nothing")));
         for sale in &audit.sales {
             for finding in &sale.findings {

@@ -33,8 +33,8 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let (rows, page, mixed) =
-            (&batch::rows(entries)?, self.database.page, &self.database.mixed);
+        let (rows, database) = (&batch::rows(entries)?, self.database()?);
+        let (page, mixed) = (database.page, &database.mixed);
         if !mixed.load(Ordering::Relaxed) && self.write_new(rows, now).await? {
             return Ok(vec![Written::New; rows.len()]);
         }
@@ -51,7 +51,8 @@ impl Store {
     /// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first
     /// took a shared lock on it, as a foreign key does, would deadlock.
     async fn write_new(&self, rows: &[OrderRow], now: Millis) -> Result<bool, StoreError> {
-        let (database, sessions) = (&self.database, self.database.writer()?);
+        let database = self.database()?;
+        let sessions = database.writer()?;
         let attempt = move |commit_sent| async move {
             let mut lease = sessions.begin(commit_sent).await?;
             let conn = lease.conn();
@@ -72,7 +73,7 @@ impl Store {
     /// Takes no lock, so that no writer waits for it.
     pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
         let mut answers = Vec::with_capacity(entries.len());
-        for part in entries.chunks(self.database.page) {
+        for part in entries.chunks(self.database()?.page) {
             let rows = &batch::rows(part)?;
             answers.extend(read!(self, |conn| {
                 let sales = select_sales(conn, batch::vouchers(rows), "").await?;
@@ -120,7 +121,7 @@ impl Store {
 
     async fn among<R: FromRow>(&self, ids: &[OrderId], query: &str) -> Result<Vec<R>, StoreError> {
         let mut found = Vec::new();
-        for part in ids.chunks(self.database.page) {
+        for part in ids.chunks(self.database()?.page) {
             let rows: Result<Vec<R>, _> =
                 read!(self, |conn| conn.rows(query.to_owned(), params![part]).await);
             found.extend(rows?);

@@ -62,7 +62,7 @@ impl Store {
         now: Millis,
         fence: &Fence,
     ) -> Result<u64, StoreError> {
-        let page = self.database.page;
+        let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             let index = (conn.dialect().index)("idx_ordinary_unpaid");

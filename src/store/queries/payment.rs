@@ -30,7 +30,7 @@ impl Store {
         }
         // Orders are always locked in the order of their IDs.
         let sorted: &Vec<OrderId> = &BTreeSet::from_iter(ids).into_iter().copied().collect();
-        let page = self.database.page;
+        let page = self.database()?.page;
         transaction!(self, |conn| {
             let mut found = Vec::new();
             // Orders of sales, then those of ordinary vouchers.
@@ -59,7 +59,7 @@ impl Store {
         now: Millis,
         fence: &Fence,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        let page = self.database.page;
+        let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             let index = (conn.dialect().index)("idx_unpaid_order");
@@ -102,7 +102,7 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let (rows, page) = (&batch::rows(entries)?, self.database.page);
+        let (rows, page) = (&batch::rows(entries)?, self.database()?.page);
         transaction!(self, |conn| {
             // Sales before orders, like the writers of orders.
             let sales = lock_sales(conn, batch::vouchers(rows)).await?;
@@ -161,7 +161,7 @@ impl Store {
 
     /// Records that these were returned in Redis.
     pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
-        let page = self.database.page;
+        let page = self.database()?.page;
         transaction!(self, |conn| {
             for part in ids.chunks(page) {
                 conn.execute(

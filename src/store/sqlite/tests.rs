@@ -25,7 +25,7 @@ fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
 
 /// From now on the write connection gets disk-full errors from SQLite.
 async fn fill_the_disk(store: &SharedStore) {
-    let mut lease = store.database.writer().unwrap().lease().await.unwrap();
+    let mut lease = store.database().unwrap().writer().unwrap().lease().await.unwrap();
     lease.run("PRAGMA max_page_count = 1").await.unwrap();
     lease.end(Ok(())).await.unwrap();
 }
@@ -64,8 +64,8 @@ async fn log_is_bounded_under_steady_reads() {
         once: Some(number.to_string()),
         ..Act::default()
     };
-    let mut older = store.database.readers().unwrap().lease().await.unwrap();
-    let mut newer = store.database.readers().unwrap().lease().await.unwrap();
+    let mut older = store.database().unwrap().readers().unwrap().lease().await.unwrap();
+    let mut newer = store.database().unwrap().readers().unwrap().lease().await.unwrap();
     let reading = tokio::spawn(async move {
         older.run("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
         loop {

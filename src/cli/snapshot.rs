@@ -1,0 +1,59 @@
+//! A snapshot of the servers for one command, without an engine in this process.
+
+use std::{fmt::Display, sync::Arc, time::Duration};
+
+use seckill_engine::{
+    command_handler::lock_names,
+    telemetry::{Meters, Snapshot, collector::Collector, data_loss::damaged_keys},
+};
+use seckill_model::{ledger::Balance, message::text};
+use seckill_redis::{
+    RedisError,
+    stream_stats::{read_stats, sales_held},
+};
+
+use super::{Result, context::Context};
+
+/// Limit for each read.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Damaged keys without SQL: the sales are known by their keys in Redis only.
+pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError> {
+    let (keys, mut conn, mut held) = (&context.keys, context.redis.connection(), Vec::new());
+    for of in keys.partitions() {
+        held.extend(sales_held(&mut conn, &of).await?);
+    }
+    let stats = read_stats(&mut conn, keys, &held).await?;
+    let damaged = stats.sales.iter().map(|facts| facts.damaged);
+    Ok(damaged_keys(keys, &stats.lost, held.into_iter().zip(damaged)))
+}
+
+/// The result of a read, or why there is none, in a sentence.
+pub(super) async fn within<T, E: Display>(
+    read: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(TIMEOUT, read).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(text!("cli-no-answer", seconds = TIMEOUT.as_secs())),
+    }
+}
+
+/// Takes snapshots until no order is in flight, at most three: a difference counts only if two consecutive snapshots
+/// show it.
+pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
+    let mut collector = Collector::new(
+        &context.deployment(),
+        Arc::new(Meters::default()),
+        String::new(),
+        context.config.read_only,
+        lock_names(&context.config.engine),
+    );
+    let mut snapshot = collector.collect().await;
+    for _ in 0..2 {
+        if !matches!(snapshot.audit, Balance::InFlight { .. }) {
+            break;
+        }
+        snapshot = collector.collect().await;
+    }
+    (collector, snapshot)
+}
