@@ -187,9 +187,19 @@ action-zoom-reset = 2 min
 activity-activity = ACTIVITY
 activity-alarms = alarms
 activity-all = all
-activity-balanced = passed
+activity-audit = { $key ->
+    [balanced] passed
+    [off] failed
+   *[other] { $text }
+}
 activity-commands = commands
 activity-database-is-unreachable-so-log = The database is unreachable, so the log cannot be read. Retrying.
+activity-event = { $act }
+activity-figure = { $key ->
+    [db_stock] stock in SQL
+    [dead] dead letters
+   *[other] { $name }
+}
 activity-figures = metrics
 activity-following = following
 activity-follows = press { $key } to follow
@@ -201,15 +211,12 @@ activity-log-is-empty-commands = The log is empty. Commands and alarms are recor
 activity-no-on-this-page-press = No { $level } on this page.  Press { $key } to change the level.
 activity-node = { $at }, node { $node }
 activity-not-given = not given
-activity-off = failed
 activity-on = OBJECT
 activity-result = RESULT
 activity-result-2 = result
-activity-stock = stock
-activity-stock-in-sql = stock in SQL
+activity-subject = { $subject }
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
-activity-undelivered = undelivered
 activity-user = user
 activity-what = EVENT
 activity-when = when
@@ -972,50 +979,15 @@ column-worth = worth
 
 ## command
 
-command-audit-repair = audit repair
-command-audit-repair-begun = audit repair begun
-command-dead-count = dead count
-command-dead-discard = dead discard
-command-dead-discard-begun = dead discard begun
-command-dead-replay = dead replay
-command-dead-replay-begun = dead replay begun
-command-job-pause = job pause
-command-job-resume = job resume
-command-job-run = job run
-command-lock-release = lock release
-command-order-pay = order pay
-command-pending-apply = pending apply
-command-pending-apply-begun = pending apply begun
-command-pending-plan = pending plan
-command-rush = rush
-command-rush-stop = rush stop
-command-sale-create = sale create
-command-sale-cut = sale cut
-command-sale-end = sale end
-command-sale-pause = sale pause
-command-sale-restock = sale restock
-command-sale-resume = sale resume
-command-sale-start = sale start
-command-stream-claim = stream claim
-command-stream-claim-begun = stream claim begun
-command-stream-remove-consumer = stream remove-consumer
-command-stream-remove-consumer-begun = stream remove-consumer begun
-command-stream-rewind = stream rewind
-command-stream-rewind-begun = stream rewind begun
-command-voucher-buy = voucher buy
-command-voucher-create = voucher create
 
 ## common
 
-common-activity = activity
 common-admitted = admitted
 common-attempts = requests
 common-audit = audit
 common-buyers = Buyers
-common-cancelled = cancelled
 common-create = Create
 common-dead = DEAD
-common-dead-letters = dead letters
 common-empty = {""}
 common-end = End
 common-entries = { $count ->
@@ -1023,9 +995,7 @@ common-entries = { $count ->
    *[other] { $count } entries
 }
 common-in-flight = in flight
-common-in-sql = in SQL
 common-lag = lag
-common-no-order = no order
 common-node = NODE
 common-node-failure = NODE FAILURE
 common-none = none
@@ -1057,20 +1027,23 @@ console-alive = alive
 console-all-marked = all { $count } marked
 console-and-more = and { $count } more
 console-and-more-press-for-all = and { $count } more; press { $key } for all
-console-archived = archived
 console-attention = ALARMS
 console-audit-failed = audit FAILED
 console-audit-passed = audit passed
 console-audit-unknown = audit unknown
 console-busy = busy
-console-by-hand = manual
+console-cause = { $cause ->
+    [due] schedule
+    [missed] catch-up
+    [operator] manual
+   *[other] { $cause }
+}
 console-command = Command
 console-dead = dead
 console-dismisses = { $error } ({ $key } to dismiss)
 console-dismisses-more = { $error } ({ $key } to dismiss, { $more } more)
 console-drains-in = drains in { $span }
 console-duplicate = duplicate
-console-ended = ended
 console-ended-left = ended, { $left } left
 console-ends-in = ends in { $clock }
 console-from = from { $begin }
@@ -1097,7 +1070,6 @@ console-locks-held = { $total ->
     [one] 1 lock
    *[other] { $total } locks
 }
-console-made-up = catch-up
 console-marked = { $count } marked
 console-marked-entries-are-no-longer = { $count ->
     [one] 1 marked entry is no longer pending; unmarked
@@ -1120,27 +1092,27 @@ console-of-2 = { $shown } of { $of }
 console-of-locks = { $part } of { $whole } locks
 console-of-on-this-page = { $shown } of { $of } on this page
 console-oldest = oldest { $span }
-console-on-time = schedule
 console-open-end = open end
 console-orders-per-second = ORDERS PER SECOND
 console-orphan = orphan
 console-paused = paused
 console-pending = PENDING
-console-planned = planned
+console-phase = { $phase ->
+    [sold_out] sold out
+   *[other] { $phase }
+}
 console-press = press
 console-read-only = READ-ONLY
 console-redis-is-unreachable-held-locks = Redis is unreachable: the held locks are unknown.
 console-redis-is-unreachable-pending-entries = Redis is unreachable: the pending entries are unknown.
 console-rejected = rejected
 console-renewed-by-unknown-node = renewed by an unknown node
-console-running = running
 console-rush = LOAD TEST
 console-sales-listed = { $count ->
     [one] 1 sale
    *[other] { $count } sales
 }
 console-since-for-depth = since { $since }, for { $span }, depth { $depth }
-console-sold-out = sold out
 console-sold-out-2 = sold out
 console-starts = starts { $time }
 console-starts-in = starts in { $clock }
@@ -1489,11 +1461,7 @@ error-stopping = the engine is stopping; try again once it is running
 
 ## event
 
-event-alarm-cleared = alarm cleared
-event-alarm-raised = alarm raised
 event-audit-failed = audit failed: { $finding }
-event-database-away = database away
-event-database-back = database back
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -1505,12 +1473,8 @@ event-lag = lag of { $lag ->
    *[other] { $lag } entries
 }, hardly decreasing
 event-lasted = after { $seconds } s
-event-left-out = left out
 event-no-group = missing
 event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its entries
-event-node-dead = node dead
-event-node-started = node started
-event-node-stopped = node stopped
 event-omitted = { $lines ->
     [one] 1 line
    *[other] { $lines } lines
@@ -1519,12 +1483,6 @@ event-orders = { $orders ->
     [one] 1 order
    *[other] { $orders } orders
 }
-event-orders-wait = orders wait
-event-orders-written = orders written
-event-partition-repaired = partition repaired
-event-redis-away = redis away
-event-redis-back = redis back
-event-redis-reconciled = redis reconciled
 event-run-failed = last run failed
 event-silent-holds = idle, holds { $pending ->
     [one] 1 entry
@@ -1538,8 +1496,6 @@ event-unknown-holds = not a known node, holds { $pending ->
 
 ## events
 
-events-consumer-group = consumer group
-events-database = database
 
 ## export
 
@@ -1892,8 +1848,6 @@ letters-buyer-has-another-live-order = the buyer has another live order: press {
 letters-buyer-has-no-order = the buyer has no order or another one: press { $discard } to remove the letter
 letters-buyer-is-waiting = the buyer is waiting and no order exists: press { $replay } to replay
 letters-buyer-is-waiting-but-order = the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
-letters-buyer-waits = buyer waits
-letters-came-back = failed again
 letters-cancel-orders-and-return-stock = Cancel the orders and return the stock?
 letters-cancelled-given-back-removed = cancelled, stock returned, removed
 letters-counting-the-dead-letters = counting the dead letters
@@ -1918,8 +1872,6 @@ letters-given-up-by = { $deliveries ->
    *[other] { $at }, { $deliveries } deliveries, { $consumer }: { $reason }
 }
 letters-go-back = replayed
-letters-has-another = other order
-letters-id-taken = id taken
 letters-into-the-order-stream = { $count ->
     [one] 1 goes back into the order stream
    *[other] { $count } go back into the order stream
@@ -1935,20 +1887,17 @@ letters-more-fields = { $count ->
     [one] 1 more field
    *[other] { $count } more fields
 }
-letters-no-buyer = no buyer
 letters-no-buyer-is-waiting = { $count ->
     [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
    *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
 }
 letters-no-dead-letters-entries = No dead letters. Entries that cannot be processed appear here with a reason.
 letters-no-order-can-be-created = no order can be created from it: press { $discard } to remove the letter
-letters-no-such-sale = no such sale
 letters-none = none: { $fault }
 letters-none-can-be-replayed = { $count ->
     [one] the dead letter cannot be replayed; press { $open } for the reason
    *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
 }
-letters-not-loaded = not loaded
 letters-of-them-hidden-by-filter = , { $hidden } of them hidden by the filter
 letters-on-other-pages = , { $other } on other pages
 letters-order-is-in-sql-press = the order is in SQL: press { $discard } to remove the letter
@@ -1978,6 +1927,18 @@ letters-value = { $count ->
 }
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
+letters-verdict = { $verdict ->
+    [awaited] buyer waits
+    [came_back] failed again
+    [written] in SQL
+    [not_awaited] no buyer
+    [no_sale] no such sale
+    [not_loaded] not loaded
+    [id_taken] id taken
+    [holds_another] other order
+    [malformed] no order
+   *[other] { $verdict }
+}
 letters-was-entry = { $letter }, was entry { $entry }
 letters-why-awaited = its buyer waits and there is no order: replay it
 letters-why-came-back = it reached the replay limit and failed each time: fix the cause given in its reason and replay it with --force, or discard it with compensation
@@ -2069,7 +2030,6 @@ orders-atomically-as-entry = atomically, as entry { $entry }
 orders-buyer = buyer
 orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
-orders-closed-2 = closed
 orders-dead-letter-press-to-open = dead letter: { $reason }; press { $key } to open
 orders-delivered = delivered
 orders-id-time = ID time
@@ -2095,7 +2055,6 @@ orders-order = Order { $id }
 orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
 orders-orders-2 = ORDERS
 orders-paid = paid
-orders-paid-2 = paid
 orders-partition = , partition { $number }
 orders-pay = Pay
 orders-pay-the-order = Pay the order?
@@ -2108,15 +2067,14 @@ orders-sql-did-not-reply-within = SQL did not reply within two seconds. Filter b
 orders-sql-is-unreachable-orders = SQL is unreachable; orders cannot be read.
 orders-sql-takes-long = SQL is slow
 orders-status = STATUS
+orders-status-name = { $status }
 orders-the-last = the last { $count }
 orders-time-unknown = time unknown
 orders-to-try = { $last }, to { $consumer }, delivery { $times }
 orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
 orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
-orders-unpaid = unpaid
 orders-unpaid-since-once-paid = Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
 orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
-orders-used = used
 orders-user-place-sale = user { $user }, place { $place }, sale { $sale }
 orders-user-sale = user { $user }, sale { $sale }
 orders-user-voucher = user { $user }, voucher { $sale }
@@ -2293,35 +2251,45 @@ presenter-written = written
 
 ## recovery
 
-recovery-acknowledge = acknowledge
+recovery-action = { $act ->
+    [process] claim and write
+    [leave] keep
+    [rebuild] rebuild from buyers
+    [dead_letter] dead letter
+   *[other] { $act }
+}
 recovery-age = age { $sign } { $border }
-recovery-body-gone = body gone
-recovery-claim-and-write = claim and write
-recovery-conflict-with-data-in-sql = conflict with data in SQL
-recovery-dead-letter = dead letter
 recovery-delivered-2-4-times = delivered 2–4 times
 recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
-recovery-delivered-too-often = too many deliveries
-recovery-held = held
-recovery-held-by-live-node = held by a live node
-recovery-in-sql-already = in SQL already
-recovery-invalid-entry = invalid entry
-recovery-leave = keep
 recovery-live-nodes-are-claiming-these = Live nodes are claiming these entries automatically.
 recovery-live-nodes-claim-these-entries = Live nodes claim these entries automatically in { $left }.
 recovery-min = { $minutes } min
-recovery-no-buyer = no buyer
-recovery-not-assigned-to-buyer = not assigned to a buyer
 recovery-nothing-left-to-apply-live = nothing left to apply: live nodes claimed the entries, or they are no longer pending
 recovery-of = { $act } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
-recovery-rebuild-from-the-buyers = rebuild from buyers
-recovery-refused = conflict
-recovery-stuck = stuck
-recovery-stuck-not-in-sql = stuck, not in SQL
-recovery-too-often = too often
 recovery-value = { $text }: { $act }
+recovery-verdict = { $verdict ->
+    [written] in SQL already
+    [stuck] stuck, not in SQL
+    [in_hand] held by a live node
+    [body_gone] body gone
+    [malformed] invalid entry
+    [too_often] too many deliveries
+    [refused] conflict with data in SQL
+    [not_promised] not assigned to a buyer
+   *[other] { $verdict }
+}
+recovery-verdict-word = { $verdict ->
+    [written] in SQL
+    [in_hand] held
+    [body_gone] body gone
+    [malformed] no order
+    [too_often] too often
+    [refused] conflict
+    [not_promised] no buyer
+   *[other] { $verdict }
+}
 
 ## redis
 

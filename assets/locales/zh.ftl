@@ -187,9 +187,75 @@ action-zoom-reset = 2 分钟
 activity-activity = 日志
 activity-alarms = 告警
 activity-all = 全部
-activity-balanced = 通过
+activity-audit = { $key ->
+    [balanced] 通过
+    [off] 不符
+    [in-flight] 在途
+    [unknown] 未知
+   *[other] { $text }
+}
 activity-commands = 操作
 activity-database-is-unreachable-so-log = 数据库不可达，无法读取日志，恢复后自动读取。
+activity-event = { $key ->
+    [voucher-create] 创建优惠券
+    [voucher-buy] 购买优惠券
+    [sale-create] 创建秒杀
+    [sale-start] 开始秒杀
+    [sale-pause] 暂停秒杀
+    [sale-resume] 恢复秒杀
+    [sale-end] 结束秒杀
+    [sale-cut] 减少库存
+    [sale-restock] 增加库存
+    [rush] 压测
+    [rush-stop] 停止压测
+    [audit-repair] 对账修复
+    [audit-repair-begun] 对账修复开始
+    [pending-plan] 制定计划
+    [pending-apply] 执行计划
+    [pending-apply-begun] 执行计划开始
+    [stream-rewind] 消费组回退
+    [stream-rewind-begun] 消费组回退开始
+    [stream-claim] 转交消息
+    [stream-claim-begun] 转交消息开始
+    [stream-remove-consumer] 移除消费者
+    [stream-remove-consumer-begun] 移除消费者开始
+    [order-pay] 支付订单
+    [lock-release] 释放锁
+    [job-run] 运行任务
+    [job-pause] 暂停任务
+    [job-resume] 恢复任务
+    [dead-count] 统计死信
+    [dead-replay] 重放死信
+    [dead-replay-begun] 重放死信开始
+    [dead-discard] 丢弃死信
+    [dead-discard-begun] 丢弃死信开始
+    [redis-away] Redis 不可达
+    [redis-back] Redis 恢复
+    [database-away] 数据库不可达
+    [database-back] 数据库恢复
+    [alarm-raised] 告警触发
+    [alarm-cleared] 告警解除
+    [orders-wait] 订单等待落库
+    [orders-written] 订单已落库
+    [node-started] 节点启动
+    [node-stopped] 节点停止
+    [node-dead] 节点失联
+    [redis-reconciled] Redis 数据已补回
+    [partition-repaired] 分区已修复
+    [left-out] 省略
+   *[other] { $act }
+}
+activity-figure = { $key ->
+    [stock] 库存
+    [db_stock] SQL 库存
+    [admitted] 准入
+    [persisted] 落库
+    [undelivered] 未投递
+    [pending] 待确认
+    [dead] 死信
+    [audit] 对账
+   *[other] { $name }
+}
 activity-figures = 指标
 activity-following = 跟随最新
 activity-follows = 按 { $key } 跟随最新
@@ -198,15 +264,20 @@ activity-log-is-empty-commands = 暂无记录。操作和告警会记录在这�
 activity-no-on-this-page-press = 本页没有{ $level }记录。按 { $key } 切换级别。
 activity-node = { $at }，节点 { $node }
 activity-not-given = 未填写
-activity-off = 不符
 activity-on = 对象
 activity-result = 结果
 activity-result-2 = 结果
-activity-stock = 库存
-activity-stock-in-sql = SQL 库存
+activity-subject = { $key ->
+    [lag] 积压
+    [audit] 对账
+    [database] 数据库
+    [dead-letters] 死信
+    [consumer-group] 消费组
+    [activity] 日志
+   *[other] { $subject }
+}
 activity-to = { $first } 至 { $last }
 activity-unchanged = 未变
-activity-undelivered = 未投递
 activity-user = 操作员
 activity-what = 事件
 activity-when = 时间
@@ -761,57 +832,20 @@ column-worth = 面值
 
 ## command
 
-command-audit-repair = 对账修复
-command-audit-repair-begun = 对账修复开始
-command-dead-count = 统计死信
-command-dead-discard = 丢弃死信
-command-dead-discard-begun = 丢弃死信开始
-command-dead-replay = 重放死信
-command-dead-replay-begun = 重放死信开始
-command-job-pause = 暂停任务
-command-job-resume = 恢复任务
-command-job-run = 运行任务
-command-lock-release = 释放锁
-command-order-pay = 支付订单
-command-pending-apply = 执行计划
-command-pending-apply-begun = 执行计划开始
-command-pending-plan = 制定计划
-command-rush = 压测
-command-rush-stop = 停止压测
-command-sale-create = 创建秒杀
-command-sale-cut = 减少库存
-command-sale-end = 结束秒杀
-command-sale-pause = 暂停秒杀
-command-sale-restock = 增加库存
-command-sale-resume = 恢复秒杀
-command-sale-start = 开始秒杀
-command-stream-claim = 转交消息
-command-stream-claim-begun = 转交消息开始
-command-stream-remove-consumer = 移除消费者
-command-stream-remove-consumer-begun = 移除消费者开始
-command-stream-rewind = 消费组回退
-command-stream-rewind-begun = 消费组回退开始
-command-voucher-buy = 购买优惠券
-command-voucher-create = 创建优惠券
 
 ## common
 
-common-activity = 日志
 common-admitted = 准入
 common-attempts = 请求
 common-audit = 对账
 common-buyers = 买家
-common-cancelled = 已取消
 common-create = 新建
 common-dead = 死信
-common-dead-letters = 死信
 common-empty = {""}
 common-end = 结束
 common-entries = { $count } 条消息
 common-in-flight = 在途
-common-in-sql = 已落库
 common-lag = 积压
-common-no-order = 无订单
 common-node = 节点
 common-node-failure = 节点宕机
 common-none = 无
@@ -843,20 +877,23 @@ console-alive = 在线
 console-all-marked = 全部 { $count } 已标记
 console-and-more = 另有 { $count } 个
 console-and-more-press-for-all = 另有 { $count } 场，按 { $key } 查看全部
-console-archived = 已归档
 console-attention = 告警
 console-audit-failed = 对账不符
 console-audit-passed = 对账通过
 console-audit-unknown = 对账未知
 console-busy = 繁忙
-console-by-hand = 手动
+console-cause = { $cause ->
+    [due] 按计划
+    [missed] 补跑
+    [operator] 手动
+   *[other] { $cause }
+}
 console-command = 命令
 console-dead = 失联
 console-dismisses = { $error }（{ $key } 关闭）
 console-dismisses-more = { $error }（{ $key } 关闭，另有 { $more } 条）
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
-console-ended = 已结束
 console-ended-left = 已结束，剩 { $left }
 console-ends-in = 距结束 { $clock }
 console-from = { $begin } 起
@@ -877,7 +914,6 @@ console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
 console-locked = 锁定
 console-locks-held = { $total } 个锁
-console-made-up = 补跑
 console-marked = 已标记 { $count }
 console-marked-entries-are-no-longer = { $count } 条已标记的消息不再待确认，标记已取消
 console-max = 最大
@@ -897,24 +933,29 @@ console-of-2 = { $shown } / { $of }
 console-of-locks = { $part } / { $whole } 个锁
 console-of-on-this-page = 本页 { $shown } / { $of }
 console-oldest = 最早 { $steady }前
-console-on-time = 按计划
 console-open-end = 不限时间
 console-orders-per-second = 每秒订单
 console-orphan = 无主
 console-paused = 已暂停
 console-pending = 待确认
-console-planned = 未开始
+console-phase = { $phase ->
+    [planned] 未开始
+    [running] 进行中
+    [paused] 已暂停
+    [sold_out] 已售罄
+    [ended] 已结束
+    [archived] 已归档
+   *[other] { $phase }
+}
 console-press = 请按
 console-read-only = 只读
 console-redis-is-unreachable-held-locks = Redis 不可达，锁的持有情况未知。
 console-redis-is-unreachable-pending-entries = Redis 不可达，待确认消息未知。
 console-rejected = 拒绝
 console-renewed-by-unknown-node = 持有者不是已知节点，正在续期
-console-running = 进行中
 console-rush = 压测
 console-sales-listed = { $count } 场秒杀
 console-since-for-depth = 自 { $since } 起，已 { $span }，重入 { $depth } 层
-console-sold-out = 已售罄
 console-sold-out-2 = 售罄
 console-starts = { $time } 开始
 console-starts-in = 距开始 { $clock }
@@ -1196,30 +1237,16 @@ error-stopping = 引擎正在停止，请在运行后再试
 
 ## event
 
-event-alarm-cleared = 告警解除
-event-alarm-raised = 告警触发
 event-audit-failed = 对账不符：{ $finding }
-event-database-away = 数据库不可达
-event-database-back = 数据库恢复
 event-dead-holds = 失联，持有 { $pending } 条消息
 event-dead-letters = { $count } 条待人工处理
 event-foreign-key = 存有 { $holds }，不是本程序写入的
 event-lag = 积压 { $lag } 条，几乎没有减少
 event-lasted = 持续 { $seconds } 秒
-event-left-out = 省略
 event-no-group = 不存在
 event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接管
-event-node-dead = 节点失联
-event-node-started = 节点启动
-event-node-stopped = 节点停止
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
 event-orders = { $orders } 笔订单
-event-orders-wait = 订单等待落库
-event-orders-written = 订单已落库
-event-partition-repaired = 分区已修复
-event-redis-away = Redis 不可达
-event-redis-back = Redis 恢复
-event-redis-reconciled = Redis 数据已补回
 event-run-failed = 上次运行失败
 event-silent-holds = 无响应，持有 { $pending } 条消息
 event-stopped = 正常停止
@@ -1227,8 +1254,6 @@ event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
 
 ## events
 
-events-consumer-group = 消费组
-events-database = 数据库
 
 ## export
 
@@ -1471,8 +1496,6 @@ letters-buyer-has-another-live-order = 买家已有另一有效订单：按 { $g
 letters-buyer-has-no-order = 买家没有订单或已有其他订单：按 { $discard } 删除
 letters-buyer-is-waiting = 买家在等，尚无订单：按 { $replay } 重放
 letters-buyer-is-waiting-but-order = 买家在等，但订单号属于另一位买家：需人工处理
-letters-buyer-waits = 买家等待
-letters-came-back = 重放失败
 letters-cancel-orders-and-return-stock = 取消订单并退还库存？
 letters-cancelled-given-back-removed = 取消订单、退还库存、删除
 letters-counting-the-dead-letters = 正在统计死信
@@ -1488,22 +1511,17 @@ letters-give-back = 退还
 letters-given-up = 死信记录
 letters-given-up-by = { $at }，{ $consumer } 投递 { $deliveries } 次：{ $reason }
 letters-go-back = 重放
-letters-has-another = 另有订单
-letters-id-taken = 订单号被占
 letters-into-the-order-stream = { $count } 条重放到订单流
 letters-letter = 死信
 letters-marked = 已标记 { $count } 条
 letters-marked-letters-are-no-longer = { $count } 条已标记的死信已不在，标记已取消
 letters-marked-no-longer-present = { $gone }  条已标记的死信已不在
 letters-more-fields = 另有 { $count } 个字段
-letters-no-buyer = 无买家
 letters-no-buyer-is-waiting = { $count } 条死信都没有买家在等，按 { $discard } 删除
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。
 letters-no-order-can-be-created = 无法生成订单：按 { $discard } 删除
-letters-no-such-sale = 秒杀不存在
 letters-none = 无：{ $fault }
 letters-none-can-be-replayed = { $count } 条死信都不能重放，按 { $open } 查看原因
-letters-not-loaded = 未载入
 letters-of-them-hidden-by-filter = ，其中 { $hidden } 条被筛选隐藏
 letters-on-other-pages = ，{ $other } 条在其他页
 letters-order-is-in-sql-press = 订单已在 SQL 中：按 { $discard } 删除
@@ -1524,6 +1542,18 @@ letters-user-sale = { $order }，用户 { $user }，秒杀 { $sale }
 letters-value = ，保留 { $count } 条
 letters-value-2 = { $about }：{ $fate }{ $stays }。
 letters-value-3 = { $count }  { $verdict }：{ $fate }
+letters-verdict = { $verdict ->
+    [awaited] 买家等待
+    [came_back] 重放失败
+    [written] 已落库
+    [not_awaited] 无买家
+    [no_sale] 秒杀不存在
+    [not_loaded] 未载入
+    [id_taken] 订单号被占
+    [holds_another] 另有订单
+    [malformed] 无订单
+   *[other] { $verdict }
+}
 letters-was-entry = { $letter }，原消息 { $entry }
 letters-why-awaited = 买家在等待且没有订单：重放
 letters-why-came-back = 已达重放次数上限且每次都失败：按原因排除故障后用 --force 重放，或补偿后丢弃
@@ -1591,7 +1621,6 @@ orders-atomically-as-entry = 原子写入，消息 { $entry }
 orders-buyer = 买家
 orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
-orders-closed-2 = 已关闭
 orders-dead-letter-press-to-open = 死信：{ $reason }；按 { $key } 查看
 orders-delivered = 已投递
 orders-id-time = ID 解析
@@ -1617,7 +1646,6 @@ orders-order = 订单 { $id }
 orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未付订单
 orders-orders-2 = 订单
 orders-paid = 支付
-orders-paid-2 = 已支付
 orders-partition = ，分区 { $number }
 orders-pay = 支付
 orders-pay-the-order = 支付该订单？
@@ -1630,15 +1658,21 @@ orders-sql-did-not-reply-within = SQL 两秒内没有应答。指定秒杀、用
 orders-sql-is-unreachable-orders = SQL 不可达，无法读取订单。
 orders-sql-takes-long = SQL 较慢
 orders-status = 状态
+orders-status-name = { $status ->
+    [unpaid] 未支付
+    [paid] 已支付
+    [used] 已使用
+    [cancelled] 已取消
+    [closed] 已关闭
+   *[other] { $status }
+}
 orders-the-last = 最后 { $count } 笔
 orders-time-unknown = 时间未知
 orders-to-try = { $last }，给 { $consumer }，第 { $times } 次
 orders-unknown-not-in-sql-stream = 未知：SQL、消息流、死信和买家记录中都没有
 orders-unknown-server-is-unreachable-try = 未知：服务器不可达；请稍后再试
-orders-unpaid = 未支付
 orders-unpaid-since-once-paid = 自 { $written } 起未支付。支付后不再因超时关闭；此处无法撤销。
 orders-up-to-press-for-newest = 截至 { $at }；按 { $key } 查看最新
-orders-used = 已使用
 orders-user-place-sale = 用户 { $user }，第 { $place } 个名额，秒杀 { $sale }
 orders-user-sale = 用户 { $user }，秒杀 { $sale }
 orders-user-voucher = 用户 { $user }，券 { $sale }
@@ -1782,35 +1816,47 @@ presenter-written = 已落库
 
 ## recovery
 
-recovery-acknowledge = 确认
+recovery-action = { $act ->
+    [acknowledge] 确认
+    [process] 接管并落库
+    [leave] 保留
+    [rebuild] 按买家名单重建
+    [dead_letter] 转为死信
+   *[other] { $act }
+}
 recovery-age = 时长 { $sign } { $border }
-recovery-body-gone = 内容丢失
-recovery-claim-and-write = 接管并落库
-recovery-conflict-with-data-in-sql = 与 SQL 现有数据冲突
-recovery-dead-letter = 转为死信
 recovery-delivered-2-4-times = 投递 2–4 次
 recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
-recovery-delivered-too-often = 投递次数过多
-recovery-held = 处理中
-recovery-held-by-live-node = 在线节点处理中
-recovery-in-sql-already = 已在 SQL 中
-recovery-invalid-entry = 无效消息
-recovery-leave = 保留
 recovery-live-nodes-are-claiming-these = 在线节点正在自动接管这些消息。
 recovery-live-nodes-claim-these-entries = 在线节点将在 { $left } 后自动接管这些消息。
 recovery-min = { $minutes } 分
-recovery-no-buyer = 无买家
-recovery-not-assigned-to-buyer = 没有对应的买家
 recovery-nothing-left-to-apply-live = 无需再执行：这些消息已由在线节点接管，或已不再待确认
 recovery-of = { $act } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
-recovery-rebuild-from-the-buyers = 按买家名单重建
-recovery-refused = 冲突
-recovery-stuck = 卡住
-recovery-stuck-not-in-sql = 卡住，未落库
-recovery-too-often = 投递过多
 recovery-value = { $text }：{ $act }
+recovery-verdict = { $verdict ->
+    [written] 已在 SQL 中
+    [stuck] 卡住，未落库
+    [in_hand] 在线节点处理中
+    [body_gone] 内容丢失
+    [malformed] 无效消息
+    [too_often] 投递次数过多
+    [refused] 与 SQL 现有数据冲突
+    [not_promised] 没有对应的买家
+   *[other] { $verdict }
+}
+recovery-verdict-word = { $verdict ->
+    [written] 已落库
+    [stuck] 卡住
+    [in_hand] 处理中
+    [body_gone] 内容丢失
+    [malformed] 无订单
+    [too_often] 投递过多
+    [refused] 冲突
+    [not_promised] 无买家
+   *[other] { $verdict }
+}
 
 ## redis
 

@@ -14,7 +14,7 @@ pub(crate) mod time;
 
 use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
 use seckill_model::{
-    Cause, Phase, VoucherId,
+    Phase, VoucherId,
     message::{Label, text},
 };
 
@@ -60,25 +60,8 @@ pub(crate) const PAUSED: Label = Label("console-paused");
 pub(crate) const STRANGER: Label = Label("console-no-node");
 
 /// The name of a phase in the current language.
-pub fn phase(phase: Phase) -> &'static str {
-    let text = match phase {
-        Phase::Planned => Label("console-planned"),
-        Phase::Running => Label("console-running"),
-        Phase::Paused => Label("console-paused"),
-        Phase::SoldOut => Label("console-sold-out"),
-        Phase::Ended => Label("console-ended"),
-        Phase::Archived => Label("console-archived"),
-    };
-    text.read()
-}
-
-pub(crate) fn cause(cause: Cause) -> &'static str {
-    let text = match cause {
-        Cause::Due => Label("console-on-time"),
-        Cause::Missed => Label("console-made-up"),
-        Cause::Operator => Label("console-by-hand"),
-    };
-    text.read()
+pub fn phase(phase: Phase) -> String {
+    text!("console-phase", phase)
 }
 
 pub(crate) fn ago(span: &str) -> String {

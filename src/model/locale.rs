@@ -120,8 +120,12 @@ static CATALOGS: LazyLock<Vec<Catalog>> = LazyLock::new(|| {
 /// Number format, so far the same in every language: `-1,234.5`.
 fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
     let FluentValue::Number(number) = value else { return None };
-    let plain = number.as_string();
-    let (sign, digits) = plain.strip_prefix('-').map_or(("", &*plain), |digits| ("-", digits));
+    Some(group_digits(&number.as_string()))
+}
+
+/// Separates the thousands of a decimal number.
+pub fn group_digits(plain: &str) -> String {
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", plain), |digits| ("-", digits));
     let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
     let mut text = sign.to_owned();
     for (place, digit) in whole.chars().enumerate() {
@@ -130,7 +134,7 @@ fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
         }
         text.push(digit);
     }
-    Some(text + fraction)
+    text + fraction
 }
 
 impl Catalog {

@@ -107,6 +107,8 @@ fn unknown_state(text: &str) -> SaleError {
 /// State of a sale at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display)]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     /// Its window is not open yet.
     Planned,

@@ -371,7 +371,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let text = bench.text(120, 36);
     assert!(text.contains("sorted by status within these 100"), "{text}");
     let rows = bench.app.orders.table.rows(&bench.app.shown);
-    let words: Vec<&str> =
+    let words: Vec<String> =
         rows.iter().map(|it| crate::views::orders::wording::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
     // The next page follows the oldest loaded order, wherever that is, and keeps the order.

@@ -6,7 +6,10 @@ use seckill_engine::{
     outcome::CommandOutcome,
     partition_fault::PartitionFault,
 };
-use seckill_model::{JobOutcome, Message, message::Label};
+use seckill_model::{
+    JobOutcome, Message,
+    message::{Label, text},
+};
 
 /// Outcome of a command, or an event.
 pub fn result(said: &Message) -> String {
@@ -32,20 +35,8 @@ pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Message>) -> String 
     }
 }
 
-/// Objects of events that are not names.
-const SUBJECTS: &[(&str, Label)] = &[
-    ("lag", Label("common-lag")),
-    ("audit", Label("common-audit")),
-    ("database", Label("events-database")),
-    ("dead letters", Label("common-dead-letters")),
-    ("consumer group", Label("events-consumer-group")),
-    ("activity", Label("common-activity")),
-];
-
 /// Object of a command or an event.
 pub(crate) fn subject(said: &Message) -> String {
-    match SUBJECTS.iter().find(|(key, _)| *said == *key) {
-        Some((_, word)) => String::from(*word),
-        None => said.localized::<Subject>(),
-    }
+    // Objects of some events are not names.
+    text!("activity-subject", key = said.replace(' ', "-"), subject = said.localized::<Subject>())
 }

@@ -1,26 +1,17 @@
 //! Number formatting.
 
-use seckill_model::message::text;
+use seckill_model::{locale::group_digits, message::text};
 
 use crate::widgets::{right, width};
 
 /// `182,440`.
 pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    group_digits(&number.to_string())
 }
 
 /// `-3` or `182,440`.
 pub fn signed(number: i64) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    format!("{sign}{}", thousands(number.unsigned_abs()))
+    group_digits(&number.to_string())
 }
 
 /// `21,840/s`; a trickle keeps one decimal.

@@ -50,7 +50,7 @@ pub(crate) fn no_mark(later: bool) -> String {
 pub(crate) fn event(act: &str, subject: &str) -> String {
     let text = act_word(act);
     match act {
-        _ if beyond(act, subject).is_empty() => text.to_owned(),
+        _ if beyond(act, subject).is_empty() => text,
         events::DATABASE_AWAY | events::DATABASE_BACK => {
             text!("time-value", text, subject)
         }
@@ -70,59 +70,9 @@ pub(crate) fn more_events(more: usize) -> String {
     text!("time-and-more", more)
 }
 
-/// Commands and events by the name that the audit log has for them.
-const NAMES: &[(&str, Label)] = &[
-    ("voucher create", Label("command-voucher-create")),
-    ("voucher buy", Label("command-voucher-buy")),
-    ("sale create", Label("command-sale-create")),
-    ("sale start", Label("command-sale-start")),
-    ("sale pause", Label("command-sale-pause")),
-    ("sale resume", Label("command-sale-resume")),
-    ("sale end", Label("command-sale-end")),
-    ("sale cut", Label("command-sale-cut")),
-    ("sale restock", Label("command-sale-restock")),
-    ("rush", Label("command-rush")),
-    ("rush stop", Label("command-rush-stop")),
-    ("audit repair", Label("command-audit-repair")),
-    ("audit repair begun", Label("command-audit-repair-begun")),
-    ("pending plan", Label("command-pending-plan")),
-    ("pending apply", Label("command-pending-apply")),
-    ("pending apply begun", Label("command-pending-apply-begun")),
-    ("stream rewind", Label("command-stream-rewind")),
-    ("stream rewind begun", Label("command-stream-rewind-begun")),
-    ("stream claim", Label("command-stream-claim")),
-    ("stream claim begun", Label("command-stream-claim-begun")),
-    ("stream remove-consumer", Label("command-stream-remove-consumer")),
-    ("stream remove-consumer begun", Label("command-stream-remove-consumer-begun")),
-    ("order pay", Label("command-order-pay")),
-    ("lock release", Label("command-lock-release")),
-    ("job run", Label("command-job-run")),
-    ("job pause", Label("command-job-pause")),
-    ("job resume", Label("command-job-resume")),
-    ("dead count", Label("command-dead-count")),
-    ("dead replay", Label("command-dead-replay")),
-    ("dead replay begun", Label("command-dead-replay-begun")),
-    ("dead discard", Label("command-dead-discard")),
-    ("dead discard begun", Label("command-dead-discard-begun")),
-    ("redis away", Label("event-redis-away")),
-    ("redis back", Label("event-redis-back")),
-    ("database away", Label("event-database-away")),
-    ("database back", Label("event-database-back")),
-    ("alarm raised", Label("event-alarm-raised")),
-    ("alarm cleared", Label("event-alarm-cleared")),
-    ("orders wait", Label("event-orders-wait")),
-    ("orders written", Label("event-orders-written")),
-    ("node started", Label("event-node-started")),
-    ("node stopped", Label("event-node-stopped")),
-    ("node dead", Label("event-node-dead")),
-    ("redis reconciled", Label("event-redis-reconciled")),
-    ("partition repaired", Label("event-partition-repaired")),
-    ("left out", Label("event-left-out")),
-];
-
-/// The name of a command or an event in the current language.
-pub fn act_word(act: &str) -> &str {
-    NAMES.iter().find(|(name, _)| *name == act).map_or(act, |(_, label)| label.read())
+/// The name of a command or an event in the current language, from the name that the audit log has for it.
+pub fn act_word(act: &str) -> String {
+    text!("activity-event", act, key = act.replace(' ', "-"))
 }
 
 #[cfg(test)]

@@ -7,13 +7,17 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{
+    Message, UserId,
+    message::{Label, text},
+};
 
 use super::{
     Scene,
     table::{self, Row, TableState},
 };
 use crate::{
+    text::{self},
     theme::Theme,
     widgets::{Canvas, left, wrap},
 };
@@ -70,6 +74,20 @@ impl Detail {
         }
     }
 
+    /// Adds why the fields of an entry are no order.
+    pub(super) fn fault(
+        &mut self,
+        scene: &Scene<'_>,
+        fault: Option<&Message>,
+        user: Option<UserId>,
+    ) {
+        let (text, style) = match fault {
+            Some(fault) => (scene.users.within(&text::order_error(fault), user), self.theme.warn()),
+            None => (Label("tables-none-its-fields-are-valid").to_owned(), self.theme.soft()),
+        };
+        self.field_of(2, Label("tables-fault"), text, style);
+    }
+
     /// Adds one line. A label is not repeated.
     pub(super) fn line(&mut self, label: Label, value: Vec<Span<'static>>) {
         let is_new = self.last_label.replace(label) != Some(label);
@@ -116,25 +134,48 @@ impl Detail {
 /// Rows that a table keeps beside a detail, with its headings.
 const TABLE: [u16; 2] = [4, 3];
 
-/// Draws the table from line `top` on, with the detail of its chosen row; in a low window only the detail.
+/// Draws the table from line `top` on, with the detail of its chosen row; in a low window only the detail. `nothing`
+/// says why there is no row.
 pub(super) fn draw_table<R: Row>(
     canvas: &mut Canvas<'_>,
     scene: &Scene<'_>,
     top: u16,
     state: &mut TableState<R>,
-    rows: &[&R],
-    cursor: Option<usize>,
     detail: Option<Detail>,
+    nothing: impl FnOnce(&TableState<R>) -> String,
 ) {
     let (w, h) = (canvas.width(), canvas.height());
-    let Some(detail) = detail else {
-        return table::draw(&mut canvas.below(top), scene, state, rows, cursor);
-    };
-    if !detail.fits(scene, h, top) {
-        state.controls.top = None;
-        return detail.draw(&mut canvas.below(1));
+    let rows = state.rows(scene.snapshot);
+    if rows.is_empty() {
+        return draw_lines(canvas, scene, top.max(2), &nothing(state));
     }
-    let below = detail.height();
-    table::draw(&mut canvas.part(0, top, w, h - top - below), scene, state, rows, cursor);
-    detail.draw(&mut canvas.below(h - below));
+    if detail.as_ref().is_some_and(|detail| !detail.fits(scene, h, top)) {
+        return draw_alone(canvas, state, detail);
+    }
+    let below = detail.as_ref().map_or(0, Detail::height);
+    let cursor = state.position(&rows);
+    table::draw(&mut canvas.part(0, top, w, h - top - below), scene, state, &rows, cursor);
+    if let Some(detail) = detail {
+        detail.draw(&mut canvas.below(h - below));
+    }
+}
+
+/// Draws a detail in place of its table.
+pub(super) fn draw_alone<R: Row>(
+    canvas: &mut Canvas<'_>,
+    state: &mut TableState<R>,
+    detail: Option<Detail>,
+) {
+    state.controls.top = None;
+    if let Some(detail) = detail {
+        detail.draw(&mut canvas.below(1));
+    }
+}
+
+/// Draws a text from line `y` on in place of rows.
+pub(super) fn draw_lines(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, text: &str) {
+    let lines = wrap(text, usize::from(canvas.width().saturating_sub(2)));
+    for (y, line) in (y..).zip(&lines) {
+        canvas.text(1, y, line, scene.theme.soft());
+    }
 }

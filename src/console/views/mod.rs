@@ -413,17 +413,3 @@ fn draw_head(canvas: &mut Canvas<'_>, heading: &Line<'_>, summary: &Line<'_>) {
     let width = canvas.width().saturating_sub(2);
     canvas.part(0, 0, width, 1).line_right(0, summary);
 }
-
-/// Draws a text in place of the rows.
-fn draw_notice(canvas: &mut Canvas<'_>, scene: &Scene<'_>, text: &str) {
-    let lines = widgets::wrap(text, usize::from(canvas.width().saturating_sub(2)));
-    for (y, line) in (2..).zip(&lines) {
-        canvas.text(1, y, line, scene.theme.soft());
-    }
-}
-
-/// Label and value of a detail pane.
-fn detail_line(canvas: &mut Canvas<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
-    canvas.text(1, y, label, theme.soft());
-    canvas.line(16, y, value);
-}

@@ -13,7 +13,6 @@ use crate::text::{self, figures};
 pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
     scene: &Scene<'_>,
     state: &TableState<R>,
-    shown: usize,
 ) -> Line<'static> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = R::page(snapshot);
@@ -33,6 +32,7 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
     }
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
+        let shown = state.rows(snapshot).len();
         let part = text!("console-of-on-this-page", shown, of = loaded);
         spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
     }

@@ -1,29 +1,12 @@
 //! Texts of the Activity view.
 
-use seckill_model::message::Label;
+use seckill_model::message::text;
 
 use crate::text::{UNKNOWN, figures::signed};
 
-/// Names of logged figures by their keys.
-const FIGURES: &[(&str, Label)] = &[
-    ("sale", Label("common-sale")),
-    ("stock", Label("activity-stock")),
-    ("db_stock", Label("activity-stock-in-sql")),
-    ("admitted", Label("common-admitted")),
-    ("persisted", Label("common-persisted")),
-    ("undelivered", Label("activity-undelivered")),
-    ("pending", Label("common-pending")),
-    ("dead", Label("common-dead-letters")),
-    ("audit", Label("common-audit")),
-];
-
-/// The result of an audit.
-const BOOKS: &[(&str, Label)] = &[
-    ("balanced", Label("activity-balanced")),
-    ("off", Label("activity-off")),
-    ("in flight", Label("common-in-flight")),
-    ("unknown", Label("common-unknown")),
-];
+/// Logged figures in the order in which they are shown.
+const ORDER: [&str; 8] =
+    ["stock", "db_stock", "admitted", "persisted", "undelivered", "pending", "dead", "audit"];
 
 /// A figure before and after a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,16 +24,13 @@ pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> 
     };
     let (before, after) = (read(before), read(after));
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    let rank = |name: &str| FIGURES.iter().position(|(key, _)| *key == name);
-    names.sort_by_key(|name| (rank(name).unwrap_or(FIGURES.len()), name.as_str()));
+    let rank = |name: &str| ORDER.iter().position(|key| *key == name);
+    names.sort_by_key(|name| (rank(name).unwrap_or(ORDER.len()), name.as_str()));
     names.dedup();
-    let change = |name: &String| {
-        let known = FIGURES.iter().find(|(key, _)| key == name).map(|(_, word)| word.read());
-        Change {
-            name: known.map_or_else(|| name.replace('_', " "), str::to_owned),
-            before: figure(before.get(name)),
-            after: figure(after.get(name)),
-        }
+    let change = |name: &String| Change {
+        name: text!("activity-figure", key = name, name = name.replace('_', " ")),
+        before: figure(before.get(name)),
+        after: figure(after.get(name)),
     };
     // The subject of the figures is not a figure.
     names.into_iter().filter(|name| *name != "sale").map(change).collect()
@@ -61,8 +41,7 @@ fn figure(value: Option<&serde_json::Value>) -> String {
     match value {
         None | Some(Value::Null) => UNKNOWN.into(),
         Some(Value::String(text)) => {
-            let known = BOOKS.iter().find(|(key, _)| key == text).map(|(_, word)| word.read());
-            known.map_or_else(|| text.clone(), str::to_owned)
+            text!("activity-audit", key = text.replace(' ', "-"), text)
         }
         Some(value) => value.as_i64().map_or_else(|| value.to_string(), signed),
     }

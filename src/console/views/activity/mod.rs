@@ -15,7 +15,7 @@ use seckill_model::message::{Label, text};
 use super::{
     Scene, Source,
     detail::{Detail, draw_table},
-    draw_head, draw_notice,
+    draw_head,
     overview::throughput_chart::{sign, sign_glyph},
     table::{Column, Page, Paging, REST, Row, TableState, Value},
 };
@@ -58,7 +58,7 @@ impl Row for Recorded {
         })
         .unsorted(),
         Column::new(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
-            Value::Text(act_word(&line.act.act).to_owned())
+            Value::Text(act_word(&line.act.act))
         })
         .styled(|scene, line| match Weight::of(&line.act) {
             Weight::Notice => scene.theme.soft(),
@@ -126,7 +126,7 @@ impl Row for Recorded {
             &act.operator,
             &act.node,
             &act.act,
-            act_word(&act.act),
+            &act_word(&act.act),
             &audit_log::subject(&act.subject),
             &audit_log::result(&act.result),
             act.reason.as_deref().unwrap_or_default(),
@@ -163,18 +163,11 @@ pub(crate) fn turn_level(state: &mut TableState<Recorded>) {
 }
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Recorded>) {
-    let rows = state.rows(scene.snapshot);
     let mut heading = scene.heading(&Label("activity-activity"), &[Source::Sql]);
     heading.extend(levels(scene, state.key().which));
-    draw_head(canvas, &heading, &summary(scene, state, &rows));
-    if rows.is_empty() {
-        return draw_notice(canvas, scene, &nothing(scene, state));
-    }
-    let open = state.controls.detail;
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
-    let detail = chosen.map(|line| detail(scene, line, canvas.width()));
-    let cursor = state.position(&rows);
-    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
+    draw_head(canvas, &heading, &summary(scene, state));
+    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, canvas.width()));
+    draw_table(canvas, scene, scene.table_top(), state, detail, |state| nothing(scene, state));
 }
 
 /// The levels in a row, the selected one underlined.
@@ -197,8 +190,8 @@ fn level_name(level: Option<Which>) -> Label {
     }
 }
 
-fn summary(scene: &Scene<'_>, state: &TableState<Recorded>, rows: &[&Recorded]) -> Line<'static> {
-    let theme = scene.theme;
+fn summary(scene: &Scene<'_>, state: &TableState<Recorded>) -> Line<'static> {
+    let (theme, rows) = (scene.theme, state.rows(scene.snapshot));
     let mut spans = Vec::new();
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
@@ -255,7 +248,7 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     let mut detail = Detail::new(scene, cells);
     let event = vec![
         Span::styled(format!("{glyph} "), style),
-        Span::styled(act_word(&act.act).to_owned(), theme.strong()),
+        Span::styled(act_word(&act.act), theme.strong()),
         Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
     ];
     detail.heading(event);

@@ -14,7 +14,9 @@ use seckill_model::{
 };
 
 use super::{
-    Scene, Source, View, draw_head, draw_notice,
+    Scene, Source, View,
+    detail::draw_lines,
+    draw_head,
     table::{self, Column, REST, Row, TableState, Value},
 };
 use crate::{
@@ -69,7 +71,7 @@ impl Row for JobLine {
         })
         .right(),
         Column::new(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
-            of_last(job, |run| Value::name(outcome_name(run.outcome).read(), &run.outcome))
+            of_last(job, |run| Value::name(outcome_name(run.outcome).to_owned(), &run.outcome))
         })
         .styled(|scene, job| {
             let last = job.runs.first();
@@ -125,7 +127,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
         } else {
             text::no_match(filter)
         };
-        return draw_notice(canvas, scene, &none);
+        return draw_lines(canvas, scene, 2, &none);
     }
     let cursor = state.position(&rows);
     let chosen = cursor.and_then(|row| rows.get(row));
@@ -208,7 +210,7 @@ fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Li
     };
     let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
-    let cause = left(text::cause(run.cause), 8, ellipsis);
+    let cause = left(&text!("console-cause", cause = run.cause), 8, ellipsis);
     let head = Line::from(vec![
         Span::raw(format!("{}  ", due(run.due))),
         Span::styled(outcome, outcome_style(theme, run.outcome)),

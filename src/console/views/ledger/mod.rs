@@ -112,12 +112,10 @@ fn state(line: &SaleAudit) -> String {
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<SaleAudit>) {
     let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.ledger;
-    let rows = state.rows(scene.snapshot);
     let heading =
         scene.heading(&View::Ledger.title().to_uppercase(), &[Source::Redis, Source::Sql]);
-    draw_head(canvas, &heading, &summary(scene, state, rows.len()));
-    let open = state.controls.detail;
-    let detail = state.chosen(scene.snapshot).filter(|_| open).map(|line| detail(scene, line, w));
+    draw_head(canvas, &heading, &summary(scene, state));
+    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, w));
     let gap = scene.table_top() - 1;
     let notes = notes(scene, usize::from(w.saturating_sub(2)));
     let room = h.saturating_sub(2 * gap + 1 + TABLE);
@@ -127,17 +125,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
     for (y, (line, style)) in notes.iter().take(shown.into()).enumerate().filter(|_| !is_alone) {
         canvas.text(1, 1 + gap + y as u16, line, *style);
     }
-    if !rows.is_empty() {
-        let cursor = state.position(&rows);
-        draw_table(canvas, scene, top, state, &rows, cursor, detail);
-    } else if !page.lines.is_empty() {
-        let none = text::no_match(state.controls.filter.value());
-        canvas.text(1, top, &scene.fit(&none, w.saturating_sub(2)), scene.theme.soft());
-    }
+    draw_table(canvas, scene, top, state, detail, |state| match page.lines.len() {
+        // The notes say so.
+        0 => String::new(),
+        _ => text::no_match(state.controls.filter.value()),
+    });
 }
 
 /// Marks, filter, and the age of the audit.
-fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>, shown: usize) -> Line<'static> {
+fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>) -> Line<'static> {
     let (theme, page) = (scene.theme, &scene.snapshot.ledger);
     let mut spans = Vec::new();
     if !state.marks.is_empty() {
@@ -147,7 +143,7 @@ fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>, shown: usize) -> Li
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
         let filter = scene.fit(filter, 20);
-        let part = Scene::filtered(&filter, shown, page.lines.len());
+        let part = Scene::filtered(&filter, state.rows(scene.snapshot).len(), page.lines.len());
         spans.push(Span::raw(format!("{part}   ")));
     }
     if let Some(taken) = page.taken {

@@ -15,7 +15,7 @@ use seckill_model::{
 use super::{
     Scene, Source,
     detail::{Detail, draw_table},
-    draw_head, draw_notice, paged,
+    draw_head, paged,
     table::{Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
@@ -103,18 +103,11 @@ impl Row for LetterLine {
 }
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<LetterLine>) {
-    let rows = state.rows(scene.snapshot);
     let (title, taken) = (Label("letters-dead-letters"), scene.snapshot.letters.taken);
     let heading = scene.page_heading(&title, &[Source::Redis, Source::Sql], taken);
-    draw_head(canvas, &heading, &paged::summary(scene, state, rows.len()));
-    if rows.is_empty() {
-        return draw_notice(canvas, scene, &nothing(scene, state));
-    }
-    let open = state.controls.detail;
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
-    let detail = chosen.map(|line| detail(scene, line, canvas.width()));
-    let cursor = state.position(&rows);
-    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
+    draw_head(canvas, &heading, &paged::summary(scene, state));
+    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, canvas.width()));
+    draw_table(canvas, scene, scene.table_top(), state, detail, |state| nothing(scene, state));
 }
 
 /// There are no dead letters, whether or not a page was read.

@@ -107,19 +107,8 @@ impl Settling {
 }
 
 /// The verdict, in a column.
-pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
-    let text = match verdict {
-        LetterVerdict::Awaited => Label("letters-buyer-waits"),
-        LetterVerdict::CameBack => Label("letters-came-back"),
-        LetterVerdict::Written => Label("common-in-sql"),
-        LetterVerdict::NotAwaited => Label("letters-no-buyer"),
-        LetterVerdict::NoSale => Label("letters-no-such-sale"),
-        LetterVerdict::NotLoaded => Label("letters-not-loaded"),
-        LetterVerdict::IdTaken => Label("letters-id-taken"),
-        LetterVerdict::HoldsAnother => Label("letters-has-another"),
-        LetterVerdict::Malformed => Label("common-no-order"),
-    };
-    text.read()
+pub(crate) fn verdict_word(verdict: LetterVerdict) -> String {
+    text!("letters-verdict", verdict)
 }
 
 /// The reason and the consequence, with the key for it.

@@ -10,7 +10,7 @@ pub(crate) use self::lease_age::Leases;
 use super::{
     Scene, Source, View,
     detail::{Detail, draw_table},
-    draw_head, draw_notice,
+    draw_head,
     table::{Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
@@ -111,30 +111,24 @@ fn state_word(lock: &Holder) -> &'static str {
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Holder>) {
     let locks = &scene.snapshot.locks;
-    let rows = state.rows(scene.snapshot);
     let filter = state.controls.filter.value();
     let (loaded, total) = (locks.locks.len(), locks.total);
     let count = match total {
-        _ if !filter.is_empty() => Scene::filtered(filter, rows.len(), loaded),
+        _ if !filter.is_empty() => {
+            Scene::filtered(filter, state.rows(scene.snapshot).len(), loaded)
+        }
         0 => String::new(),
         total if loaded as u64 >= total => text!("console-locks-held", total),
         total => text!("console-of-locks", part = loaded, whole = total),
     };
     let heading = scene.heading(&View::Locks.title().to_uppercase(), &[Source::Redis]);
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
-    if rows.is_empty() {
-        let notice = match locks.locks.is_empty() {
-            true if scene.is_blind() => text!("console-redis-is-unreachable-held-locks"),
-            true => text!("console-no-lock-is-held"),
-            false => text::no_match(filter),
-        };
-        return draw_notice(canvas, scene, &notice);
-    }
-    let open = state.controls.detail;
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
-    let detail = chosen.map(|lock| detail(scene, lock, canvas.width()));
-    let cursor = state.position(&rows);
-    draw_table(canvas, scene, scene.table_top(), state, &rows, cursor, detail);
+    let detail = state.opened(scene.snapshot).map(|lock| detail(scene, lock, canvas.width()));
+    draw_table(canvas, scene, scene.table_top(), state, detail, |state| match loaded {
+        0 if scene.is_blind() => text!("console-redis-is-unreachable-held-locks"),
+        0 => text!("console-no-lock-is-held"),
+        _ => text::no_match(state.controls.filter.value()),
+    });
 }
 
 /// The current state of a lease.

@@ -65,7 +65,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let status = texts::status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
-        (OrderStatus::Used, Some(at)) => (texts::and(&paid(at), status), theme.good()),
+        (OrderStatus::Used, Some(at)) => (texts::and(&paid(at), &status), theme.good()),
         (_, Some(at)) => (paid(at), theme.good()),
         (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent()),
         (_, None) => (text!("orders-never"), theme.soft()),
@@ -74,7 +74,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     if !order.status.is_live() {
         let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
         let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        detail.field(Label("orders-closed"), texts::and(&closed, status), theme.warn());
+        detail.field(Label("orders-closed"), texts::and(&closed, &status), theme.warn());
     }
 }
 

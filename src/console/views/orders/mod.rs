@@ -19,7 +19,7 @@ pub(crate) use self::state::OrdersState;
 use super::{
     Scene, Source,
     detail::draw_table,
-    draw_head, draw_notice,
+    draw_head,
     table::{Column, Page, Paging, Row, Value},
 };
 use crate::{
@@ -145,22 +145,17 @@ pub(super) fn draw(
 }
 
 fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
-    let (rows, top) = (state.table.rows(scene.snapshot), scene.table_top());
-    let open = state.table.controls.detail;
-    let detail = |order: &Order| detail::of(scene, state, order.id, Some(order), canvas.width());
-    let detail = state.table.chosen(scene.snapshot).filter(|_| open).map(detail);
-    if !rows.is_empty() {
-        let cursor = state.table.position(&rows);
-        return draw_table(canvas, scene, top, &mut state.table, &rows, cursor, detail);
-    }
+    let (w, top) = (canvas.width(), scene.table_top());
     let is_known = scene.snapshot.orders.taken.is_some() && !state.table.is_waiting();
-    match state.query().id.filter(|_| is_known) {
+    let is_empty = state.table.rows(scene.snapshot).is_empty();
+    if let Some(id) = state.query().id.filter(|_| is_known && is_empty) {
         // The order is not in SQL: its trace is the answer.
-        Some(id) => {
-            detail::of(scene, state, id, None, canvas.width()).draw_lines(&mut canvas.below(top));
-        }
-        None => draw_notice(canvas, scene, &nothing(scene, state)),
+        return detail::of(scene, state, id, None, w).draw_lines(&mut canvas.below(top));
     }
+    let opened = state.table.opened(scene.snapshot);
+    let detail = opened.map(|order| detail::of(scene, state, order.id, Some(order), w));
+    let why = nothing(scene, state);
+    draw_table(canvas, scene, top, &mut state.table, detail, |_| why);
 }
 
 /// Title, age and query.

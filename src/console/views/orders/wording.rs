@@ -17,15 +17,8 @@ pub(crate) const LOOKING: Label = Label("orders-searching");
 pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
 pub(crate) const PAY: Label = Label("orders-pay");
 
-pub(crate) fn status(status: OrderStatus) -> &'static str {
-    match status {
-        OrderStatus::Unpaid => Label("orders-unpaid"),
-        OrderStatus::Paid => Label("orders-paid-2"),
-        OrderStatus::Used => Label("orders-used"),
-        OrderStatus::Cancelled => Label("common-cancelled"),
-        OrderStatus::Closed => Label("orders-closed-2"),
-    }
-    .read()
+pub(crate) fn status(status: OrderStatus) -> String {
+    text!("orders-status-name", status)
 }
 
 /// The query, as it would be typed.

@@ -77,7 +77,7 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
     let left = sale.stock;
     let fits = |text: &String| width(text) <= usize::from(most);
     let (text, style, full) = match (sale.phase, left) {
-        (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
+        (Phase::Archived, _) => (text::phase(Phase::Archived), soft, soft),
         (_, None) => (text::left_in_redis(sale), theme.warn(), soft),
         (Phase::Ended, Some(left @ 1..)) if wide => {
             let left = left.unsigned_abs();
@@ -85,9 +85,9 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
             let text = full.unwrap_or_else(|| text::ended_with(&figures::compact(left as f64)));
             (text, soft, soft)
         }
-        (Phase::Ended, _) => (text::phase(Phase::Ended).to_owned(), soft, soft),
-        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut).to_owned(), theme.strong(), soft),
-        (Phase::Paused, _) => (text::phase(Phase::Paused).to_owned(), theme.warn(), soft),
+        (Phase::Ended, _) => (text::phase(Phase::Ended), soft, soft),
+        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut), theme.strong(), soft),
+        (Phase::Paused, _) => (text::phase(Phase::Paused), theme.warn(), soft),
         (Phase::Planned, _) => {
             let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
             (
@@ -146,7 +146,7 @@ fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
         most
     };
     let phases = [Phase::SoldOut, Phase::Paused, Phase::Ended];
-    let words = phases.into_iter().map(|phase| cells(text::phase(phase)));
+    let words = phases.into_iter().map(|phase| cells(&text::phase(phase)));
     let begins = sale.begin.map_or(0, |at| cells(&text::starts_at(&scene.at(at))));
     let begins = if wide && begins <= most { begins } else { 0 };
     words.chain([figure, begins]).max().unwrap_or(most).min(most)

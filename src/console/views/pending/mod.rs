@@ -17,7 +17,7 @@ use super::{
     Scene, Source,
     detail::{Detail, draw_table},
     draw_head, paged, stream,
-    table::{Column, Page, REST, Row, TableState, Value},
+    table::{self, Column, Page, REST, Row, TableState, Value},
 };
 use crate::{
     text::{self},
@@ -66,9 +66,9 @@ impl Row for PendingLine {
                 (None, None) => Value::Text(String::new()),
             }
         })
-        .by(|line| line.verdict.map(|it| wording::verdict_word(it).to_owned()).into())
+        .by(|line| line.verdict.map(wording::verdict_word).into())
         .searched(|line| {
-            let verdict = line.verdict.map_or("", wording::verdict_word);
+            let verdict = line.verdict.map(wording::verdict_word).unwrap_or_default();
             format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
@@ -130,27 +130,22 @@ pub(super) fn draw(
     scene: &Scene<'_>,
     state: &mut TableState<PendingLine>,
 ) {
-    let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
-    let rows = state.rows(scene.snapshot);
     let heading = scene.heading(&text::PENDING, &[Source::Redis]);
-    draw_head(canvas, &heading, &paged::summary(scene, state, rows.len()));
-    let open = state.controls.detail;
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
-    let detail = chosen.map(|line| detail(scene, line, w));
+    draw_head(canvas, &heading, &paged::summary(scene, state));
+    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, w));
     let below = detail.as_ref().map_or(0, Detail::height);
     let mut top = scene.table_top();
     if !scene.compact && h >= top + histogram::ROWS + 1 + TABLE + below {
         histogram::draw(&mut canvas.part(0, top, w, histogram::ROWS), scene);
         top += histogram::ROWS + 1;
     }
-    let cursor = state.position(&rows);
-    draw_table(canvas, scene, top, state, &rows, cursor, detail);
-    if rows.is_empty() {
-        // In place of the rows: in a load test they appear and disappear with each snapshot.
-        let text = scene.fit(&nothing(scene, state), w.saturating_sub(2));
-        canvas.text(1, top + 1, &text, theme.soft());
+    if state.rows(scene.snapshot).is_empty() {
+        // With the headings: in a load test, rows appear and disappear with each snapshot.
+        table::draw(&mut canvas.below(top), scene, state, &[], None);
+        top += 1;
     }
+    draw_table(canvas, scene, top, state, detail, |state| nothing(scene, state));
 }
 
 /// Why no row is shown.
@@ -188,16 +183,6 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     detail.line(Label("tables-user"), vec![Span::raw(shown(user))]);
     detail.field_of(1, Label("common-sale"), shown(sale), Style::new());
     detail.field(Label("common-verdict"), shown(line.verdict.map(wording::judged)), Style::new());
-    match fault(line) {
-        Some(fault) => {
-            let fault = scene.users.within(&fault, line.user);
-            detail.field_of(2, Label("tables-fault"), fault, theme.warn());
-        }
-        None => detail.field(
-            Label("tables-fault"),
-            Label("tables-none-its-fields-are-valid"),
-            theme.soft(),
-        ),
-    }
+    detail.fault(scene, line.fault.as_ref(), line.user);
     detail
 }

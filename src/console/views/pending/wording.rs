@@ -8,18 +8,8 @@ use seckill_model::{
 use crate::text::figures::span;
 
 /// The verdict on a pending entry.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    let text = match verdict {
-        Verdict::Written => Label("recovery-in-sql-already"),
-        Verdict::Stuck => Label("recovery-stuck-not-in-sql"),
-        Verdict::InHand => Label("recovery-held-by-live-node"),
-        Verdict::BodyGone => Label("recovery-body-gone"),
-        Verdict::Malformed => Label("recovery-invalid-entry"),
-        Verdict::TooOften => Label("recovery-delivered-too-often"),
-        Verdict::Refused => Label("recovery-conflict-with-data-in-sql"),
-        Verdict::NotPromised => Label("recovery-not-assigned-to-buyer"),
-    };
-    text.read()
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    text!("recovery-verdict", verdict = <&str>::from(verdict))
 }
 
 /// The verdict and its action.
@@ -29,30 +19,13 @@ pub(crate) fn judged(verdict: Verdict) -> String {
 }
 
 /// The verdict in a column.
-pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
-    let text = match verdict {
-        Verdict::Written => Label("common-in-sql"),
-        Verdict::Stuck => Label("recovery-stuck"),
-        Verdict::InHand => Label("recovery-held"),
-        Verdict::BodyGone => Label("recovery-body-gone"),
-        Verdict::Malformed => Label("common-no-order"),
-        Verdict::TooOften => Label("recovery-too-often"),
-        Verdict::Refused => Label("recovery-refused"),
-        Verdict::NotPromised => Label("recovery-no-buyer"),
-    };
-    text.read()
+pub(crate) fn verdict_word(verdict: Verdict) -> String {
+    text!("recovery-verdict-word", verdict = <&str>::from(verdict))
 }
 
 /// The action on a pending entry.
-pub(crate) fn act(act: Act) -> &'static str {
-    let text = match act {
-        Act::Acknowledge => Label("recovery-acknowledge"),
-        Act::Process => Label("recovery-claim-and-write"),
-        Act::Leave => Label("recovery-leave"),
-        Act::Rebuild => Label("recovery-rebuild-from-the-buyers"),
-        Act::DeadLetter => Label("recovery-dead-letter"),
-    };
-    text.read()
+pub(crate) fn act(act: Act) -> String {
+    text!("recovery-action", act = <&str>::from(act))
 }
 
 /// When live nodes begin to take entries over automatically.

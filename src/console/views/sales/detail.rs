@@ -133,7 +133,7 @@ fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
             for (label, figure) in states(&counts) {
-                x = canvas.text(x + 1, 0, label, theme.soft()) + 1;
+                x = canvas.text(x + 1, 0, &label, theme.soft()) + 1;
                 x = canvas.text(x, 0, &figure, theme.strong()) + 1;
             }
         }
@@ -147,7 +147,7 @@ fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 }
 
 /// Orders in SQL by status: paid orders always, others if there are any.
-fn states(counts: &OrderCounts) -> impl Iterator<Item = (&'static str, String)> {
+fn states(counts: &OrderCounts) -> impl Iterator<Item = (String, String)> {
     let all = counts.unpaid + counts.paid + counts.used + counts.cancelled + counts.closed;
     let parts = [
         (OrderStatus::Unpaid, counts.unpaid),

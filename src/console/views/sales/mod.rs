@@ -12,7 +12,9 @@ use seckill_model::{
 
 pub(crate) use self::state::SalesState;
 use super::{
-    Scene, Source, View, draw_head, draw_notice, layout,
+    Scene, Source, View,
+    detail::draw_lines,
+    draw_head, layout,
     table::{self, Column, REST, Row, Value},
 };
 use crate::{
@@ -111,7 +113,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Sales
     draw_head(canvas, &heading, &scene.summary(canvas, &count));
     if rows.is_empty() {
         let none = if all == 0 { text::no_sales() } else { text::no_match(filter) };
-        return draw_notice(canvas, scene, &none);
+        return draw_lines(canvas, scene, 2, &none);
     }
     let cursor = state.table.position(&rows);
     let open = state.table.controls.detail;

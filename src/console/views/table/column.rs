@@ -76,7 +76,7 @@ pub(crate) enum Value {
     /// A text in which the number of this user may occur.
     Mentions(String, Option<UserId>),
     /// A name of the model, as shown on screen and as in JSON output.
-    Name(&'static str, String),
+    Name(String, String),
     Sale(VoucherId),
     Order(OrderId),
     Entry(EntryId),
@@ -91,10 +91,10 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    pub(crate) fn name(shown: &'static str, model: &impl Serialize) -> Self {
+    pub(crate) fn name(shown: String, model: &impl Serialize) -> Self {
         match serde_json::to_value(model) {
             Ok(Json::String(name)) => Self::Name(shown, name),
-            _ => Self::Text(shown.to_owned()),
+            _ => Self::Text(shown),
         }
     }
 
@@ -116,8 +116,7 @@ impl Value {
         match self {
             Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
             Self::Number(number) => figures::signed(*number),
-            Self::Text(text) | Self::Mentions(text, _) => text.clone(),
-            Self::Name(shown, _) => (*shown).to_owned(),
+            Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => text.clone(),
             Self::Sale(sale) => format!("#{sale}"),
             Self::Order(order) => order.to_string(),
             Self::Entry(entry) => entry.to_string(),
@@ -132,8 +131,9 @@ impl Value {
         match self {
             Self::Nothing => None,
             Self::Number(value) => number((*value).into()),
-            Self::Text(text) | Self::Mentions(text, _) => Some(Key::Text(text.to_lowercase())),
-            Self::Name(shown, _) => Some(Key::Text(shown.to_lowercase())),
+            Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => {
+                Some(Key::Text(text.to_lowercase()))
+            }
             Self::Sale(sale) => number(sale.0.into()),
             Self::Order(order) => number(order.as_i64().into()),
             Self::Entry(entry) => Some(Key::Entry(*entry)),

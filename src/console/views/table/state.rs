@@ -198,6 +198,11 @@ impl<R: Row> TableState<R> {
         self.position(&rows).map(|row| rows[row])
     }
 
+    /// The chosen row, if its detail is open.
+    pub(crate) fn opened<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a R> {
+        self.chosen(snapshot).filter(|_| self.controls.detail)
+    }
+
     /// Moves the cursor to this row.
     pub(crate) fn point_at(&mut self, rows: &[&R], row: usize) {
         self.row = row;

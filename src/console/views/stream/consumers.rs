@@ -1,0 +1,97 @@
+//! The consumers of the group.
+
+use ratatui::style::Style;
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{GroupConsumer, NodeState},
+};
+use seckill_model::message::{Label, text};
+
+use super::{Pane, StreamState, wording};
+use crate::{
+    keymap::{Action, key_of},
+    text::{self},
+    views::{
+        Scene,
+        table::{self, Column, Page, REST, Row, TableState, Value},
+    },
+    widgets::Canvas,
+};
+
+impl Row for GroupConsumer {
+    /// Names are unique within a partition only.
+    type Id = (u16, String);
+    type Key = ();
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
+        Column::new(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+            u64::from(it.partition).into()
+        })
+        .when(|snapshot| snapshot.entries.partitions.len() > 1)
+        .soft()
+        .right(),
+        Column::new(Label("common-node"), &[(0, 8)], |it: &Self| {
+            Value::Text(wording::state(it.state, it.pending > 0).to_owned())
+        })
+        .styled(|scene, it| match (it.state, it.pending) {
+            (NodeState::Alive, _) => scene.theme.good(),
+            (_, 0) => scene.theme.soft(),
+            (NodeState::Stopped, _) => scene.theme.warn(),
+            (NodeState::Dead, _) => scene.theme.broken(),
+        }),
+        Column::new(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
+            .styled(|scene, it| match it.state {
+                NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn(),
+                _ => Style::new(),
+            })
+            .right(),
+        Column::new(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
+            .soft()
+            .in_ms()
+            .right(),
+    ];
+
+    fn id(&self) -> Self::Id {
+        (self.partition, self.name.clone())
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.entries.consumers.iter().collect()
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let is_read = snapshot.entries.taken.is_some();
+        Page { is_read, ..Page::whole(Self::list(snapshot)) }
+    }
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+    let theme = scene.theme;
+    let mut all = GroupConsumer::list(scene.snapshot);
+    if all.is_empty() {
+        canvas.text(1, 0, Label("stream-consumer").read(), theme.heading());
+        canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft());
+        return;
+    }
+    if state.pane == Pane::Consumers {
+        let cursor = state.consumers.position(&all);
+        return table::draw(canvas, scene, &mut state.consumers, &all, cursor);
+    }
+    // Abbreviated here; shown in full once this list has the focus.
+    let (w, h) = (canvas.width(), canvas.height());
+    let room = usize::from(h.saturating_sub(1));
+    let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
+    all.truncate(all.len() - more.unwrap_or(0));
+    let height = h - u16::from(more.is_some());
+    let mut at_rest = TableState::default();
+    table::draw(&mut canvas.part(0, 0, w, height), scene, &mut at_rest, &all, None);
+    if let Some(count) = more {
+        let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
+        canvas.text(1, height, &text, theme.soft());
+    }
+}

@@ -1,0 +1,189 @@
+//! The entries of the stream: their row and their detail.
+
+use ratatui::{style::Style, text::Span};
+use seckill_engine::{
+    orders::decode,
+    telemetry::{
+        Snapshot, StreamView,
+        snapshot::{DeliveryState, EntryLine, NodeState, StreamPage},
+    },
+};
+use seckill_model::{
+    EntryId,
+    message::{Label, text},
+};
+
+use super::{state::total, wording};
+use crate::{
+    keymap::{Action, key_of},
+    text::{self, figures},
+    views::{
+        Scene, View,
+        detail::Detail,
+        table::{Column, Page, Paging, REST, Row, Value},
+    },
+    widgets,
+};
+
+impl Row for EntryLine {
+    type Id = EntryId;
+    type Key = StreamView;
+
+    const PAGING: Paging = Paging::NewestLast;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
+            Value::Entry(line.entry)
+        })
+        .fit(|_, line| line.entry.to_string().len()),
+        Column::new(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
+            Value::Time(line.entry.added())
+        })
+        .shown(|scene, line, cells| {
+            let full = time(scene, line.entry);
+            full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
+        })
+        .soft(),
+        Column::new(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()).right(),
+        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("common-order-2"), &[(100, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("common-state"), &[(0, REST)], |line: &Self| {
+            let (before, name, after) = state_words(line);
+            Value::Mentions(format!("{before} {name} {after}"), line.user)
+        })
+        // State and consumer are found even where the screen shows an error instead.
+        .searched(|line| {
+            let (before, _, after) = state_words(line);
+            format!("{} {before} {} {after}", state_name(line), consumer(line))
+        })
+        .shown(|scene, line, cells| {
+            let (before, name, after) = state_words(line);
+            if name.is_empty() {
+                return scene.users.within(&before, line.user).into();
+            }
+            let room = cells.saturating_sub(widgets::width(&before) as u16 + 1);
+            let mut shown = scene.fit_before(name, after, room);
+            shown.spans.insert(0, Span::raw(format!("{before} ")));
+            shown
+        })
+        .styled(state_style),
+    ];
+
+    fn id(&self) -> EntryId {
+        self.entry
+    }
+
+    fn name(&self) -> String {
+        self.entry.to_string()
+    }
+
+    fn list(snapshot: &Snapshot) -> Vec<&Self> {
+        snapshot.entries.lines.iter().collect()
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let StreamPage { view, taken, older, lines, partitions, .. } = &snapshot.entries;
+        let before = |entry: EntryId| StreamView { before: Some(entry), ..*view };
+        let whole = total(partitions, view.partition);
+        Page {
+            key: *view,
+            next: lines.first().filter(|_| *older).map(|line| before(line.entry)),
+            held: lines.last().and_then(|line| line.entry.next_of_all()).map(before),
+            total: whole.map(|it| it.length),
+            is_read: taken.is_some() && whole.is_some(),
+            ..Page::whole(Self::list(snapshot))
+        }
+    }
+}
+
+/// Where an entry is. A dead letter that refers to it is known only if all letters were read.
+fn state_name(line: &EntryLine) -> Label {
+    match (line.dead, &line.holding) {
+        (Some(true), _) => Label("stream-in-dead-letters"),
+        (None, _) => Label("stream-acknowledged-or-dead"),
+        (_, DeliveryState::Acknowledged) => Label("stream-acknowledged"),
+        (_, DeliveryState::Undelivered) => Label("stream-waiting"),
+        (_, DeliveryState::Pending { .. }) => Label("common-pending"),
+        (_, DeliveryState::Unknown) => text::UNKNOWN,
+    }
+}
+
+/// Whether it was neither acknowledged nor given up.
+fn is_open(line: &EntryLine) -> bool {
+    line.dead == Some(false) && line.holding != DeliveryState::Acknowledged
+}
+
+/// The consumer that holds an entry.
+fn consumer(line: &EntryLine) -> &str {
+    match &line.holding {
+        DeliveryState::Pending { consumer, .. } if is_open(line) => consumer,
+        _ => "",
+    }
+}
+
+/// The state of an entry, the name of its consumer and the state of its node; the error instead of these if an open
+/// entry is invalid.
+fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
+    if let Some(fault) = line.fault.as_ref().filter(|_| is_open(line)) {
+        return (text::order_error(fault), "", "");
+    }
+    let (name, consumer) = (state_name(line).to_owned(), consumer(line));
+    let node = match line.holder {
+        _ if consumer.is_empty() => "",
+        Some(NodeState::Alive) => "",
+        Some(state) => wording::state(state, true),
+        None => text::UNKNOWN.read(),
+    };
+    (name, consumer, node)
+}
+
+fn state_style(scene: &Scene<'_>, line: &EntryLine) -> Style {
+    let theme = scene.theme;
+    match (&line.holding, line.holder) {
+        _ if line.dead != Some(false) => theme.warn(),
+        (DeliveryState::Acknowledged, _) => theme.soft(),
+        _ if line.fault.is_some() => theme.warn(),
+        (DeliveryState::Undelivered, _) => theme.accent(),
+        (DeliveryState::Pending { .. }, Some(NodeState::Alive)) => Style::new(),
+        (DeliveryState::Pending { .. }, Some(NodeState::Dead)) => theme.broken(),
+        _ => theme.warn(),
+    }
+}
+
+/// The time of day at which an entry was added, to the millisecond.
+pub(super) fn time(scene: &Scene<'_>, entry: EntryId) -> String {
+    let full = entry.added().date_time(scene.zone);
+    let clock = full.get(11..19).unwrap_or(&full);
+    format!("{clock}.{:03}", entry.millis % 1_000)
+}
+
+pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail {
+    let (theme, plain) = (scene.theme, Style::new());
+    let unknown = || text::UNKNOWN.to_owned();
+    let added = line.entry.added();
+    let ago = text::ago(&figures::span(scene.now.since(added)));
+    let order = line.order.map(|id| {
+        let (issued, sequence) = (decode(id).issued.time_of_day(scene.zone), decode(id).sequence);
+        text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
+    });
+    let user = line.user.map(|user| wording::user(&scene.users.number(user)));
+    let sale = line.voucher.map(|id| scene.sale_name(id));
+    let (state, key) = (state_name(line), key_of(Action::Go(View::Letters)));
+    let state = match (line.dead, &line.holding) {
+        (Some(true), _) => text!("stream-opens-them", text = state, key),
+        (None, _) => text!("stream-too-many-dead-letters", text = state, key),
+        (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
+            wording::pending_with(consumer, *idle_ms, *deliveries)
+        }
+        _ => state.to_owned(),
+    };
+    let mut detail = Detail::new(scene, width);
+    detail.field_of(1, Label("tables-entry-2"), line.entry.to_string(), theme.strong());
+    let added = format!("{}   {ago}", added.date_time(scene.zone));
+    detail.line(Label("stream-added"), vec![added.into()]);
+    detail.field_of(1, Label("common-order"), order.unwrap_or_else(unknown), plain);
+    detail.line(Label("tables-user"), vec![user.unwrap_or_else(unknown).into()]);
+    detail.field_of(1, Label("common-sale"), sale.unwrap_or_else(unknown), plain);
+    detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
+    detail.fault(scene, line.fault.as_ref(), line.user);
+    detail
+}

@@ -1,0 +1,145 @@
+//! The figures of the stream and its group.
+
+use std::cmp::Ordering;
+
+use ratatui::text::{Line, Span};
+use seckill_engine::telemetry::snapshot::StreamStats;
+use seckill_model::{
+    EntryId,
+    message::{Label, text},
+};
+
+use super::{StreamState, wording};
+use crate::{
+    text::{self, figures},
+    views::{Scene, overview::stream_panel},
+    widgets::{self, Canvas},
+};
+
+/// The most important figures in one line, at constant positions.
+pub(super) fn brief(
+    scene: &Scene<'_>,
+    state: &StreamState,
+    whole: &StreamStats,
+) -> Line<'static> {
+    let soft = scene.theme.soft();
+    let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
+    let (lag, text) = lag(scene, state, whole, BRIEF);
+    spans.extend(lag);
+    spans.push(Span::styled(format!("  {} ", Label("common-pending").read()), soft));
+    spans.push(Span::raw(field(whole.pending, BRIEF)));
+    spans.push(Span::styled(format!("  {} ", Label("stream-kept").read()), soft));
+    spans.push(Span::raw(field(whole.length, BRIEF)));
+    spans.extend(text);
+    Line::from(spans)
+}
+
+/// Cells of a figure that others follow, in the full and the one-line layout.
+const FIELD: usize = 9;
+const BRIEF: usize = 7;
+
+fn field(count: u64, cells: usize) -> String {
+    widgets::left(&figures::within(count, cells), cells, "")
+}
+
+/// The lag with its trend and drain time.
+fn lag(
+    scene: &Scene<'_>,
+    state: &StreamState,
+    whole: &StreamStats,
+    cells: usize,
+) -> (Vec<Span<'static>>, Option<Span<'static>>) {
+    let theme = scene.theme;
+    let in_field =
+        |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2, ""), style)], None);
+    if !whole.group && whole.length > 0 {
+        return in_field(Label("stream-no-group").read(), theme.bad());
+    }
+    let Some(lag) = whole.lag else {
+        return in_field(text::UNKNOWN.read(), theme.warn());
+    };
+    let flow = state.flow().unwrap_or(scene.lag);
+    let (glyph, style) = stream_panel::arrow(theme, flow, lag);
+    let text = match flow.trend().filter(|_| lag > 0) {
+        Some(Ordering::Greater) => {
+            Some(text!("stream-grows-by", rate = figures::rate(flow.growth())))
+        }
+        _ => flow.drains_in().map(text::drains_in),
+    };
+    let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
+    (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft())))
+}
+
+/// Cells of an entry's ID, so that nothing behind it moves.
+const ID: usize = 16;
+
+/// Two columns: the content of the stream, and the progress of its group.
+pub(super) fn draw(
+    canvas: &mut Canvas<'_>,
+    scene: &Scene<'_>,
+    state: &StreamState,
+    whole: &StreamStats,
+) {
+    let theme = scene.theme;
+    let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
+    let soft = |text: String| Span::styled(text, theme.soft());
+    let dash = || Span::styled("-", theme.soft());
+    let id = |id: Option<EntryId>| match id {
+        Some(id) => {
+            let ago = text::ago(&figures::steady_span(now.since(id.added())));
+            let id = id.to_string();
+            let cells = ID.max(widgets::width(&id));
+            vec![Span::raw(widgets::left(&id, cells, "")), soft(format!(" {ago}"))]
+        }
+        None => vec![dash()],
+    };
+    let mut kept = vec![Span::raw(figures::thousands(whole.length))];
+    kept.extend(whole.bytes.map(|bytes| soft(format!("  {}", wording::bytes(bytes)))));
+    let gone = whole.added.saturating_sub(whole.length);
+    let trimmed = match gone {
+        0 => vec![Span::raw("0")],
+        gone => vec![Span::raw(text!("stream-before-the-oldest", gone = figures::within(gone, 9)))],
+    };
+    let left = [
+        (Label("stream-kept"), kept),
+        (Label("stream-oldest"), id(whole.first)),
+        (Label("stream-newest"), id(whole.last)),
+        (Label("stream-trimmed"), trimmed),
+    ];
+    let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
+    let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
+    pending.extend(oldest.map(|shown| soft(format!("  {shown}"))));
+    let delivered = match whole.delivered.filter(|_| whole.group) {
+        // The group was created at the start and has read nothing.
+        Some(at) if at.millis == 0 => vec![Span::raw(Label("stream-nothing-yet").read())],
+        at => id(at),
+    };
+    // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
+    let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
+    let read = match read {
+        Some(read) => text!(
+            "stream-of-added",
+            read = figures::within(read, 9),
+            added = figures::within(whole.added, 9)
+        ),
+        None => text!("stream-not-counted-added", added = figures::within(whole.added, 9)),
+    };
+    let (lag, shown) = lag(scene, state, whole, FIELD);
+    let right = [
+        (Label("common-lag"), lag.into_iter().chain(shown).collect()),
+        (Label("common-pending"), pending),
+        (Label("stream-delivered"), delivered),
+        (Label("stream-read"), vec![Span::raw(read)]),
+    ];
+    let w = canvas.width();
+    let middle = if w >= 100 { w / 2 } else { 41 };
+    for (x, room, label, rows) in
+        [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
+    {
+        for (y, (name, value)) in rows.into_iter().enumerate() {
+            let mut line = canvas.part(x, y as u16, room, 1);
+            line.text(0, 0, name.read(), theme.soft());
+            line.line(label, 0, &Line::from(value));
+        }
+    }
+}
