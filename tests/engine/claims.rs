@@ -1,26 +1,16 @@
 //! Claiming pending entries for another consumer, and removing consumers: on one partition and on several.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use crate::world::{NODE, World};
+use crate::world::{NODE, World, sale};
 use seckill_engine::{
     EngineError,
     command::{Command, Reply, Scope},
     error::PartDone,
     group::{ClaimPlan, ClaimReport, ClaimScope, GroupError, RemoveReport, claim, remove},
 };
-use seckill_model::{EntryId, Millis, NewSale, filter::Filter};
+use seckill_model::{EntryId, filter::Filter};
 use seckill_redis::stream;
 
 const DEAD_MS: u64 = 5_000;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupError {
     match result {
@@ -92,12 +82,11 @@ async fn claimed_entries_are_processed() {
         ended.nth(1).unwrap().subject.to_string(),
         format!("30 entries of partition 1 from 'node-b/2' to '{NODE}/2'")
     );
-    world.node().hold_consumer(false).await;
+    world.release().await;
     let left = 60 - wanted;
     world.until("what was given is written", async || world.pending().await == left).await;
     world.replay(Scope::All(Filter::default())).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +117,7 @@ async fn only_entries_still_held_are_claimed() {
     };
     let now = held(&world).await;
     assert_eq!((with("node-b/1", &now), with("node-c/1", &now)), (1, 5));
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.until("what was given is written", async || world.pending().await == 5).await;
     world.settled_by_replay().await;
     world.balanced().await;
@@ -143,8 +132,8 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let of_b = || ClaimScope::Holder("node-b/1".to_owned());
     on_group(&world, "CREATECONSUMER", &["node-c/1"]);
     on_group(&world, "CREATECONSUMER", &[&format!("{NODE}/replay")]);
-    let nobody = format!("{NODE}/replay");
-    for idle in ["node-c/1", &nobody] {
+    let unused = format!("{NODE}/replay");
+    for idle in ["node-c/1", &unused] {
         let result = fault(claim_plan(&world, of_b(), idle, false).await);
         assert_eq!(result, GroupError::Idle(idle.to_owned()));
     }
@@ -171,8 +160,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     world.until("what was given is written", async || world.pending().await == 0).await;
     let empty = fault(claim_plan(&world, from, NODE, false).await);
     assert!(matches!(empty, GroupError::NothingToGive { .. }), "{empty}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,8 +194,7 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let result = format!("consumer '{name}' removed from partition {of}");
     assert_eq!(outcome, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
     assert!(matches!(fault(remove(&name, None).await), GroupError::NoConsumer { .. }));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

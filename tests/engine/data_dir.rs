@@ -1,7 +1,5 @@
 //! The data directory: its locks and numbers, and the errors for impossible paths.
 
-#![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,14 +1,8 @@
 //! The whole path on each database: a load test, paid and closed orders, and a passed audit.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{sync::Arc, time::Instant};
 
-use crate::world::{Database, World};
+use crate::world::{Database, World, sale};
 use seckill_engine::{
     command::{Focus, LoadTest},
     payment,
@@ -18,9 +12,7 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind},
     },
 };
-use seckill_model::{
-    EntryId, Fence, Message, Millis, NewSale, OrderEntry, OrderId, Payment, UserId,
-};
+use seckill_model::{EntryId, Fence, Message, Millis, OrderEntry, OrderId, Payment, UserId};
 use seckill_redis::stream;
 use seckill_store::{StoreError, Written};
 use sqlx::{Connection as _, SqliteConnection};
@@ -30,10 +22,6 @@ use tokio_util::sync::CancellationToken;
 fn orders() -> u64 {
     let result = std::env::var("SECKILL_TEST_ORDERS").ok().and_then(|it| it.parse().ok());
     result.unwrap_or(if cfg!(debug_assertions) { 20_000 } else { 100_000 })
-}
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
 /// A tenth of the buyers find the sale sold out, some order twice, some pay, and the rest is closed.
@@ -46,8 +34,7 @@ async fn rush(database: Database) {
     let took = started.elapsed().as_secs_f64();
     assert_eq!((report.admitted, report.persisted, report.errors), (count, count, 0));
     println!("{database:?}: {count} orders admitted and written in {took:.1} s");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 
     let live = world.store.live_orders(voucher, None, 100).await.unwrap();
     let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
@@ -60,11 +47,10 @@ async fn rush(database: Database) {
         payment::close_overdue(&mut world.servers(), later, now, &fence, &stop).await.unwrap();
     assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
     world.balanced().await;
-    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, count) }).await;
+    let again = world.buy(voucher, count).await;
     assert_eq!(again.admitted, count - 100, "each piece that went back");
     assert!(again.duplicate <= 100 && again.errors == 0, "{again:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// The time of the store alone, in batches as the consumer writes them.
@@ -91,8 +77,7 @@ async fn batches(database: Database) {
 /// A database that refuses every write causes no dead letter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_temporarily_missing_table_makes_no_dead_letter() {
-    let world = World::start().await;
-    let voucher = world.create(sale(200)).await;
+    let (world, voucher) = World::with_sale(200).await;
     let url = format!("sqlite:{}", world.database().display());
     let mut other = SqliteConnection::connect(&url).await.unwrap();
     let mut run = async |sql: &'static str| {
@@ -122,39 +107,37 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
 /// Reads succeed beside the lock of another program, so a database that looks healthy may accept no order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
-    let world = World::start().await;
-    let voucher = world.create(sale(200)).await;
-    let picture = || Arc::clone(&world.node().remote().snapshots.borrow());
-    world.until("the database is well", async || picture().sql.takes_writes()).await;
+    let (world, voucher) = World::with_sale(200).await;
+    let snapshot = || Arc::clone(&world.node().remote().snapshots.borrow());
+    world.until("the database is well", async || snapshot().sql.takes_writes()).await;
     world.admits().await;
     let lock = world.lock_database().await;
     world.rush(LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 200) }).await;
     world
-        .until("the lock is told, and who waits for it", async || {
-            let seen = picture();
+        .until("the lock and its waiters are reported", async || {
+            let seen = snapshot();
             let why = seen.sql.unwritable.as_ref().and_then(Message::data);
             let result = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
             why == Some(ReadError::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
         })
         .await;
-    let result = picture();
+    let result = snapshot();
     let open = |focus: &mut Focus| focus.orders = Some(OrdersView::default());
     world.node().remote().focus.send_modify(open);
     world
         .until("it is read all the while", async || {
-            let seen = picture();
+            let seen = snapshot();
             seen.sql.last_ok > result.sql.last_ok && seen.orders.taken > result.sql.last_ok
         })
         .await;
-    let seen = picture();
+    let seen = snapshot();
     assert!(seen.sql.up && !seen.sql.takes_writes(), "{:?}", seen.sql);
     let dead = world.keys.home().dead();
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
     drop(lock);
-    world.until("the database is well again", async || picture().sql.takes_writes()).await;
-    world.settled().await;
-    world.balanced().await;
-    assert!(picture().sql.back.is_none(), "it answered all the while");
+    world.until("the database is well again", async || snapshot().sql.takes_writes()).await;
+    world.settled_and_balanced().await;
+    assert!(snapshot().sql.back.is_none(), "it answered all the while");
 }
 
 macro_rules! on_each {

@@ -1,36 +1,21 @@
 //! Injected faults one by one: their effects, and that they never hit external servers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use std::{
-    collections::HashSet, fs, os::unix::process::ExitStatusExt as _, sync::Arc, time::Duration,
-};
+use std::{collections::HashSet, fs, os::unix::process::ExitStatusExt as _, sync::Arc};
 
-use crate::support::{BINARY, Background, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
+use crate::support::{BINARY, Background, LONG, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
 use crate::world::World;
 use redis::cmd;
-use seckill_engine::{EngineError, command::LoadTest, fault_injection};
+use seckill_engine::{EngineError, fault_injection};
 use seckill_model::{
-    Millis, NewSale, Outcome, VoucherId,
+    Outcome, VoucherId,
     faults::{KILL_AT, Point},
 };
 use seckill_redis::{DataDir, ManagedServer, Redis};
 
-const LONG: Duration = Duration::from_mins(2);
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_becomes_dead_letters_and_duplicates_are_written_once() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
+    let (world, voucher) = World::with_sale(100).await;
+    world.buy(voucher, 40).await;
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
     assert_eq!(fault_injection::duplicate(&mut conn, &of, 25).await.unwrap(), 25);
     let kinds = fault_injection::POISON.len();
@@ -43,8 +28,7 @@ async fn poison_becomes_dead_letters_and_duplicates_are_written_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_steps_repeats_no_id() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(1_000)).await;
+    let (mut world, voucher) = World::with_sale(1_000).await;
     let mut given = HashSet::new();
     for (round, step) in [0, 90_000, -90_000, -3, 3].into_iter().enumerate() {
         fault_injection::step_clock(step);
@@ -57,8 +41,7 @@ async fn a_clock_that_steps_repeats_no_id() {
             world.restart_node().await;
         }
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,5 @@
 //! A load test while a primary dies: orders continue, and what an asynchronous replica had not received is
 //! reported and restored.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::time::Instant;
 
@@ -91,7 +85,7 @@ impl Deployment {
 
     async fn balanced(&self) {
         let mut last = None;
-        wait_until(PATIENCE, "the books balance and nothing is under way", async || {
+        wait_until(PATIENCE, "the audit passes and nothing is under way", async || {
             let audit = self.audit().await;
             let under_way: u64 =
                 audit.sales.iter().map(|sale| sale.undelivered + sale.pending).sum();
@@ -176,8 +170,8 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     })
     .await;
     for (voucher, report) in vouchers.iter().zip(&reports) {
-        let books = deployment.store.ledger(*voucher).await.unwrap();
-        assert_eq!((books.live, books.stock), (each / 2, 0), "{report:?}");
+        let ledger = deployment.store.ledger(*voucher).await.unwrap();
+        assert_eq!((ledger.live, ledger.stock), (each / 2, 0), "{report:?}");
     }
     assert!(node.stop().await.in_time);
     assert!(worker.stop().await.in_time);

@@ -1,12 +1,6 @@
 //! Redis loses data, its group or its scripts under load: the alarm appears, and the ledger balances again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::Value;
 use seckill_engine::{
     EngineError,
@@ -14,12 +8,8 @@ use seckill_engine::{
     ledger, repair,
     telemetry::snapshot::AlarmKind,
 };
-use seckill_model::{Millis, NewSale, VoucherId, ledger::Cure};
+use seckill_model::{VoucherId, ledger::Cure};
 use tokio::task::JoinHandle;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 type Rushing = JoinHandle<Result<Reply, EngineError>>;
 
@@ -81,7 +71,7 @@ async fn flushed(world: World) {
     let other = world.another_node("node-u");
     // In another partition, if there is one: no buyer requests it after the loss.
     let sold_out = world.create(sale(50)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(sold_out, 50) }).await;
+    world.buy(sold_out, 50).await;
     let voucher = world.create(sale(6_000)).await;
     let rush = rushing(&world, LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 7_000) });
     for part in [1_000, 3_000] {
@@ -95,11 +85,10 @@ async fn flushed(world: World) {
         matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.buyers > 0 && losses.refused == 0)
     })
     .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     for (voucher, stock) in [(voucher, 6_000), (sold_out, 50)] {
-        let books = world.store.ledger(voucher).await.unwrap();
-        assert_eq!((books.live, books.stock, books.doubled), (stock, 0, 0));
+        let ledger = world.store.ledger(voucher).await.unwrap();
+        assert_eq!((ledger.live, ledger.stock, ledger.doubled), (stock, 0, 0));
         let left: i64 = world.server.query(&["GET", &world.keys.stock(voucher)]);
         assert_eq!(left, 0, "none is sold twice, none is left");
     }
@@ -108,8 +97,7 @@ async fn flushed(world: World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_group_and_consumer_are_lost_in_a_rush() {
-    let world = World::start().await;
-    let voucher = world.create(sale(4_000)).await;
+    let (world, voucher) = World::with_sale(4_000).await;
     let rush = rushing(&world, LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 4_000) });
     let (group, name) =
         (world.keys.home().group().to_owned(), world.keys.home().consumer(crate::world::NODE));
@@ -122,9 +110,8 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     // Its reader gets an error, and the next read recreates it.
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, &name]);
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 4_000) }).await;
-    world.settled().await;
-    world.balanced().await;
+    world.buy(voucher, 4_000).await;
+    world.settled_and_balanced().await;
     assert_eq!(written(&world, voucher).await, 4_000);
 }
 
@@ -143,8 +130,7 @@ async fn a_consumer_is_removed_with_its_entries_by_another_client() {
     .await;
     assert!(findings(&world).await[0].starts_with("30 admitted orders are neither"));
     assert_eq!(repaired(&world).await, 30);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(written(&world, voucher).await, 100);
 }
 
@@ -159,28 +145,25 @@ async fn pending_and_undelivered_entries_are_trimmed() {
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 100) };
     world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     // A node that finds missing bodies restores the orders from the buyers.
     world.until("all are written", async || written(&world, voucher).await == 100).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// An entry without a body has no owner, so only the ledger notices it.
 #[tokio::test(flavor = "multi_thread")]
 async fn undelivered_entries_are_trimmed() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 40) }).await;
+    let (world, voucher) = World::with_sale(100).await;
+    world.buy(voucher, 40).await;
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 100) };
     world.execute(Command::LoadTest(plan)).await.unwrap();
     on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     alarmed(&world, "the loss is reported", |kind| matches!(kind, AlarmKind::AuditFailed { .. }))
         .await;
     assert_eq!(repaired(&world).await, 60);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(written(&world, voucher).await, 100);
 }

@@ -1,36 +1,26 @@
 //! The position of the group, and rewinding it: on one partition and on several.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use crate::world::World;
+use crate::world::{World, sale};
 use seckill_engine::{
     EngineError,
     command::{Command, LoadTest, Reply},
     error::PartDone,
     group::{
-        GroupChange, GroupError, Rewind, RewindReport, To, rewind,
+        GroupError, Meanwhile, Rewind, RewindReport, To, rewind,
         show::{self, StreamState},
     },
     ledger, partition_repair,
 };
-use seckill_model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding};
+use seckill_model::{EntryId, Outcome, VoucherId, ledger::Finding};
 use seckill_redis::{dead_letters, stream};
 use seckill_store::ActivityFilter;
 
 const DEAD_MS: u64 = 5_000;
 
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
-
 /// A sale with this many orders, all written.
 async fn sold(world: &World, buyers: u64) -> VoucherId {
     let voucher = world.create(sale(buyers)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, buyers) }).await;
+    world.buy(voucher, buyers).await;
     world.settled().await;
     voucher
 }
@@ -94,7 +84,7 @@ async fn the_lag_is_right_or_unknown() {
         all.await.unwrap().stream.lag
     };
     let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
-    let told = |field: &str| {
+    let reported = |field: &str| {
         let groups: Vec<std::collections::HashMap<String, redis::Value>> =
             world.server.query(&["XINFO", "GROUPS", &orders]);
         groups[0].get(field).cloned().unwrap()
@@ -104,10 +94,10 @@ async fn the_lag_is_right_or_unknown() {
     assert_eq!((measured().await, shown().await), (Some(7), Some(7)));
     let ids = entries(&world);
     let _: u64 = world.server.query(&["XDEL", &orders, &ids[4].in_stream()]);
-    assert_eq!(told("lag"), redis::Value::Nil, "Redis does not know any more");
+    assert_eq!(reported("lag"), redis::Value::Nil, "Redis does not know any more");
     assert_eq!((measured().await, shown().await), (Some(6), Some(6)));
     on_group(&world, "SETID", &[&ids[5].in_stream(), "ENTRIESREAD", "77"]);
-    assert_eq!(told("lag"), redis::Value::Int(10 - 77), "Redis believes everything");
+    assert_eq!(reported("lag"), redis::Value::Int(10 - 77), "Redis believes everything");
     assert_eq!((measured().await, shown().await), (Some(4), Some(4)));
     let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &ids[8].in_stream()]);
     assert_eq!((measured().await, shown().await), (Some(2), Some(2)));
@@ -147,11 +137,10 @@ async fn everything_again(world: &World, partitions: u64) {
     }
     let report = rewound(world, plan).await.unwrap();
     assert_eq!((report.again, report.groups.len() as u64), (1_500 * partitions, partitions));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     for voucher in vouchers {
-        let books = world.store.ledger(voucher).await.unwrap();
-        assert_eq!((books.live, books.stock, books.closed), (1_500, 0, 0));
+        let ledger = world.store.ledger(voucher).await.unwrap();
+        assert_eq!((ledger.live, ledger.stock, ledger.closed), (1_500, 0, 0));
     }
     for state in states(world).await {
         let group = state.group.unwrap();
@@ -181,10 +170,9 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
         }
     });
     assert_eq!((report.errors, report.admitted, report.persisted), (0, 4_000, 4_000), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
-    let books = world.store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.stock, books.doubled), (4_000, 0, 0));
+    world.settled_and_balanced().await;
+    let ledger = world.store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.stock, ledger.doubled), (4_000, 0, 0));
     let state = states(&world).await.remove(0);
     let group = state.group.unwrap();
     assert_eq!((group.lag, group.pending, group.last_delivered), (Some(0), 0, state.last));
@@ -202,15 +190,13 @@ async fn pending_entries_are_settled_by_a_rewind() {
     assert_eq!((plan[0].again, plan[0].pending), (100, 30), "{plan:?}");
     assert_eq!((plan[0].written, plan[0].missing, plan[0].unheld), (70, 30, 0), "{plan:?}");
     rewound(&world, plan).await.unwrap();
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 100);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
-    let world = World::start().await;
-    let voucher = world.create(sale(60)).await;
+    let (world, voucher) = World::with_sale(60).await;
     assert_eq!(world.stick(voucher, 60, 20).await, 20);
     assert_eq!(world.pending().await, 20);
     let mut conn = world.redis.connection();
@@ -229,9 +215,8 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     let strange = entries(&world)[60];
     let _: u64 = world.server.query(&["XDEL", &of.orders(), &strange.in_stream()]);
     rewound(&world, plan).await.unwrap();
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,9 +238,8 @@ async fn deleted_entries_do_not_spoil_the_lag() {
         let state = states(&world).await.remove(0).group.unwrap();
         assert_eq!((state.lag, state.entries_read), (Some(ahead), read), "{state:?}");
     }
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,9 +263,8 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     // The trimming job must handle the new position of the group.
     world.execute(Command::RunJob("trim-stream".to_owned())).await.unwrap();
     assert_eq!(entries(&world).len(), 180);
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,8 +296,7 @@ async fn invalid_positions_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewind_does_what_its_preview_showed() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (world, voucher) = World::with_sale(100).await;
     let plan = LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 60) };
     world.rush(plan.clone()).await;
     world.settled().await;
@@ -327,27 +309,26 @@ async fn a_rewind_does_what_its_preview_showed() {
     rewound(&world, shown.clone()).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
     // It was rewound.
-    let change = |fault: GroupError| match fault {
-        GroupError::Changed { change, .. } => change,
+    let meanwhile = |fault: GroupError| match fault {
+        GroupError::Meanwhile { what, .. } => what,
         other => panic!("{other}"),
     };
-    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::MovedBack);
+    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::MovedBack);
     on_group(&world, "SETID", &["$"]);
     let _: u64 = world.server.query(&["XDEL", &world.keys.home().orders(), &ids[30].in_stream()]);
-    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::Trimmed);
+    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::Trimmed);
     on_group(&world, "DESTROY", &[]);
-    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Destroyed);
+    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Destroyed);
     let shown = preview(&world, "start", None).await.unwrap();
     on_group(&world, "CREATE", &["0"]);
-    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Created);
+    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Made);
     let line = world.store.acts(1).await.unwrap().remove(0);
     assert!(
         line.result.starts_with("failed: partition 0: the consumer group was created"),
         "{line:?}"
     );
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,16 +345,15 @@ async fn a_changed_group_stops_the_rewind() {
     let sentence = "the groups of partition 0 were already moved back; run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    let change = GroupChange::Destroyed;
-    assert_eq!(fault::<()>(Err(*why)), GroupError::Changed { partition: 1, change });
+    let what = Meanwhile::Destroyed;
+    assert_eq!(fault::<()>(Err(*why)), GroupError::Meanwhile { partition: 1, what });
     assert_eq!(done, PartDone::Rewound(vec![0]));
     let now = states(&world).await;
     assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
     assert_eq!(now[1].group, None);
     // The other one is recreated by a node at its start.
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
     for voucher in vouchers {
         assert_eq!(world.store.ledger(voucher).await.unwrap().live, 30);
     }
@@ -381,8 +361,7 @@ async fn a_changed_group_stops_the_rewind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destroyed_group_is_recreated_at_the_requested_position() {
-    let world = World::start().await;
-    let voucher = world.create(sale(80)).await;
+    let (world, voucher) = World::with_sale(80).await;
     assert_eq!(world.stick(voucher, 80, 20).await, 20);
     assert_eq!(world.pending().await, 20);
     world.hold().await;
@@ -407,9 +386,8 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
     let report = rewound(&world, plan).await.unwrap();
     assert!(report.groups[0].made);
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(80));
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 80);
 }
 
@@ -458,7 +436,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     repaired(&world, "replaced by a new stream with 1 entry to write and 1 dead letter").await;
     let late = world.ask(voucher, 1_002).await;
     assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 7);
     let letters = letters(&world).await;
@@ -485,7 +463,7 @@ async fn orders_with_ids_of_the_future_are_kept() {
         assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
     }
     repaired(&world, "replaced by a new stream").await;
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 15);
     assert_eq!(letters(&world).await.len(), 1);
@@ -531,7 +509,7 @@ async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     world.execute(Command::LoadTest(plan)).await.unwrap();
     world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
     repaired(&world, "moved back to").await;
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 50);
     world.balanced().await;
@@ -564,8 +542,7 @@ async fn node_keys_of_another_type_are_renamed() {
     let voucher = sold(&world, 1).await;
     world.execute(Command::Restock { voucher, by: 99 }).await.unwrap();
     let of = world.keys.home();
-    for (number, key) in [of.reconciled(), of.nodes(), of.instances(), of.gone()].iter().enumerate()
-    {
+    for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
         world.server.query::<()>(&["DEL", key]);
         world.server.query::<()>(&["SET", key, "x"]);
         repaired(&world, &format!("'{key}' in Redis holds a string")).await;
@@ -574,6 +551,5 @@ async fn node_keys_of_another_type_are_renamed() {
         let aside: String = world.server.query(&["GET", &format!("{key}:replaced")]);
         assert_eq!(aside, "x");
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }

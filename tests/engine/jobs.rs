@@ -1,10 +1,4 @@
 //! Scheduled jobs on real servers: each due time runs once on one node, across node failures.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     path::Path,
@@ -270,9 +264,9 @@ async fn an_operator_runs_pauses_and_resumes_a_job() {
     let acts = world.store.acts(10).await.unwrap();
     assert!(acts.iter().any(|act| act.act == "job pause"), "{acts:?}");
     world
-        .until("the picture shows the jobs", async || {
-            let picture = world.node().remote().snapshots.borrow().clone();
-            picture.jobs.iter().any(|job| job.name == name && !job.runs.is_empty())
+        .until("the snapshot shows the jobs", async || {
+            let snapshot = world.node().remote().snapshots.borrow().clone();
+            snapshot.jobs.iter().any(|job| job.name == name && !job.runs.is_empty())
         })
         .await;
 }
@@ -410,8 +404,7 @@ async fn old_id_keys_are_removed_and_the_stream_is_trimmed_to_what_groups_need()
     run("trim-stream").await;
     let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length < 300, "whole blocks of acknowledged entries go: {length}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(run("check-ledger").await.outcome, JobOutcome::Done);
 }
 

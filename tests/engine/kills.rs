@@ -1,10 +1,4 @@
 //! SIGKILL loses no commit: of a database server, of a process on SQLite, of Redis together with its nodes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::HashMap,
@@ -17,21 +11,17 @@ use std::{
 use crate::support::{
     MariaDb, PATIENCE, Postgres, Seckill, Server, TestRedis, wait_until, wait_until_blocking,
 };
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
     command::{Command, LoadTest},
     repair,
 };
-use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding};
+use seckill_model::{Millis, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding};
 use seckill_store::{Settings, SharedStore};
 
 const BATCH: u64 = 20;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 fn batch(number: u64, voucher: VoucherId) -> Vec<OrderEntry> {
     let entry = |at| OrderEntry::new(OrderId::new(1_795_000_000, at).unwrap(), UserId(at), voucher);
@@ -65,14 +55,18 @@ async fn each_commit_outlives_a_kill(mut server: impl Server) {
         writing.await.unwrap();
         server.restart();
         wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
-        let told = done.load(Ordering::Relaxed) * BATCH;
+        let committed = done.load(Ordering::Relaxed) * BATCH;
         let ids: Vec<OrderId> =
-            (0..told / BATCH).flat_map(|at| batch(at, voucher)).map(|it| it.order).collect();
-        assert_eq!(store.existing(&ids).await.unwrap().len() as u64, told, "round {round}");
-        let books = store.ledger(voucher).await.unwrap();
-        assert_eq!((1_000_000 - books.stock, books.doubled), (books.live as i64, 0));
+            (0..committed / BATCH).flat_map(|at| batch(at, voucher)).map(|it| it.order).collect();
+        assert_eq!(store.existing(&ids).await.unwrap().len() as u64, committed, "round {round}");
+        let ledger = store.ledger(voucher).await.unwrap();
+        assert_eq!((1_000_000 - ledger.stock, ledger.doubled), (ledger.live as i64, 0));
         // The unconfirmed batch is present as a whole or not at all.
-        assert!(books.live == told || books.live == told + BATCH, "{} of {told}", books.live);
+        assert!(
+            ledger.live == committed || ledger.live == committed + BATCH,
+            "{} of {committed}",
+            ledger.live
+        );
     }
 }
 
@@ -134,8 +128,7 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
         assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&result)), "{plan:?}");
         world.execute(Command::Repair(plan)).await.unwrap();
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(ids().await, before);
     lost > 0
 }

@@ -1,10 +1,4 @@
 //! Locks on real servers, from many tasks, nodes and processes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A lease short enough for a test and long enough for a busy machine.
-const SHORT: Timing = Timing { lease: Duration::from_secs(4), poll: Duration::from_millis(500) };
+const SHORT: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
 
 fn name(name: &str) -> LockName {
     LockName::new(name).unwrap()
@@ -125,7 +119,7 @@ async fn releasing_a_lost_lock_is_reported() {
     let owner = guard.owner().to_owned();
     let (mut conn, keys) = (redis.connection(), Layout::default());
     revoke(&mut conn, &keys, &lock, &owner).await.unwrap();
-    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("its node is told");
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("its node is notified");
     let next = a.try_lock(&lock, "u").await.unwrap();
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
     assert!(matches!(revoke(&mut conn, &keys, &lock, &owner).await, Err(LockError::Changed(_))));
@@ -216,7 +210,7 @@ async fn the_watchdog_renews_a_lock_and_without_it_the_lease_expires() {
     stop.cancel();
     tokio::time::timeout(10 * SECOND, kept.lost())
         .await
-        .expect("its holder is told before the end");
+        .expect("its holder is notified before the end");
     let (other, _) = locks_of(&redis_of(&server), "b", SHORT);
     let got = other.try_for(&name("kept"), "t", SHORT.lease * 2).await;
     assert!(got.is_ok(), "free within a lease");

@@ -1,18 +1,12 @@
 //! Parts of Redis or SQL are lost, replaced or set back while nodes run: nothing is sold twice, and the loss is
 //! reported.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
@@ -26,8 +20,7 @@ use seckill_engine::{
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{
-    EntryId, Fence, LetterVerdict, Millis, NewSale, OrderError, Outcome, SaleState, UserId,
-    VoucherId,
+    EntryId, Fence, LetterVerdict, Millis, OrderError, Outcome, SaleState, UserId, VoucherId,
     ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
 };
@@ -38,10 +31,6 @@ use seckill_redis::{
 use seckill_store::{Act, fault_injection::Ill};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 async fn findings(world: &World) -> Vec<Finding> {
     let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
@@ -82,8 +71,7 @@ fn rush(voucher: VoucherId, users: u64) -> LoadTest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_is_left() {
-    let world = World::start().await;
-    let voucher = world.create(sale(3_000)).await;
+    let (world, voucher) = World::with_sale(3_000).await;
     let (stock, hash) = (world.keys.stock(voucher), world.keys.sale(voucher));
     let deleting = async {
         world
@@ -95,32 +83,28 @@ async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_
     let (report, ()) = tokio::join!(world.rush(plan), deleting);
     assert_eq!((report.admitted, report.errors, report.dead), (3_000, 0, 0), "{report:?}");
     named(&world, &stock).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_buyers_are_not_admitted_a_second_time() {
-    let world = World::start().await;
-    let voucher = world.create(sale(2_000)).await;
+    let (world, voucher) = World::with_sale(2_000).await;
     world.hold().await;
     let first = world.rush(LoadTest { settle: false, ..rush(voucher, 1_000) }).await;
     assert_eq!(first.admitted, 1_000);
     // Some orders are in SQL, the others in the stream.
-    world.node().hold_consumer(false).await;
+    world.release().await;
     let buyers = world.keys.buyers(voucher);
     let _: u64 = world.server.query(&["DEL", &buyers]);
     let again = world.rush(rush(voucher, 1_000)).await;
     assert_eq!((again.admitted, again.duplicate), (0, 1_000), "{again:?}");
     named(&world, &buyers).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_type_or_value_is_repaired_before_the_next_admission() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (world, voucher) = World::with_sale(100).await;
     let (stock, tally) = (world.keys.stock(voucher), world.keys.tally(voucher));
     let mut user = 0;
     for spoil in [
@@ -137,15 +121,13 @@ async fn a_key_of_another_type_or_value_is_repaired_before_the_next_admission() 
         assert_eq!(world.server.query::<u64>(&["GET", &stock]), 100 - user, "{spoil:?}");
     }
     named(&world, &tally).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// A script is not rolled back if it fails, so it must check its permissions first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_user_without_permissions_loses_no_order() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     world.settled().await;
     world.stop_node().await;
     let _: () = world
@@ -167,27 +149,24 @@ async fn a_redis_user_without_permissions_loses_no_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_stream_costs_no_order() {
-    let world = World::start().await;
-    let voucher = world.create(sale(500)).await;
+    let (world, voucher) = World::with_sale(500).await;
     world.hold().await;
     world.rush(LoadTest { settle: false, ..rush(voucher, 300) }).await;
     let orders = world.keys.home().orders();
     let _: u64 = world.server.query(&["DEL", &orders]);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     named(&world, &orders).await;
     world
         .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 200)
         .await;
     assert!(matches!(world.ask(voucher, 301).await, Outcome::Admitted { .. }));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// Redis sells neither a version that it missed nor one whose operator died midway.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 3)).await;
     world.stop_node().await;
     let _: u64 = world.server.query(&["DEL", &world.keys.stock(voucher)]);
@@ -199,8 +178,7 @@ async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_lost_without_a_node_is_found_and_reconciled() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 3)).await;
     world.stop_node().await;
     let home = world.keys.home();
@@ -217,8 +195,7 @@ async fn a_stream_that_is_lost_without_a_node_is_found_and_reconciled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 3)).await;
     let (lock, losses) = (world.lock_database().await, world.keys.home().losses());
     let _: u64 = world.server.query(&["DEL", &world.keys.tally(voucher)]);
@@ -242,8 +219,7 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
-    let world = World::start().await;
-    let voucher = world.create(sale(3_000)).await;
+    let (world, voucher) = World::with_sale(3_000).await;
     let (tally, watermark) = (world.keys.tally(voucher), world.keys.home().watermark());
     world.rush(rush(voucher, 500)).await;
     let older: HashMap<String, String> = world.server.query(&["HGETALL", &watermark]);
@@ -283,14 +259,12 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
             })
             .await;
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (world, voucher) = World::with_sale(100).await;
     world.ask(voucher, 1).await;
     let refuse = |yes: &str| {
         let _: () = world.server.query(&["CONFIG", "SET", "min-replicas-to-write", yes]);
@@ -301,8 +275,8 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
     world
         .until("the alarm stands", async || {
-            let picture = world.node().remote().snapshots.borrow().clone();
-            picture.alarms.iter().any(
+            let snapshot = world.node().remote().snapshots.borrow().clone();
+            snapshot.alarms.iter().any(
                 |it| matches!(&it.kind, AlarmKind::Undelivered { sales } if sales[..] == [voucher]),
             )
         })
@@ -320,14 +294,12 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
     world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
     world.until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (mut world, voucher) = World::with_sale(100).await;
     world.rush(rush(voucher, 60)).await;
     world.settled().await;
     let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
@@ -355,8 +327,7 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sales_missing_from_a_restored_database_are_taken_over_from_redis() {
-    let mut world = World::start().await;
-    let one = world.create(sale(10)).await;
+    let (mut world, one) = World::with_sale(10).await;
     let two = world.create(sale(700)).await;
     world.rush(rush(two, 600)).await;
     world.execute(Command::Restock { voucher: two, by: 50 }).await.unwrap();
@@ -373,20 +344,17 @@ async fn sales_missing_from_a_restored_database_are_taken_over_from_redis() {
     let three = world.create(sale(50)).await;
     assert!(three > two && two > one, "no number is given twice");
     assert!(repaired(&world).await.contains(&Cure::Adopt));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let adopted = world.store.sale(two).await.unwrap();
     assert_eq!((adopted.initial, adopted.stock, adopted.version), (750, 150, 2));
     let report = world.rush(LoadTest { seed: 2, ..rush(two, 1_000) }).await;
     assert_eq!((report.duplicate, report.admitted), (600, 150), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
-    let mut world = World::start().await;
-    let oversold = world.create(sale(10)).await;
+    let (mut world, oversold) = World::with_sale(10).await;
     let sound = world.create(sale(10)).await;
     world.rush(rush(oversold, 10)).await;
     let _: u64 = world.server.query(&["HSET", &world.keys.buyers(oversold), "999", "77"]);
@@ -404,8 +372,7 @@ async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
 /// Its promises are kept for 30 s; other sales must not wait for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
-    let world = World::start().await;
-    let sound = world.create(sale(10)).await;
+    let (world, sound) = World::with_sale(10).await;
     let lost = world.create(sale(10)).await;
     world.rush(rush(lost, 10)).await;
     world.settled().await;
@@ -427,8 +394,7 @@ async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
 /// The number of entries alone does not show that one is lost and another forged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (mut world, voucher) = World::with_sale(20).await;
     world.rush(rush(voucher, 5)).await;
     world.settled().await;
     world.stop_node().await;
@@ -446,8 +412,7 @@ async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
         })
         .await;
     named(&world, &orders).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
 }
 
@@ -509,7 +474,7 @@ async fn orders_pending_at_consumers_are_not_sold_again() {
     let world = World::with(|settings| settings.consumer_batch = 2).await;
     let mut third = None;
     let takes = async || {
-        world.node().hold_consumer(false).await;
+        world.release().await;
         world.until("one holds its half", async || world.pending().await == 4).await;
         third = Some(world.another_node("node-3"));
     };
@@ -520,7 +485,7 @@ async fn orders_pending_at_consumers_are_not_sold_again() {
     sql(&world, "DROP TRIGGER refuses").await;
     each_has_an_order(&world, voucher).await;
     let dead = world.keys.home().dead();
-    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0, "nobody was promised too much");
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0, "no dead letter is needed");
     third.unwrap().stop().await;
 }
 
@@ -539,15 +504,14 @@ async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers(
     let voucher = lost_while_in_hand(&world, takes).await;
     sql(&world, "DROP TRIGGER refuses").await;
     assert_eq!(writing.unwrap().await.unwrap().unwrap().persisted, 8);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     each_has_an_order(&world, voucher).await;
 }
 
 /// A buyer whose loss was not noticed is admitted a second time, and SQL refuses the second order.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (world, voucher) = World::with_sale(20).await;
     assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
     world.settled().await;
     let (key, v) = (world.keys.buyers(voucher), voucher.to_string());
@@ -579,8 +543,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
 /// A key of another type at a place that is read before anything else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deployment_key_of_another_type_is_rewritten() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (mut world, voucher) = World::with_sale(20).await;
     world.stop_node().await;
     let key = world.keys.deployment();
     let _: u64 = world.server.query(&["DEL", &key]);
@@ -592,8 +555,7 @@ async fn a_deployment_key_of_another_type_is_rewritten() {
 /// An unknown error proves nothing about an order: the batch waits, which is an event, and goes on by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (world, voucher) = World::with_sale(20).await;
     sql(
         &world,
         "CREATE TRIGGER broken BEFORE INSERT ON tb_voucher_order WHEN NEW.user_id = 3 \
@@ -614,15 +576,13 @@ async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
     });
     tokio::time::timeout(Duration::from_secs(15), all).await.expect("it is asked again soon");
     world.until("so is its end", async || event("orders written").await).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// Both keys that know how many numbers of the day are leased are lost within one second of a rush.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_order_id_is_issued_twice_when_all_counters_are_lost() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5_000)).await;
+    let (world, voucher) = World::with_sale(5_000).await;
     assert_eq!(world.rush(rush(voucher, 2_000)).await.admitted, 2_000);
     let of = world.keys.home();
     let counter = of.sequence(utc_day(Millis::now().0 / 1_000));
@@ -640,8 +600,7 @@ async fn no_order_id_is_issued_twice_when_all_counters_are_lost() {
         let answer = admission.request(voucher, UserId(user)).answer().await;
         assert!(matches!(answer.outcome, Ok(Outcome::Admitted { .. })), "{answer:?}");
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
     // IDs of different seconds differ whatever their numbers are, and these may be of the same one.
     let orders = world.store.live_orders(voucher, None, 9_999).await.unwrap();
@@ -653,8 +612,7 @@ async fn no_order_id_is_issued_twice_when_all_counters_are_lost() {
 /// SQL is set back while the nodes live, and the number is given to another sale.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (world, voucher) = World::with_sale(20).await;
     for _ in 0..3 {
         world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
     }
@@ -672,19 +630,17 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
         matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
     };
     world.until("it is closed", async || findings(&world).await == [Finding::OtherSale]).await;
-    world.until("it admits nobody", async || !admits(2_000).await).await;
+    world.until("it admits no buyer", async || !admits(2_000).await).await;
     repaired(&world).await;
     world.until("it is sold", async || admits(3_000).await).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().initial, 10);
 }
 
 /// Admission looks at the keys of a sale alone, and those of another sale may agree with one another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_sale() {
-    let mut world = World::start().await;
-    let other = world.create(sale(20)).await;
+    let (mut world, other) = World::with_sale(20).await;
     let sound = world.create(sale(10)).await;
     world.rush(rush(other, 10)).await;
     world.settled().await;
@@ -711,14 +667,12 @@ async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_
     assert!(findings(&world).await.is_empty());
     world.until("the sale of SQL admits", async || admits(other, 2_000).await).await;
     assert_eq!(world.server.query::<u64>(&["HGET", &format!("{key}:replaced"), "created"]), 1);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (world, voucher) = World::with_sale(100).await;
     world.execute(Command::Restock { voucher, by: 20 }).await.unwrap();
     world.rush(rush(voucher, 110)).await;
     world.settled().await;
@@ -731,8 +685,7 @@ async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
     let found = findings(&world).await;
     assert!(found.contains(&Finding::Ahead(1)) && found.contains(&Finding::Lost(70)), "{found:?}");
     repaired(&world).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let sale = world.store.sale(voucher).await.unwrap();
     assert_eq!((sale.initial, sale.stock, sale.version), (120, 10, 2));
 }
@@ -740,8 +693,7 @@ async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
 /// Without a slot in Redis no buyer gets a row, even with a well-formed entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (world, voucher) = World::with_sale(20).await;
     assert_eq!(world.rush(rush(voucher, 10)).await.admitted, 10);
     let v = voucher.to_string();
     for (user, id, place) in [("7", "4242", "2"), ("4711", "4243", "1"), ("4712", "0", "1")] {
@@ -768,8 +720,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
         })
         .await;
     assert_eq!(world.rush(LoadTest { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert!(repaired(&world).await.is_empty(), "there is nothing to repair");
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
 }
@@ -777,8 +728,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
 /// An entry without a buyer waits while the buyers are not known, and is written once they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_waits_while_its_buyer_is_lost() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(50)).await;
+    let (mut world, voucher) = World::with_sale(50).await;
     world.hold().await;
     assert_eq!(world.rush(LoadTest { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
     world.stop_node().await;
@@ -798,8 +748,7 @@ async fn an_entry_waits_while_its_buyer_is_lost() {
 /// The audit finds lost give-backs that are too old to be repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (mut world, voucher) = World::with_sale(20).await;
     world.rush(rush(voucher, 20)).await;
     world.settled().await;
     let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
@@ -850,8 +799,7 @@ async fn several_nodes_notice_a_loss_at_once() {
             assert!(if n % 2 == 0 { known } else { new }, "{round} {n}: {outcome:?}");
         }
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     for node in others {
         node.stop().await;
     }
@@ -861,15 +809,13 @@ async fn several_nodes_notice_a_loss_at_once() {
         panic!()
     };
     assert_eq!(last.admitted, 1_000 - 400 - 75, "{last:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// Who was admitted stays so, however often a key goes while it is rebuilt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order() {
-    let world = World::start().await;
-    let voucher = world.create(sale(1_000)).await;
+    let (world, voucher) = World::with_sale(1_000).await;
     assert_eq!(world.rush(rush(voucher, 700)).await.admitted, 700);
     let (buyers, stock) = (world.keys.buyers(voucher), world.keys.stock(voucher));
     let losing = async {
@@ -882,8 +828,7 @@ async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order()
     let asking = world.rush(LoadTest { seed: 2, ..rush(voucher, 1_500) });
     let ((), report) = tokio::join!(losing, asking);
     assert_eq!((report.admitted, report.duplicate), (300, 700), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -909,15 +854,13 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
         .until("it is reconciled", async || matches!(ask(1).await, Ok(Outcome::Duplicate { .. })))
         .await;
     assert!(matches!(ask(41).await, Ok(Outcome::Admitted { .. })));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices first.
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
-    let world = World::start().await;
-    let voucher = world.create(sale(300)).await;
+    let (world, voucher) = World::with_sale(300).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
     let ask = async |user| promising.request(voucher, UserId(user)).answer().await.outcome.unwrap();
@@ -933,12 +876,11 @@ async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
     // The node that has promised nothing is asked.
     let report = world.rush(LoadTest { settle: false, ..rush(voucher, 400) }).await;
     assert_eq!((report.admitted, report.duplicate), (100, 200), "{report:?}");
-    world.node().hold_consumer(false).await;
+    world.release().await;
     other.hold_consumer(false).await;
     world
         .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 0)
         .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     other.stop().await;
 }

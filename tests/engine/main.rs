@@ -1,15 +1,23 @@
 //! The engine against real servers, most of it in this process: one program, so that it is linked once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../world/mod.rs"]
 mod world;
 
+mod audit_log;
 mod claims;
-mod cuts;
+mod console_letters;
+mod console_reads;
 mod data_dir;
 mod databases;
-mod dead;
+mod dead_letters;
 mod drills;
 mod durability;
 mod failover;
@@ -17,9 +25,9 @@ mod flush;
 mod groups;
 mod jobs;
 mod kills;
-mod letters;
+mod load_test_outages;
+mod load_test_stop;
 mod locks;
-mod looks;
 mod losses;
 mod managed_redis;
 mod order_path;
@@ -27,12 +35,10 @@ mod outages;
 mod partitions;
 mod payment;
 mod poison;
-mod record;
 mod recovery;
 mod restarts;
+mod restock;
 mod retention;
-mod rush_outages;
-mod rush_stop;
 mod servers;
 mod store;
 mod support_clusters;

@@ -1,7 +1,5 @@
 //! The managed server: started, shared, killed, damaged, left behind.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
-
 use std::{
     ffi::OsString,
     fs,

@@ -1,14 +1,8 @@
 //! The path of an order against a real Redis and a real database: outcomes, batches, recovery.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::time::Duration;
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
@@ -21,10 +15,6 @@ use seckill_model::{
     filter::Filter,
 };
 use seckill_redis::{dead_letters, stream};
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_outcome_is_returned() {
@@ -54,14 +44,12 @@ async fn each_outcome_is_returned() {
     world.execute(Command::StartSale(voucher)).await.unwrap();
     assert!(matches!(ask(voucher, 1).await, Outcome::Admitted { .. }));
 
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_order_is_admitted_while_the_group_is_missing() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (world, voucher) = World::with_sale(5).await;
     world.hold().await;
     let mut conn = world.redis.connection();
     // The consumer recreates the group as soon as it notices, so retry until the gap is hit.
@@ -78,7 +66,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
     tokio::time::timeout(Duration::from_secs(10), result)
         .await
         .expect("NotReady was never returned");
-    world.node().hold_consumer(false).await;
+    world.release().await;
     // Recovered: the same buyer gets an order, and the audit passes.
     world
         .until("the group is back", async || {
@@ -88,8 +76,7 @@ async fn no_order_is_admitted_while_the_group_is_missing() {
             )
         })
         .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,9 +95,8 @@ async fn requests_beyond_the_queue_are_rejected_immediately() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_users_and_a_hundred_pieces() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
-    let report = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 1_000) }).await;
+    let (world, voucher) = World::with_sale(100).await;
+    let report = world.buy(voucher, 1_000).await;
     assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
     assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
     let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
@@ -126,8 +112,7 @@ async fn a_thousand_users_and_a_hundred_pieces() {
 async fn twenty_thousand_users_with_ten_percent_duplicates() {
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let world = World::start().await;
-        let voucher = world.create(sale(500)).await;
+        let (world, voucher) = World::with_sale(500).await;
         let plan = LoadTest { seed: 7, ..LoadTest::new(voucher, 20_000) };
         let report = world.rush(plan).await;
         assert_eq!((report.attempts, report.admitted, report.persisted), (22_000, 500, 500));
@@ -204,8 +189,7 @@ async fn a_full_sequence_is_an_error_and_never_wraps() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
-    let world = World::start().await;
-    let voucher = world.create(sale(50)).await;
+    let (world, voucher) = World::with_sale(50).await;
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 50) };
     world.rush(plan).await;
@@ -223,7 +207,7 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
     for fields in poison {
         world.add_entry(fields).await;
     }
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
     let letters =
@@ -242,8 +226,7 @@ async fn malformed_entries_become_dead_letters_and_valid_ones_are_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_existing_order_is_acknowledged_once() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let Outcome::Admitted { order } = world.ask(voucher, 5).await else { panic!() };
     world.settled().await;
     let (v, id) = (voucher.to_string(), order.to_string());
@@ -267,8 +250,7 @@ async fn entries_of_a_dead_consumer_are_taken_over() {
     let voucher = world.create(sale(300)).await;
     let stuck = world.stick(voucher, 300, 128).await;
     assert_eq!(stuck, 128);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
 }
 
@@ -292,14 +274,12 @@ async fn an_entry_taken_over_without_its_body_is_rebuilt() {
             world.store.sale(voucher).await.unwrap().stock == 0
         })
         .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn own_pending_entries_come_first_after_a_restart() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(200)).await;
+    let (mut world, voucher) = World::with_sale(200).await;
     world.hold().await;
     world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 200) }).await;
     // A killed process leaves entries pending under the name of its consumer.
@@ -311,8 +291,7 @@ async fn own_pending_entries_come_first_after_a_restart() {
             .unwrap();
     assert_eq!(held.len(), 150);
     world.restart_node().await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,8 +323,7 @@ async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_scripts_and_a_lost_group_are_recreated() {
-    let world = World::start().await;
-    let voucher = world.create(sale(3_000)).await;
+    let (world, voucher) = World::with_sale(3_000).await;
     let plan = LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 3_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for _ in 0..5 {
@@ -359,14 +337,12 @@ async fn lost_scripts_and_a_lost_group_are_recreated() {
     });
     assert_eq!(report.errors, 0, "{report:?}");
     assert!(report.settled);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_database_only_delays_orders() {
-    let world = World::start().await;
-    let voucher = world.create(sale(500)).await;
+    let (world, voucher) = World::with_sale(500).await;
     world.admits().await;
     let lock = world.lock_database().await;
     world.rush(LoadTest { settle: false, ..LoadTest::new(voucher, 500) }).await;
@@ -375,15 +351,13 @@ async fn an_unreachable_database_only_delays_orders() {
     tokio::time::sleep(Duration::from_millis(5_500)).await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 500, "nothing was written");
     drop(lock);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_notices_each_kind_of_damage() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
+    let (mut world, voucher) = World::with_sale(20).await;
+    world.buy(voucher, 10).await;
     world.settled().await;
     world.stop_node().await;
     let mut conn = world.redis.connection();
@@ -445,8 +419,7 @@ async fn a_replay_applies_each_verdict() {
     let report = world.replay(Scope::All(Filter::default())).await;
     assert_eq!((report.seen, report.persisted), (57, 55), "{report:?}");
     assert_eq!((report.rebuilt, report.lost, report.dead), (1, 0, 0), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let acts = world.store.acts(10).await.unwrap();
     assert!(
         acts.iter().any(|act| act.act == "pending apply" && act.result.contains("57 entries")),
@@ -471,8 +444,7 @@ async fn entries_of_a_live_node_are_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (world, voucher) = World::with_sale(5).await;
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
     let taken = seckill_engine::sale_copy::sync(&mut world.servers(), &old).await.unwrap();
@@ -484,8 +456,7 @@ async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_mode_refuses_every_command_in_the_engine() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (mut world, voucher) = World::with_sale(5).await;
     world.stop_node().await;
     world.read_only = true;
     world.start_node();
@@ -534,7 +505,7 @@ async fn an_order_is_found_in_every_state() {
     assert!(
         matches!(stand(orders[0]).await, Ok(Location::Dead { reason, .. }) if reason == "a drill")
     );
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world
         .until("the last is written", async || {
             world.store.order(orders[2]).await.unwrap().is_some()
@@ -562,8 +533,7 @@ async fn an_unavailable_order_lock_delays_orders_without_loss() {
         })
         .await;
     guard.release().await.unwrap();
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
     let left: Vec<String> = world.server.query(&["KEYS", "lock:order:*"]);
     assert!(left.is_empty(), "{left:?}");
@@ -583,12 +553,11 @@ async fn one_malformed_key_is_reported_and_hides_no_other_sale() {
     world.start_node();
     world
         .until("both stocks are shown", async || {
-            let picture = world.node().remote().snapshots.borrow().clone();
-            let stock = |voucher| picture.sale(voucher).and_then(|sale| sale.stock);
-            picture.redis.up && (stock(bad), stock(good)) == (Some(5), Some(7))
+            let snapshot = world.node().remote().snapshots.borrow().clone();
+            let stock = |voucher| snapshot.sale(voucher).and_then(|sale| sale.stock);
+            snapshot.redis.up && (stock(bad), stock(good)) == (Some(5), Some(7))
         })
         .await;
     assert!(matches!(world.ask(bad, 1).await, Outcome::Admitted { .. }));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }

@@ -1,10 +1,4 @@
 //! The connection to the database is cut before and after each message of every store operation.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{fmt::Debug, time::Duration};
 
@@ -109,29 +103,29 @@ impl Op {
 }
 
 /// The rows of one scenario: a sale with four orders, one of them closed, and a job with a run.
-struct Scene {
+struct Case {
     number: u64,
     voucher: VoucherId,
     made: Millis,
     run: i64,
 }
 
-impl Scene {
+impl Case {
     async fn set(store: &SharedStore, number: u64) -> Self {
         let sale = NewSale { title: "hot pot".into(), stock: 9, begin: None, end: None, limit: 1 };
         let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
-        // Each scene is older than the previous ones, so that their orders are not overdue with its own.
+        // Each case is older than the previous ones, so that their orders are not overdue with its own.
         let made = Millis(NOW.0 - 10 * number as i64);
-        let mut scene = Self { number, voucher, made, run: 0 };
-        store.write_orders(&[scene.entry(0, 0)], Millis(made.0 - 5)).await.unwrap();
+        let mut case = Self { number, voucher, made, run: 0 };
+        store.write_orders(&[case.entry(0, 0)], Millis(made.0 - 5)).await.unwrap();
         let closed =
-            store.close_overdue(Millis(made.0 - 4), 9, NOW, &scene.fence("job")).await.unwrap();
+            store.close_overdue(Millis(made.0 - 4), 9, NOW, &case.fence("job")).await.unwrap();
         assert_eq!(closed.len(), 1);
-        let live = [1, 2, 3].map(|at| scene.entry(at, at));
+        let live = [1, 2, 3].map(|at| case.entry(at, at));
         store.write_orders(&live, made).await.unwrap();
-        scene.run = store.begin_run(&scene.new_run(1)).await.unwrap().unwrap();
-        store.change_setting(&scene.name("old"), None, "one").await.unwrap();
-        scene
+        case.run = store.begin_run(&case.new_run(1)).await.unwrap().unwrap();
+        store.change_setting(&case.name("old"), None, "one").await.unwrap();
+        case
     }
 
     fn name(&self, what: &str) -> String {
@@ -162,7 +156,7 @@ impl Scene {
         }
     }
 
-    /// All SQL rows of this scene in one line.
+    /// All SQL rows of this case in one line.
     fn question(&self) -> String {
         let voucher = self.voucher;
         let count = |label: &str, rest: String| format!("'{label}', (SELECT COUNT(*) FROM {rest})");
@@ -216,46 +210,46 @@ impl Scene {
 }
 
 /// Runs the operation and returns its result as text.
-async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, StoreError> {
+async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreError> {
     fn outcome(answer: impl Debug) -> String {
         format!("{answer:?}")
     }
-    let (voucher, ids) = (scene.voucher, [1, 2, 3].map(|at| scene.id(at)));
+    let (voucher, ids) = (case.voucher, [1, 2, 3].map(|at| case.id(at)));
     Ok(match op {
         Op::CreateVoucher => {
-            outcome(store.create_voucher(&VoucherDetails::titled(scene.name("made")), NOW).await?)
+            outcome(store.create_voucher(&VoucherDetails::titled(case.name("made")), NOW).await?)
         }
         Op::CreateSale => {
-            let title = scene.name("made");
+            let title = case.name("made");
             let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1 };
             outcome(store.create_sale(&sale, NOW).await?)
         }
         Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None).await?),
         Op::Restock => outcome(store.restock(voucher, 5, Some(1)).await?),
         Op::WriteNew => {
-            let batch = [4, 5].map(|at| scene.entry(at, at));
+            let batch = [4, 5].map(|at| case.entry(at, at));
             outcome(store.write_orders(&batch, NOW).await?)
         }
         Op::WriteMixed => {
-            let batch = [(1, 1), (4, 4), (5, 2), (6, 0)].map(|(at, user)| scene.entry(at, user));
+            let batch = [(1, 1), (4, 4), (5, 2), (6, 0)].map(|(at, user)| case.entry(at, user));
             outcome(store.write_orders(&batch, NOW).await?)
         }
         Op::Pay => outcome(store.pay(&ids[..2], NOW).await?),
         Op::CloseOverdue => {
-            outcome(store.close_overdue(scene.made.plus(1), 9, NOW, &scene.fence("job")).await?)
+            outcome(store.close_overdue(case.made.plus(1), 9, NOW, &case.fence("job")).await?)
         }
-        Op::GaveBack => outcome(store.gave_back(&[scene.id(0)], NOW).await?),
-        Op::BeginRun => outcome(store.begin_run(&scene.new_run(2)).await?),
+        Op::GaveBack => outcome(store.gave_back(&[case.id(0)], NOW).await?),
+        Op::BeginRun => outcome(store.begin_run(&case.new_run(2)).await?),
         Op::EndRun => {
             let end = RunEnd { outcome: JobOutcome::Done, took_ms: 7, detail: None, rows: 1 };
-            outcome(store.end_run(scene.run, &end).await?)
+            outcome(store.end_run(case.run, &end).await?)
         }
-        Op::LoseRuns => outcome(store.lose_runs(&scene.name("job"), 2, NOW).await?),
-        Op::PauseJob => outcome(store.pause_job(&scene.name("job"), true, NOW).await?),
-        Op::FencedWrite => outcome(store.fenced_write(&scene.fence("lock"), NOW).await?),
-        Op::DecideSetting => outcome(store.change_setting(&scene.name("new"), None, "one").await?),
+        Op::LoseRuns => outcome(store.lose_runs(&case.name("job"), 2, NOW).await?),
+        Op::PauseJob => outcome(store.pause_job(&case.name("job"), true, NOW).await?),
+        Op::FencedWrite => outcome(store.fenced_write(&case.fence("lock"), NOW).await?),
+        Op::DecideSetting => outcome(store.change_setting(&case.name("new"), None, "one").await?),
         Op::ChangeSetting => {
-            outcome(store.change_setting(&scene.name("old"), Some("one"), "two").await?)
+            outcome(store.change_setting(&case.name("old"), Some("one"), "two").await?)
         }
         Op::Record => {
             let act = Act {
@@ -263,7 +257,7 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
                 operator: "o".into(),
                 node: "n".into(),
                 act: "sale end".into(),
-                subject: scene.name("subject").into(),
+                subject: case.name("subject").into(),
                 reason: None,
                 result: "done".into(),
                 ..Act::default()
@@ -284,10 +278,10 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
         Op::LiveOrders => outcome(store.live_orders(voucher, None, 9).await?),
         Op::GiveBacks => outcome(store.give_backs(None, 9).await?),
         Op::GivenSince => outcome(store.given_since(voucher, Millis(0), None, 9).await?),
-        Op::Runs => outcome(store.runs(Some(&scene.name("job")), 9).await?),
-        Op::LastDue => outcome(store.last_due(&scene.name("job"), NOW).await?),
+        Op::Runs => outcome(store.runs(Some(&case.name("job")), 9).await?),
+        Op::LastDue => outcome(store.last_due(&case.name("job"), NOW).await?),
         Op::Switches => outcome(store.job_switches().await?),
-        Op::Setting => outcome(store.setting(&scene.name("old")).await?),
+        Op::Setting => outcome(store.setting(&case.name("old")).await?),
         Op::Acts => outcome(store.acts(9).await?),
     })
 }
@@ -316,10 +310,10 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
     let spare = direct.create_sale(&spare, NOW).await.unwrap().voucher_id;
     for op in Op::WRITING.iter().copied() {
         number += 1;
-        let scene = Scene::set(&direct, number).await;
-        let before = scene.look::<S>(&mut conn).await;
-        ask(op, &direct, &scene).await.unwrap();
-        let whole = scene.look::<S>(&mut conn).await;
+        let case = Case::set(&direct, number).await;
+        let before = case.look::<S>(&mut conn).await;
+        ask(op, &direct, &case).await.unwrap();
+        let whole = case.look::<S>(&mut conn).await;
         assert_ne!(before, whole, "{op:?} does something");
         // For the server the last two are the same, so one of them is tried everywhere.
         let ways = if op == Op::WriteMixed { &Cut::ALL[..] } else { &Cut::ALL[..2] };
@@ -328,16 +322,16 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
             for message in 1.. {
                 let at = format!("{op:?} cut {cut:?} message {message}");
                 number += 1;
-                let scene = Scene::set(&direct, number).await;
+                let case = Case::set(&direct, number).await;
                 with_a_new_connection(&store, &proxy).await;
                 // A batch is tried as all new if the previous one was, so each write begins alike.
                 let order = OrderId::new(1_700_000_000, number).unwrap();
                 let new = OrderEntry::new(order, UserId(number), spare);
                 store.write_orders(&[new], NOW).await.unwrap();
                 proxy.cut_at(message, cut);
-                let result = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let result = timeout(SOON, ask(op, &store, &case)).await.expect(&at);
                 let taken = proxy.heal();
-                let seen = scene.look::<S>(&mut conn).await;
+                let seen = case.look::<S>(&mut conn).await;
                 let Some(commits) = taken.first().copied() else {
                     assert!(result.is_ok(), "{at}: {result:?}");
                     assert_eq!(seen, whole, "{at}");
@@ -349,15 +343,15 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                 let done = commits && cut != Cut::Before;
                 assert_eq!(&seen, if done { &whole } else { &before }, "{at}");
                 if done && op == Op::Restock {
-                    let again = ask(op, &store, &scene).await.unwrap_err();
+                    let again = ask(op, &store, &case).await.unwrap_err();
                     assert!(matches!(again, StoreError::Changed(_)), "{at}: {again}");
                 } else if !(done && op.adds_up()) {
-                    timeout(SOON, ask(op, &store, &scene)).await.expect(&at).expect(&at);
+                    timeout(SOON, ask(op, &store, &case)).await.expect(&at).expect(&at);
                 }
-                assert_eq!(scene.look::<S>(&mut conn).await, whole, "{at}, asked again");
-                let books = direct.ledger(scene.voucher).await.unwrap();
-                let taken = books.initial as i64 - books.stock;
-                assert_eq!((taken, books.doubled), (books.live as i64, 0), "{at}");
+                assert_eq!(case.look::<S>(&mut conn).await, whole, "{at}, asked again");
+                let ledger = direct.ledger(case.voucher).await.unwrap();
+                let taken = ledger.initial as i64 - ledger.stock;
+                assert_eq!((taken, ledger.doubled), (ledger.live as i64, 0), "{at}");
             }
             assert!(cuts >= 3 && commit, "{op:?} ends with a COMMIT, after {cuts} messages");
         }
@@ -370,16 +364,16 @@ async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.quick_url(&name).await, server.port());
     let store = seckill_store::open(&url, &settings()).await.unwrap();
-    let scene = Scene::set(&direct, 1).await;
+    let case = Case::set(&direct, 1).await;
     for op in Op::READING.iter().copied() {
-        let right = ask(op, &direct, &scene).await.unwrap();
+        let right = ask(op, &direct, &case).await.unwrap();
         for cut in Cut::ALL {
             let mut cuts = 0;
             for message in 1.. {
                 let at = format!("{op:?} cut {cut:?} message {message}");
                 with_a_new_connection(&store, &proxy).await;
                 proxy.cut_at(message, cut);
-                let error = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let error = timeout(SOON, ask(op, &store, &case)).await.expect(&at);
                 let taken = !proxy.heal().is_empty();
                 match error {
                     Ok(error) => assert_eq!(error, right, "{at}"),
@@ -389,7 +383,7 @@ async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server
                     break;
                 }
                 cuts += 1;
-                let again = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let again = timeout(SOON, ask(op, &store, &case)).await.expect(&at);
                 assert_eq!(again.expect(&at), right, "{at}, asked again");
             }
             assert!(cuts > 0, "{op:?}");
@@ -420,7 +414,7 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
             judge(&error, false, &at);
         }
         let store = seckill_store::open(&url, &settings).await.expect(&at);
-        Scene::set(&store, 1).await;
+        Case::set(&store, 1).await;
         store.close().await;
     }
     assert!(cuts > 5, "{cuts}");

@@ -1,15 +1,9 @@
 //! Several partitions on one server: one ledger, one order of pending entries, disjoint IDs; and a
 //! number of partitions that changes only at rest.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::world::World;
+use crate::world::{World, sale};
 use futures::future::join_all;
 use seckill_engine::{
     EngineError,
@@ -21,10 +15,10 @@ use seckill_engine::{
     partitions,
     servers::Servers,
 };
-use seckill_model::{EntryId, NewSale, OrderId, Outcome, filter::Filter};
+use seckill_model::{EntryId, OrderId, Outcome, filter::Filter};
 use seckill_redis::{Layout, nodes::Nodes, stream};
 
-const DEAD_MS: u64 = 5_000;
+const DEAD_MS: u64 = 3_000;
 
 /// Stops the node and waits until it counts as stopped: its sign-off may get lost.
 async fn node_leaves(world: &mut World) {
@@ -38,10 +32,6 @@ async fn node_leaves(world: &mut World) {
         .await;
 }
 
-fn sale(stock: u64) -> NewSale {
-    NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_ledger_over_all_partitions() {
     let world = World::spread(4, |_| {}).await;
@@ -53,14 +43,13 @@ async fn the_same_ledger_over_all_partitions() {
     for report in join_all(rushes).await {
         assert_eq!((report.admitted, report.persisted, report.errors), (200, 200, 0));
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let mut ids: HashSet<OrderId> = HashSet::new();
     for voucher in &vouchers {
         let of = world.keys.partition_of(*voucher);
         for order in world.store.live_orders(*voucher, None, 1_000).await.unwrap() {
             let turn = u64::from(order.id.sequence()) % u64::from(of.of());
-            assert_eq!(turn, u64::from(of.number()), "the id tells its partition");
+            assert_eq!(turn, u64::from(of.number()), "the ID contains its partition");
             assert!(ids.insert(order.id));
         }
     }
@@ -101,8 +90,7 @@ async fn pending_entries_of_all_partitions_are_listed_in_one_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_of_partitions_changes_only_at_rest() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (mut world, voucher) = World::with_sale(100).await;
     world.create(sale(100)).await;
     world.rush(LoadTest::new(voucher, 30)).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
@@ -136,8 +124,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     let outcome = world.ask(voucher, 1_000).await;
     assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
     assert!(matches!(world.ask(voucher, 1).await, Outcome::Duplicate { .. }), "he bought before");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
     assert_eq!(tally, 61, "what was counted before is counted still");
     for of in world.keys.partitions() {
@@ -206,8 +193,7 @@ async fn a_redis_is_bound_to_one_database() {
 /// A node that was suspended during the change must not sell with the old number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_with_an_outdated_partition_count_admits_no_buyer() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
     node_leaves(&mut world).await;
     let new = Layout::new(4, false);

@@ -1,10 +1,4 @@
 //! Payment against closing: the first wins, and stock is returned once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,18 +15,13 @@ use seckill_engine::{
     trace,
 };
 use seckill_model::{
-    Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
-    VoucherId,
+    Fence, Millis, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails, VoucherId,
 };
 use seckill_redis::{HOME, Layout, Redis};
 use seckill_store::{SharedStore, StoreError};
 use tokio_util::sync::CancellationToken;
 
 const FUTURE: i64 = 3_600_000;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 fn fence(token: i64) -> Fence {
     Fence { name: "close".into(), token }
@@ -58,8 +47,7 @@ fn stock(world: &World, voucher: VoucherId) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10_000)).await;
+    let (world, voucher) = World::with_sale(10_000).await;
     let mut orders = sold(&world, voucher, 10_000).await;
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
     orders.shuffle(&mut random);
@@ -90,17 +78,15 @@ async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, closed.orders, "in SQL");
     world.balanced().await;
     // Buyers of closed orders may order again, buyers who paid may not.
-    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10_000) }).await;
+    let again = world.buy(voucher, 10_000).await;
     assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// An order of an ordinary voucher holds no stock: it is closed without a give-back and is not in the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     sold(&world, voucher, 10).await;
     let tea = world.store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await;
     let tea = tea.unwrap();
@@ -147,8 +133,7 @@ async fn a_lost_counter_issues_no_order_id_twice() {
 /// No false alarm while orders are being closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_balances_at_every_step_of_the_closing() {
-    let world = World::start().await;
-    let voucher = world.create(sale(12_000)).await;
+    let (world, voucher) = World::with_sale(12_000).await;
     sold(&world, voucher, 12_000).await;
     let (closed, audits) = tokio::join!(close(&world, 1), async {
         let mut audits = 0;
@@ -165,8 +150,7 @@ async fn the_ledger_balances_at_every_step_of_the_closing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_returns_its_result() {
-    let world = World::start().await;
-    let voucher = world.create(sale(2)).await;
+    let (world, voucher) = World::with_sale(2).await;
     let orders = sold(&world, voucher, 2).await;
     let pay = async |order| match world.execute(Command::Pay(order)).await.unwrap() {
         Reply::Paid { payment, .. } => payment,
@@ -185,8 +169,7 @@ async fn a_payment_returns_its_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_the_lock_closes_nothing() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (world, voucher) = World::with_sale(5).await;
     sold(&world, voucher, 5).await;
     world.store.fenced_write(&fence(10), Millis::now()).await.unwrap();
     let before = Millis::now().plus(FUTURE);
@@ -199,8 +182,7 @@ async fn a_node_without_the_lock_closes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_give_back_is_repeated() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (mut world, voucher) = World::with_sale(20).await;
     sold(&world, voucher, 20).await;
     let buyers = world.keys.buyers(voucher);
     let old = world.buyers(voucher);
@@ -219,8 +201,7 @@ async fn a_lost_give_back_is_repeated() {
     world.until("it is made whole", async || stock(&world, voucher) == 19).await;
     let holds: String = world.server.query(&["HGET", &buyers, &user.to_string()]);
     assert_eq!(holds, order.to_string());
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// Entry point of a child process: the test below re-executes this binary.
@@ -254,8 +235,7 @@ async fn open_store(database: &Path) -> SharedStore {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
     let page = u64::from(payment::CLOSE_PAGE);
-    let world = World::start().await;
-    let voucher = world.create(sale(20 * page)).await;
+    let (world, voucher) = World::with_sale(20 * page).await;
     let orders = sold(&world, voucher, 20 * page).await;
     let this = std::env::current_exe().unwrap();
     for kills in 1..=20 {

@@ -1,28 +1,18 @@
 //! Malformed entries at full speed: they hardly slow down the valid ones.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::world::{Database, World};
+use crate::world::{Database, World, sale};
 use redis::pipe;
 use seckill_engine::{
     command::LoadTest,
     order_writer::{Settled, Writer},
 };
-use seckill_model::{EntryId, Millis, NewSale, Outcome};
+use seckill_model::{EntryId, Outcome};
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
 const AT_ONCE: stream::ReadFrom = stream::ReadFrom::New(Duration::from_millis(50));
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 /// Number of calls of one Redis command so far.
 fn calls(world: &World, name: &str) -> u64 {

@@ -1,14 +1,8 @@
 //! Recovery of pending entries: the plan is applied as shown, once, whatever happens in between.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::time::Duration;
 
-use crate::support::{Background, Ran, Seckill, wait_until_blocking};
+use crate::support::{Background, LONG, Ran, Seckill, wait_until_blocking};
 use crate::world::World;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -27,8 +21,6 @@ use seckill_model::{
 };
 use seckill_redis::stream;
 use seckill_store::StoreError;
-
-const LONG: Duration = Duration::from_mins(2);
 
 fn all() -> Scope {
     Scope::All(Filter::default())
@@ -78,7 +70,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let home = world.keys.home();
     stream::read_group(&mut conn, &home, "node-b/1", from, 10).await.unwrap();
-    world.node().hold_consumer(false).await;
+    world.release().await;
 
     let made = plan(&world, all()).await;
     let count = |verdict| made.totals.of(verdict);
@@ -101,12 +93,11 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.changed, report.lost), (43, 0, 0), "{report:?}");
     assert_eq!((report.persisted, report.dead, report.rebuilt), (35, 3, 2), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let dead: u64 = conn.query(cmd("XLEN").arg(home.dead())).await.unwrap();
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
-    let books = world.store.ledger(voucher).await.unwrap();
-    assert_eq!(books.live, forecast.persisted.after + forecast.rebuilt);
+    let ledger = world.store.ledger(voucher).await.unwrap();
+    assert_eq!(ledger.live, forecast.persisted.after + forecast.rebuilt);
     let acts = world.store.acts(20).await.unwrap();
     let line = acts.iter().find(|act| act.act == "pending apply").unwrap();
     assert!(line.result.contains("43 entries"), "{line:?}");
@@ -177,8 +168,7 @@ async fn a_partially_applied_plan_continues() {
     };
     assert_eq!((report.seen, report.changed, report.cut_short), (90, 0, false), "{report:?}");
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 90);
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// The binary on the servers of a world.
@@ -247,8 +237,7 @@ async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
     asked.sort_unstable();
     assert_eq!(written, asked);
     world.start_node();
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,14 +1,8 @@
 //! Redis restarts with less data: admitted orders are kept, and nothing is sold twice.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadTest, Reply},
@@ -22,8 +16,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    EntryId, Fence, Millis, NewSale, OrderError, OrderId, Outcome, Place, SaleState, UserId,
-    VoucherId,
+    EntryId, Fence, Millis, OrderError, OrderId, Outcome, Place, SaleState, UserId, VoucherId,
 };
 use seckill_redis::stream;
 use tokio_util::sync::CancellationToken;
@@ -31,10 +24,6 @@ use tokio_util::sync::CancellationToken;
 /// The first slot of a buyer.
 fn first(user: u64) -> Place {
     Place { user: UserId(user), number: 1 }
-}
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
 }
 
 /// SIGKILL, and the append-only file is removed: more than any kill loses.
@@ -80,15 +69,13 @@ async fn a_killed_redis_loses_no_admitted_order() {
     let Reply::LoadTestDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
     assert_eq!(report.errors, 0, "{report:?}");
     assert_eq!((report.admitted, report.persisted), (20_000, 20_000), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_lost_data_is_reconciled() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(50)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
+    let (mut world, voucher) = World::with_sale(50).await;
+    world.buy(voucher, 30).await;
     world.settled().await;
     world.stop_node().await;
     let mut conn = world.redis.connection();
@@ -106,21 +93,19 @@ async fn a_redis_that_lost_data_is_reconciled() {
             world.store.order(promise.order).await.unwrap().is_some()
         })
         .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 19);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restock_that_redis_lost_is_not_sold_again() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
+    let (mut world, voucher) = World::with_sale(10).await;
+    world.buy(voucher, 10).await;
     let mut conn = world.redis.connection();
     let before = world.store.sale(voucher).await.unwrap();
     let old = world.buyers(voucher);
     world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 30) }).await;
+    world.buy(voucher, 30).await;
     world.settled().await;
     world.stop_node().await;
     // Redis returns to its state before the restock.
@@ -138,39 +123,30 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_admissions_are_restored_without_further_requests() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     world.hold().await;
-    for user in 1..=5 {
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
-    }
+    world.admit(voucher, 1..=5).await;
     restart_empty(&mut world);
     world.until("the buyers are back", async || held(&world, voucher) == 5).await;
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_admissions_are_restored_before_the_node_stops() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     world.hold().await;
-    for user in 1..=5 {
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
-    }
+    world.admit(voucher, 1..=5).await;
     restart_empty(&mut world);
     world.stop_node().await;
     assert_eq!(held(&world, voucher), 5);
     world.start_node();
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_node_sells_stock_that_another_node_has_promised() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     let other = world.another_node("node-u");
     world.hold().await;
     world.until("the other consumer is held", async || other.hold_consumer(true).await).await;
@@ -185,17 +161,15 @@ async fn no_node_sells_stock_that_another_node_has_promised() {
         assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "all ten are promised");
     }
     assert_eq!(held(&world, voucher), 10);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     other.hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert!(other.stop().await.finished());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promise_that_cannot_be_kept_has_a_result() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(1)).await;
+    let (mut world, voucher) = World::with_sale(1).await;
     world.ask(voucher, 1).await;
     world.settled().await;
     world.stop_node().await;
@@ -240,27 +214,22 @@ async fn a_counter_that_was_set_back_is_raised_before_others_lease_ids() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emptied_redis_is_reconciled_without_a_restart() {
-    let world = World::start().await;
-    let voucher = world.create(sale(50)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
+    let (world, voucher) = World::with_sale(50).await;
+    world.buy(voucher, 20).await;
     world.settled().await;
     world.hold().await;
-    for user in 101..=105 {
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
-    }
+    world.admit(voucher, 101..=105).await;
     let _: () = world.server.query(&["FLUSHALL"]);
     world.until("the buyers are back", async || held(&world, voucher) == 25).await;
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 25);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 10) }).await;
+    let (mut world, voucher) = World::with_sale(10).await;
+    world.buy(voucher, 10).await;
     world.settled().await;
     // No node is running to restore anything.
     world.stop_node().await;
@@ -276,8 +245,7 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promise_that_was_written_and_closed_is_not_restored() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (mut world, voucher) = World::with_sale(5).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
     world.settled().await;
     world.stop_node().await;
@@ -295,9 +263,8 @@ async fn a_promise_that_was_written_and_closed_is_not_restored() {
 /// In any order of events, reconciling while orders are closed returns each piece once.
 #[tokio::test(flavor = "multi_thread")]
 async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
-    let world = World::start().await;
-    let voucher = world.create(sale(6_000)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 6_000) }).await;
+    let (world, voucher) = World::with_sale(6_000).await;
+    world.buy(voucher, 6_000).await;
     world.settled().await;
     let (mut one, mut other) = (world.servers(), world.servers());
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
@@ -324,9 +291,8 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
 /// The closing may have updated Redis just before the reconciler restored the buyers, without having recorded it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
+    let (world, voucher) = World::with_sale(20).await;
+    world.buy(voucher, 20).await;
     world.settled().await;
     let mut servers = world.servers();
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
@@ -351,8 +317,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
 /// However much the counter of a day has lost, two nodes that start within one second issue different IDs.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_counter() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(1_000)).await;
+    let (mut world, voucher) = World::with_sale(1_000).await;
     let mut given = HashMap::new();
     for round in 0..5 {
         for user in round * 100..round * 100 + 20 {
@@ -372,8 +337,7 @@ async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_count
 /// the same step, so that the next node rebuilds their orders.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(50)).await;
+    let (mut world, voucher) = World::with_sale(50).await;
     assert_eq!(world.stick(voucher, 30, 12).await, 12);
     assert_eq!(world.pending().await, 12);
     world.stop_node().await;
@@ -388,8 +352,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
             world.store.live_orders(voucher, None, 99).await.unwrap().len() == 30
         })
         .await;
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     assert_eq!(world.server.query::<u64>(&["EXISTS", &of.gone()]), 0);
 }
 
@@ -411,8 +374,7 @@ async fn a_lost_id_range_is_not_used_beside_a_new_node() {
 /// Bodies deleted between the verdict and the claim: the entries stay pending, and the next replay rebuilds them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
-    let world = World::start().await;
-    let voucher = world.create(sale(50)).await;
+    let (world, voucher) = World::with_sale(50).await;
     assert_eq!(world.stick(voucher, 20, 8).await, 8);
     assert_eq!(world.pending().await, 8);
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
@@ -430,9 +392,8 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
 /// next (7.0 drops it from memory only): stock may be missing without a buyer, or buyers exist without stock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partially_replayed_transaction_is_not_counted() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(50)).await;
-    world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 20) }).await;
+    let (mut world, voucher) = World::with_sale(50).await;
+    world.buy(voucher, 20).await;
     world.settled().await;
     for off in ["-4", "3"] {
         world.stop_node().await;

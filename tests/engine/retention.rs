@@ -1,12 +1,6 @@
 //! Retention: what is removed from Redis, and what never is.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     command::{Command, LoadTest},
@@ -18,10 +12,6 @@ use seckill_engine::{
 use seckill_model::{NewSale, Outcome, SaleState};
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
-
-fn sale(stock: u64) -> NewSale {
-    NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 }
-}
 
 async fn trim(world: &World, change: impl FnOnce(&mut Settings)) -> Trimmed {
     let mut settings = Settings::default();
@@ -63,8 +53,7 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let dead = world.keys.home().dead();
     // No buyer waits for these: they contain no valid order.
     for _ in 0..20 {
@@ -81,7 +70,7 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
             .await
             .unwrap();
     }
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.until("the letters are there", async || length(&world, &dead) == 21).await;
     assert_eq!(trim(&world, |_| {}).await.letters, 0, "young and few");
     let done = trim(&world, |settings| settings.jobs.keep_dead_entries = 5).await;
@@ -184,14 +173,12 @@ async fn a_limit_above_one_is_enforced() {
     let result = world.ask(voucher, 7).await;
     assert_eq!(result, Outcome::Duplicate { order: ids[2] });
     // A closed order frees its own slot only.
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let report = world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(voucher, 60) }).await;
     assert_eq!((report.admitted, report.persisted, report.errors), (97, 97, 0), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
-    let books = world.store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.stock, books.doubled), (100, 0, 0));
+    world.settled_and_balanced().await;
+    let ledger = world.store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.stock, ledger.doubled), (100, 0, 0));
     let mut held = world.store.live_orders(voucher, None, 200).await.unwrap();
     held.retain(|order| order.user_id.0 == 7);
     assert_eq!(held.iter().map(|order| order.place).collect::<Vec<_>>(), [1, 2, 3]);

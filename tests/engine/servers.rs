@@ -1,10 +1,4 @@
 //! The store on database servers that are killed, frozen, read-only, foreign, or disconnected at the commit.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     sync::Arc,
@@ -106,8 +100,8 @@ async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
         assert!(matches!(error, StoreError::Unknown(_)) && error.is_away(), "{error}");
         assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [then], "asked again");
     }
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.stock), (2, 7));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.stock), (2, 7));
 }
 
 async fn many_may_create_the_tables_at_once(server: impl Server) {

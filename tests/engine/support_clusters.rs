@@ -1,10 +1,4 @@
 //! The test support for clusters and sentinels works as other tests expect.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,10 +1,4 @@
 //! The test support works as other tests expect.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -286,13 +280,13 @@ async fn databases_end_with_the_process_of_their_test() {
     let env = [("TMPDIR", "/tmp")];
     let mut process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
     process.wait_for_line("ready").await;
-    let said = process.stdout();
-    let servers: Vec<(u32, &Path)> = said
+    let output = process.stdout();
+    let servers: Vec<(u32, &Path)> = output
         .lines()
         .filter_map(|line| line.strip_prefix("server ")?.split_once(' '))
         .map(|(pid, dir)| (pid.parse().unwrap(), Path::new(dir)))
         .collect();
-    assert_eq!(servers.len(), 2, "{said}");
+    assert_eq!(servers.len(), 2, "{output}");
     assert!(servers.iter().all(|(pid, dir)| is_alive(*pid) && dir.exists()));
     process.signal(Signal::KILL);
     wait_until(PATIENCE, "servers and directories are gone", async || {

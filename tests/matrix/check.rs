@@ -143,7 +143,7 @@ impl Seen {
     }
 
     /// Ledger violations, which the engine's audit must find as well.
-    pub fn books(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut say = |what: String| wrong.push(what);
         for (voucher, (initial, stock, _, version)) in &self.sales {

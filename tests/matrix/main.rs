@@ -155,7 +155,7 @@ fn the_ledger_balances_after_every_fault() {
     if seeds >= SEEDS && only.is_empty() && cfg!(debug_assertions) {
         for &point in Point::ALL {
             let kind = format!("killed at {}", point.name());
-            assert!(table.get(&kind).is_some_and(|it| it.1 > 0), "nobody was {kind}");
+            assert!(table.get(&kind).is_some_and(|it| it.1 > 0), "no buyer was {kind}");
         }
     }
 }

@@ -217,10 +217,8 @@ impl Plan {
                 self.closing |=
                     matches!(fate, Fate::DiesAt(Point::AfterClosing | Point::AfterGiveBack, _));
                 // A dead node with another name could not be distinguished from one that restarts slowly.
-                self.same_name |= matches!(
-                    fate,
-                    Fate::WithRedis { .. } | Fate::DiesAt(Point::MidReconciliation, _)
-                );
+                self.same_name |=
+                    matches!(fate, Fate::WithRedis { .. } | Fate::DiesAt(Point::MidHeal, _));
             }
         }
     }

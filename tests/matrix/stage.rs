@@ -90,8 +90,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(
 /// Waits until the nodes have reconciled this Redis, and no entry is undelivered or pending. Orphaned entries
 /// are replayed, as by an operator.
 pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
-    until("Redis is whole", async || nodes.iter().all(|node| is_reconciled_by(world, node)))
-        .await?;
+    until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
     until("no key is damaged, and no cut is under way", async || is_reconciled(world).await)
         .await?;
     let mut redis = connection(world);
@@ -162,14 +161,14 @@ async fn is_reconciled(world: &World) -> bool {
 }
 
 /// An idle node notices a loss in Redis within a second.
-fn is_reconciled_by(world: &World, node: &str) -> bool {
+fn is_healed_by(world: &World, node: &str) -> bool {
     let mut redis = connection(world);
     let result: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
     let run = result.lines().find_map(|line| line.strip_prefix("run_id:"));
     world.keys.partitions().all(|of| {
-        let reconciled: Option<String> =
-            cmd("HGET").arg(of.reconciled()).arg(node).query(&mut redis).unwrap_or_default();
-        reconciled.as_deref() == run.map(str::trim)
+        let healed: Option<String> =
+            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap_or_default();
+        healed.as_deref() == run.map(str::trim)
     })
 }
 
@@ -228,12 +227,12 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     let audit = ledger::audit(&mut world.servers(), None).await;
     let audit = audit.map_err(|error| format!("audit: {error}"))?;
     let seen = Seen::look(world).await;
-    let books = seen.books();
+    let found = seen.findings();
     let findings: Vec<_> = audit.sales.iter().flat_map(|it| &it.findings).collect();
-    if books.is_empty() == audit.balanced {
-        Ok((seen, books))
+    if found.is_empty() == audit.balanced {
+        Ok((seen, found))
     } else {
-        Err(format!("the audit says {findings:?}, the checker says {books:?}"))
+        Err(format!("the audit says {findings:?}, the checker says {found:?}"))
     }
 }
 

@@ -1,10 +1,4 @@
 //! `seckill bench`: both sides write every order, and a deployment is left unchanged.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
 

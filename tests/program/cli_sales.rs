@@ -1,10 +1,4 @@
 //! The commands for sales, vouchers and orders, with the real program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{Ran, Seckill};
 use serde_json::Value;

@@ -1,10 +1,4 @@
 //! The commands for the order stream and its group, with the real program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{Background, PATIENCE, Ran, Seckill, TestRedis, wait_until_blocking};
 use rustix::process::Signal;

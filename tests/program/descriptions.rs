@@ -1,10 +1,4 @@
 //! Completion scripts and man pages for packages: for every command and without settings.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, path::Path, process};
 

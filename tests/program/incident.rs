@@ -1,20 +1,13 @@
 //! The activity log and the incident report, with the real program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use std::{fs, time::Duration};
+use std::fs;
 
-use crate::support::{MariaDb, Ran, Seckill, TestRedis, key};
+use crate::support::{LONG, MariaDb, Ran, Seckill, TestRedis, key};
 use redis::cmd;
 use seckill_redis::Layout;
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
-const LONG: Duration = Duration::from_mins(1);
 const WORD: &str = "a-hidden-word";
 
 fn create(home: &Seckill, title: &str, more: &[&str]) -> String {
@@ -105,7 +98,7 @@ fn a_bundle_is_complete_and_changes_nothing() {
     let printed = home.run(&["incident", "--since", "-5m"]).expect_code(0);
     assert!(printed.stdout.starts_with("# Incident, "), "{printed}");
     home.run(&["incident", "--since", "-1m", "--until", "-2m"]).expect_code(2);
-    assert_eq!(log(), before, "nobody wrote anything");
+    assert_eq!(log(), before, "nothing was written");
 }
 
 #[test]

@@ -1,18 +1,24 @@
 //! The real program, as a process and in a pseudo-terminal.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod bench;
-mod cli_dead;
+mod cli_dead_letters;
+mod cli_output;
 mod cli_sales;
 mod cli_stream;
-mod cli_words;
 mod descriptions;
-mod ends;
 mod incident;
 mod pictures;
 mod process;
 mod random;
 mod terminal;
-mod titles;
+mod terminal_restore;
+mod wide_titles;

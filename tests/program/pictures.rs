@@ -10,15 +10,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use crate::support::{Pty, Seckill, key};
+use crate::support::{LONG, Pty, Seckill, key};
 use redis::cmd;
 use seckill_redis::Layout;
 use serde_json::json;
 
-const LONG: Duration = Duration::from_mins(2);
 const COLS: u16 = 120;
 const ROWS: u16 = 36;
 const LOOK: [(&str, &str); 2] = [("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")];

@@ -1,19 +1,11 @@
 //! The real program as a process: its command line, its exit codes, and what survives SIGKILL.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::time::Duration;
 
-use crate::support::{Ran, Seckill, TestRedis, wait_until_blocking};
+use crate::support::{LONG, Ran, Seckill, TestRedis, wait_until_blocking};
 use redis::cmd;
 use rustix::process::Signal;
 use sqlx::{Connection as _, SqliteConnection};
-
-const LONG: Duration = Duration::from_mins(2);
 
 fn create(home: &Seckill, stock: &str) -> String {
     let args = ["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"];
@@ -91,7 +83,7 @@ fn a_second_interrupt_ends_a_command_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_another_program_has_locked_is_told_as_that() {
+async fn a_database_that_another_program_has_locked_is_reported_as_locked() {
     let home = Seckill::new();
     create(&home, "10");
     let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
@@ -100,7 +92,7 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     let result = home.run(&["status"]).expect_code(3).stdout;
     assert!(result.contains("! the database is locked by another program"), "{result}");
     assert!(result.contains("REJECTS WRITES"), "{result}");
-    assert!(result.contains("火锅"), "what can be read is told: {result}");
+    assert!(result.contains("火锅"), "what can be read is shown: {result}");
     let result = home.run(&["status", "--json"]).expect_code(3).json();
     assert_eq!(result["alarms"][0]["kind"]["alarm"], "sql_locked", "{result}");
     assert_eq!(result["sql"]["up"], true, "{result}");
@@ -117,7 +109,7 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
+async fn what_redis_loses_while_the_database_is_locked_is_reported_without_it() {
     let home = Seckill::new();
     let id = create(&home, "10");
     let worker = home.spawn(&["work"]);
@@ -131,7 +123,7 @@ async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
         dropped.is_ok_and(|dropped: u64| dropped == 1)
     });
     let lost = format!("lost, replaced or rolled back: {stock}");
-    wait_until_blocking(LONG, "the status tells what was lost", || {
+    wait_until_blocking(LONG, "the status reports the loss", || {
         home.run(&["status"]).expect_code(3).stdout.contains(&lost)
     });
     let log = || home.run(&["activity"]).expect_code(0).stdout.contains(&lost);

@@ -1,19 +1,10 @@
 //! A hundred thousand random keys, clicks, pastes and resizes on a live engine: no panic, and the audit passes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use std::time::Duration;
-
-use crate::support::{Pty, Seckill, Terminal, wait_until_blocking};
+use crate::support::{LONG, Pty, Seckill, Terminal, wait_until_blocking};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 
-const LONG: Duration = Duration::from_mins(1);
 /// Events per terminal; two terminals run at a time.
 const EVENTS: usize = 50_000;
 /// Events between two checks.

@@ -1,18 +1,8 @@
 //! The console in a real pseudo-terminal, with the engine behind it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use std::time::Duration;
-
-use crate::support::{Pty, Seckill, Terminal, key};
+use crate::support::{LONG, Pty, Seckill, Terminal, key};
 use redis::cmd;
 use seckill_redis::Layout;
-
-const LONG: Duration = Duration::from_mins(2);
 
 fn quits(mut terminal: Pty) {
     terminal.send("q");
@@ -185,20 +175,20 @@ fn a_sale_is_ended_with_a_reason() {
         screen.contains("End the sale permanently?") && screen.contains("Tab to edit")
     });
     terminal.send(key::TAB);
-    terminal.send("yes, 运维 hl said so");
-    terminal.wait_for(LONG, "the reason", |screen| screen.contains("运维 hl said so"));
+    terminal.send("yes, 运维 hl output so");
+    terminal.wait_for(LONG, "the reason", |screen| screen.contains("运维 hl output so"));
     terminal.send(key::ENTER);
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "it has ended", |screen| screen.contains("ENDED"));
     terminal.send("0");
     terminal.wait_for(LONG, "the act", |screen| screen.contains("sale end"));
     terminal.send(key::ENTER);
-    terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl said so"));
+    terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl output so"));
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
     let line = lines.iter().find(|line| line["act"] == "sale end").expect("the act");
-    assert_eq!(line["reason"], "yes, 运维 hl said so", "{line}");
+    assert_eq!(line["reason"], "yes, 运维 hl output so", "{line}");
     assert!(home.processes().is_empty());
 }
 

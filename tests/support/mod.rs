@@ -5,12 +5,6 @@
 #![allow(dead_code, unused_imports, reason = "each program of tests uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
-#![allow(
     clippy::disallowed_methods,
     reason = "tests and their helpers wait on threads of their own, between two looks at a condition"
 )]
@@ -50,6 +44,9 @@ pub use tls::{AUTHORITY, encrypted};
 /// How long a test waits for an immediate effect: long enough for a loaded machine, and
 /// used up only by a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a test waits for an effect that takes several timeouts of the program.
+pub const LONG: Duration = Duration::from_mins(3);
 
 /// Arguments that make this test binary run one ignored test of `module` (a `module_path!()`), the entry point of a
 /// child process.

@@ -108,17 +108,17 @@ impl Background {
 
     /// Its standard output so far.
     pub fn stdout(&self) -> String {
-        self.said("out")
+        self.output_of("out")
     }
 
     /// Waits for this line on its standard output.
     pub async fn wait_for_line(&mut self, line: &str) {
-        wait_until(PATIENCE, line, async || self.stdout().lines().any(|said| said == line)).await;
+        wait_until(PATIENCE, line, async || self.stdout().lines().any(|it| it == line)).await;
     }
 
     /// Its standard error so far.
     pub fn stderr(&self) -> String {
-        self.said("err")
+        self.output_of("err")
     }
 
     /// Waits for its end; panics with its output if it does not end in time.
@@ -136,7 +136,7 @@ impl Background {
         Ran { status, stdout, stderr }
     }
 
-    fn said(&self, file: &str) -> String {
+    fn output_of(&self, file: &str) -> String {
         let bytes = fs::read(self.output.path().join(file)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }

@@ -1,12 +1,6 @@
 //! A complete engine for a test: its own Redis server, a database, and one node.
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::HashMap,
@@ -25,7 +19,7 @@ use seckill_engine::{
     servers::Servers,
     settings::Settings,
 };
-use seckill_model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{Layout, Redis, keys::node_of};
 use seckill_store::{
     self, SharedStore,
@@ -77,9 +71,21 @@ pub struct World {
     pub url: String,
 }
 
+/// A sale that starts at once, with one order per buyer.
+pub fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
 impl World {
     pub async fn start() -> Self {
         Self::with(|_| {}).await
+    }
+
+    /// Starts a world with a sale.
+    pub async fn with_sale(stock: u64) -> (Self, VoucherId) {
+        let world = Self::start().await;
+        let voucher = world.create(sale(stock)).await;
+        (world, voucher)
     }
 
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
@@ -215,6 +221,19 @@ impl World {
         }
     }
 
+    /// Runs a load test of distinct buyers, each with one request.
+    pub async fn buy(&self, voucher: VoucherId, users: u64) -> LoadReport {
+        self.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, users) }).await
+    }
+
+    /// Admits these buyers, one after the other.
+    pub async fn admit(&self, voucher: VoucherId, users: impl IntoIterator<Item = u64>) {
+        for user in users {
+            let outcome = self.ask(voucher, user).await;
+            assert!(matches!(outcome, Outcome::Admitted { .. }), "{user}: {outcome:?}");
+        }
+    }
+
     pub async fn rush(&self, plan: LoadTest) -> LoadReport {
         match self.execute(Command::LoadTest(plan)).await.unwrap() {
             Reply::LoadTestDone(report) => report,
@@ -230,8 +249,8 @@ impl World {
     /// Waits until the node has reconciled Redis; it writes to SQL for that and admits no buyer before.
     pub async fn admits(&self) {
         self.until("the node admits", async || {
-            let reconciled = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
-            self.keys.partitions().all(|of| reconciled(of.reconciled()))
+            let healed = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
+            self.keys.partitions().all(|of| healed(of.healed()))
         })
         .await;
     }
@@ -239,6 +258,11 @@ impl World {
     /// Pauses the consumers. A busy machine may need longer than one call waits.
     pub async fn hold(&self) {
         self.until("the consumers are held", async || self.node().hold_consumer(true).await).await;
+    }
+
+    /// Resumes the consumers.
+    pub async fn release(&self) {
+        self.node().hold_consumer(false).await;
     }
 
     /// Admits buyers while the consumers are paused, and leaves `most` of their orders with a dead node. The rest is
@@ -322,9 +346,14 @@ impl World {
         }
     }
 
+    pub async fn settled_and_balanced(&self) {
+        self.settled().await;
+        self.balanced().await;
+    }
+
     pub async fn balanced(&self) {
         let audit = ledger::audit(&mut self.servers(), None).await.unwrap();
-        assert!(audit.balanced, "the books are off: {audit:#?}");
+        assert!(audit.balanced, "the audit failed: {audit:#?}");
     }
 
     /// Asserts that an audit finds nothing except admitted orders among the dead letters.

@@ -13,7 +13,7 @@ use seckill_store::{SharedStore, StoreError, Written};
 
 use super::{NOW, entry, id, sale_of};
 
-fn books(initial: u64, live: u64) -> SqlLedger {
+fn ledger(initial: u64, live: u64) -> SqlLedger {
     SqlLedger { initial, stock: (initial - live) as i64, live, closed: 0, doubled: 0, returning: 0 }
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn each_answer_has_its_case(store: SharedStore) {
             Written::New,
         ]
     );
-    assert_eq!(store.ledger(voucher).await.unwrap(), books(10, 3));
+    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(10, 3));
     let order = store.order(id(1)).await.unwrap().unwrap();
     assert_eq!((order.id, order.user_id, order.voucher_id), (id(1), UserId(100), voucher));
     assert_eq!((order.status, order.create_time), (OrderStatus::Unpaid, NOW));
@@ -100,7 +100,7 @@ pub(crate) async fn twins_within_one_batch(store: SharedStore) {
     // The first of two orders with one ID is a duplicate of its buyer, so the second one takes the ID.
     let late = [entry(5, 100, voucher), entry(5, 500, voucher)];
     assert_eq!(store.write_orders(&late, NOW).await.unwrap(), [Written::IdTaken, Written::New]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), books(10, 3));
+    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(10, 3));
 }
 
 pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
@@ -120,7 +120,7 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     assert_eq!(store.existing(&[id(2), id(3)]).await.unwrap(), []);
     // The last piece is still available for the next buyer.
     assert_eq!(store.write_orders(&mixed[..2], NOW).await.unwrap(), [Written::Again, Written::New]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), books(2, 2));
+    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(2, 2));
 }
 
 pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore) {
@@ -146,7 +146,7 @@ pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore
     ];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), result);
     assert_eq!(store.write_orders(&batch[1..3], NOW).await.unwrap(), [Written::NoSale; 2]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), books(9, 2));
+    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(9, 2));
     assert_eq!(store.existing(&[id(2), id(3), id(5)]).await.unwrap(), []);
     // No row can store this one, so the whole batch fails.
     let beyond = store.write_orders(&[entry(6, 6, VoucherId(u64::MAX))], NOW).await;
@@ -159,8 +159,8 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [Written::New; 3]);
     let error = store.write_orders(&[entry(4, 4, a), entry(5, 5, b)], NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::OutOfStock(it) if it == b), "{error}");
-    assert_eq!(store.ledger(a).await.unwrap(), books(5, 2));
-    assert_eq!(store.ledger(b).await.unwrap(), books(1, 1));
+    assert_eq!(store.ledger(a).await.unwrap(), ledger(5, 2));
+    assert_eq!(store.ledger(b).await.unwrap(), ledger(1, 1));
     // A stopped sale still accepts orders admitted before.
     store.set_state(a, seckill_model::SaleState::Ended, None).await.unwrap();
     assert_eq!(store.write_orders(&[entry(6, 6, a)], NOW).await.unwrap(), [Written::New]);
@@ -300,7 +300,7 @@ pub(crate) async fn twenty_thousand_orders(store: SharedStore) {
         let written = store.write_orders(&batch, NOW).await.unwrap();
         assert_eq!(written.iter().filter(|it| **it == Written::New).count(), 1_000);
     }
-    assert_eq!(store.ledger(voucher).await.unwrap(), books(ORDERS, ORDERS));
+    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(ORDERS, ORDERS));
     let ids: Vec<_> = (0..ORDERS * 2).map(id).collect();
     assert_eq!(store.existing(&ids).await.unwrap().len() as u64, ORDERS);
     let error = store.write_orders(&[entry(ORDERS, 1, voucher)], NOW).await.unwrap_err();
@@ -375,7 +375,7 @@ pub(crate) async fn a_model_agrees_on_any_batches(store: SharedStore) {
         for voucher in vouchers {
             let live = model.live.keys().filter(|(it, _)| *it == voucher).count() as u64;
             let result = store.ledger(voucher).await.unwrap();
-            assert_eq!(result, books(result.initial, live));
+            assert_eq!(result, ledger(result.initial, live));
             assert_eq!(result.stock as u64, model.stock[&voucher]);
         }
     }

@@ -34,12 +34,12 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     let (paid, late) = (paid.unwrap(), late.unwrap());
     assert_eq!((paid.status, paid.pay_time), (OrderStatus::Paid, Some(NOW.plus(5))));
     assert_eq!((late.status, late.close_time), (OrderStatus::Closed, Some(NOW.plus(6))));
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.closed, books.stock, books.returning), (1, 2, 2, 2));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.closed, ledger.stock, ledger.returning), (1, 2, 2, 2));
     let counts = store.order_counts(voucher).await.unwrap();
     assert_eq!(counts, OrderCounts { paid: 1, closed: 2, ..OrderCounts::default() });
-    let nobody = store.order_counts(VoucherId(u64::MAX)).await.unwrap();
-    assert_eq!(nobody, OrderCounts::default());
+    let none = store.order_counts(VoucherId(u64::MAX)).await.unwrap();
+    assert_eq!(none, OrderCounts::default());
     assert_eq!(store.repeat_buyers(voucher, 9).await.unwrap(), []);
     // Users 2 and 3 order again, one of them twice.
     for (number, user) in [(12, 2), (13, 3), (14, 2)] {
@@ -81,9 +81,9 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
     let (paid, closed) = tokio::join!(paying, closing);
     assert!(paid > 0 && !closed.is_empty(), "both had their share");
     assert_eq!(paid + closed.len() as u64, ORDERS);
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.stock as u64), (paid, closed.len() as u64));
-    assert_eq!(books.returning, closed.len() as u64);
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.stock as u64), (paid, closed.len() as u64));
+    assert_eq!(ledger.returning, closed.len() as u64);
 }
 
 pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: SharedStore) {
@@ -144,8 +144,8 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
     let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
     let stand = [Written::Again, Written::Conflict { holds: id(2) }, Written::New];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.closed, books.stock), (2, 1, 7));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.closed, ledger.stock), (2, 1, 7));
 }
 
 pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: SharedStore) {
@@ -181,9 +181,9 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     let row = store.order(id(11)).await.unwrap().unwrap();
     assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, Some(2)));
     assert_eq!((row.status, row.close_time), (OrderStatus::Cancelled, Some(NOW.plus(5))));
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.stock, books.live), (before.stock, before.live));
-    assert_eq!((books.closed, books.returning), (before.closed + 2, 2));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.stock, ledger.live), (before.stock, before.live));
+    assert_eq!((ledger.closed, ledger.returning), (before.closed + 2, 2));
     let open: Vec<_> = store.give_backs(None, 9).await.unwrap();
     assert_eq!(
         open.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(),
@@ -231,8 +231,8 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
         (VoucherId(99), "no voucher 99"),
         (VoucherId(u64::MAX), "no voucher"),
     ] {
-        let said = refused(id(20), 1, voucher).await;
-        assert!(said.contains(why), "{said}");
+        let text = refused(id(20), 1, voucher).await;
+        assert!(text.contains(why), "{text}");
     }
     // An ID belongs to one order: not to another buyer, voucher or sale.
     for (order, user) in [(id(10), 2), (sold[0], 1)] {
@@ -272,6 +272,6 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     );
     assert_eq!(store.pay(&[id(11)], NOW.plus(70)).await.unwrap(), [Payment::TooLate]);
     assert_eq!(store.returning().await.unwrap(), 0);
-    let books = store.ledger(sale).await.unwrap();
-    assert_eq!((books.live, books.closed, books.stock), (3, 0, 0));
+    let ledger = store.ledger(sale).await.unwrap();
+    assert_eq!((ledger.live, ledger.closed, ledger.stock), (3, 0, 0));
 }

@@ -55,9 +55,9 @@ async fn two_programs_never_oversell_and_never_double() {
     for task in tasks {
         new += task.await.unwrap();
     }
-    let books = two.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.doubled), (new, 0));
-    assert_eq!(books.stock, (STOCK - new) as i64);
+    let ledger = two.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.doubled), (new, 0));
+    assert_eq!(ledger.stock, (STOCK - new) as i64);
     assert!(new <= STOCK && new > STOCK / 2, "{new}");
     let live = one.live_orders(voucher, None, u32::MAX).await.unwrap();
     let buyers: HashSet<UserId> = live.iter().map(|it| it.user_id).collect();
@@ -86,11 +86,11 @@ async fn reopening_keeps_the_data() {
     let (dir, store) = sqlite().await;
     let sale = sale_of(&store, 5).await;
     store.write_orders(&[entry(1, 1, sale.voucher_id)], NOW).await.unwrap();
-    let (books, sales) =
+    let (ledger, sales) =
         (store.ledger(sale.voucher_id).await.unwrap(), store.sales().await.unwrap());
     store.close().await;
     let again = sqlite_at(&dir).await;
-    assert_eq!(again.ledger(sale.voucher_id).await.unwrap(), books);
+    assert_eq!(again.ledger(sale.voucher_id).await.unwrap(), ledger);
     assert_eq!(again.sales().await.unwrap(), sales);
     assert!(again.describe().starts_with("sqlite /"));
     let durability = again.durability().await.unwrap();
@@ -119,8 +119,8 @@ async fn a_closed_order_allows_its_buyer_another_order() {
         store.write_orders(&batch, NOW).await.unwrap(),
         [Written::Again, Written::New, Written::Conflict { holds: id(2) }]
     );
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.closed, books.stock), (2, 1, 3));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.closed, ledger.stock), (2, 1, 3));
     assert_eq!(store.order(id(1)).await.unwrap().unwrap().status, OrderStatus::Closed);
     let live = store.live_orders(voucher, None, 9).await.unwrap();
     let live: Vec<_> = live.iter().map(|it| (it.id, it.user_id)).collect();
@@ -142,8 +142,8 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
         ),
     )
     .await;
-    let books = store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.doubled, books.stock), (2, 1, 4));
+    let ledger = store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.doubled, ledger.stock), (2, 1, 4));
 }
 
 #[tokio::test]

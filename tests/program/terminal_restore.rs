@@ -1,15 +1,9 @@
 //! The terminal is restored however the console ends or stops; and one that the console cannot
 //! draw on is not touched.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::support::{Pty, Seckill, Terminal, key, wait_until_blocking};
+use crate::support::{LONG, Pty, Seckill, Terminal, key, wait_until_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 use seckill_console::Options;
 use seckill_engine::{
@@ -18,7 +12,6 @@ use seckill_engine::{
 };
 use tokio::sync::{mpsc, watch};
 
-const LONG: Duration = Duration::from_mins(2);
 const TAKES: &[u8] = b"\x1b[?1049h";
 const LEAVES: &str = "\x1b[?1049l";
 const BEGIN: &str = "\x1b[?2026h";
@@ -83,10 +76,10 @@ const PANICS: &str = "CONSOLE_TEST_PANICS";
 #[test]
 #[ignore = "is run by the tests of panics"]
 fn a_console_beside_which_something_panics() {
-    let Ok(told) = std::env::var(PANICS) else { return };
-    let (place, file) = told.split_once(':').expect("PLACE:FILE");
+    let Ok(instructions) = std::env::var(PANICS) else { return };
+    let (place, file) = instructions.split_once(':').expect("PLACE:FILE");
     let file = PathBuf::from(file);
-    let until_told = move || {
+    let until_asked = move || {
         while !file.exists() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -98,7 +91,7 @@ fn a_console_beside_which_something_panics() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if place == "elsewhere" {
         let beside = std::thread::spawn(move || {
-            until_told();
+            until_asked();
             panic!("the other thread broke");
         });
         runtime.block_on(console).unwrap();
@@ -107,7 +100,7 @@ fn a_console_beside_which_something_panics() {
         runtime.block_on(async {
             tokio::select! {
                 shown = console => shown.unwrap(),
-                () = async { tokio::task::spawn_blocking(until_told).await.unwrap() } => {
+                () = async { tokio::task::spawn_blocking(until_asked).await.unwrap() } => {
                     panic!("the console itself broke")
                 }
             }
@@ -171,9 +164,9 @@ fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
             &[("TERM", term)],
         );
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2, "{term} {args:?}");
-        let said = terminal.screen().replace('\n', " ");
-        assert!(said.contains("TERM=xterm-256color"), "{said}");
-        assert!(!contains(&terminal.output(), b"\x1b"), "{said}");
+        let output = terminal.screen().replace('\n', " ");
+        assert!(output.contains("TERM=xterm-256color"), "{output}");
+        assert!(!contains(&terminal.output(), b"\x1b"), "{output}");
         assert!(!home.data_dir().exists(), "nothing was started for it");
     }
 }
@@ -191,12 +184,12 @@ fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
         let program = env!("CARGO_BIN_EXE_seckill").as_ref();
         let mut terminal = Pty::open(program, args, 80, 24, &home, &envs);
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2, "{args:?}");
-        let said = terminal.screen();
-        assert!(said.contains(result), "{said}");
+        let output = terminal.screen();
+        assert!(output.contains(result), "{output}");
     }
     let home = Seckill::new();
-    let said = home.run(&["--lang", "zh"]).expect_code(2).stderr;
-    assert!(said.contains("控制台需要终端"), "{said}");
+    let output = home.run(&["--lang", "zh"]).expect_code(2).stderr;
+    assert!(output.contains("控制台需要终端"), "{output}");
 }
 
 #[test]
@@ -212,8 +205,8 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
     ] {
         let mut terminal = home.pty(&args, 200, 24, &[]);
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2);
-        let said = terminal.screen().replace('\n', "");
-        assert!(said.contains(words), "{said}");
+        let output = terminal.screen().replace('\n', "");
+        assert!(output.contains(words), "{output}");
         assert!(!contains(&terminal.output(), TAKES), "the screen was not taken");
         assert!(!home.data_dir().exists());
     }
@@ -225,7 +218,7 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
 
 /// Output outside of frames would be visible half-drawn; the cost of a frame is bounded.
 #[test]
-fn each_picture_is_one_update_and_small() {
+fn each_frame_is_one_update_and_small() {
     for (term, colours) in [("tmux-256color", "38;5;"), ("screen", "\x1b[36"), ("xterm", "\x1b[36")]
     {
         let home = Seckill::new();
@@ -244,7 +237,7 @@ fn each_picture_is_one_update_and_small() {
         for picture in pictures.split(BEGIN) {
             let (drawn, after) = picture.split_once(END).unwrap();
             sizes.push(drawn.len());
-            assert!(!drawn.contains(END), "{term}: told once");
+            assert!(!drawn.contains(END), "{term}: reported once");
             // The last frame is followed by the sequences that restore the terminal.
             let last = sizes.len() == pictures.split(BEGIN).count();
             assert!(last || after.is_empty(), "{term}: {after:?} between two pictures");

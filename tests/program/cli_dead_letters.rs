@@ -1,10 +1,4 @@
 //! The commands for dead letters, with the real program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{PATIENCE, Ran, Seckill, wait_until_blocking};
 use redis::cmd;

@@ -1,10 +1,4 @@
 //! Untrusted text and numbers in the output of the real program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{PATIENCE, Seckill, wait_until_blocking};
 use redis::cmd;

@@ -1,10 +1,4 @@
 //! Dead letters as seen from the console: read while they are shown, counted, settled with a reason.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,9 +25,9 @@ fn look_at(world: &World, from: Option<EntryId>) {
     world.node().remote().focus.send_modify(|focus| focus.letters_from = from);
 }
 
-async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
-    let mut pictures = world.node().remote().snapshots;
-    let found = pictures.wait_for(|picture| holds(picture));
+async fn snapshot(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut snapshots = world.node().remote().snapshots;
+    let found = snapshots.wait_for(|snapshot| holds(snapshot));
     let found = tokio::time::timeout(PATIENCE, found).await;
     Arc::clone(&found.unwrap_or_else(|_| panic!("waited in vain: {what}")).unwrap())
 }
@@ -62,12 +56,12 @@ async fn bury(world: &World, count: usize) {
 async fn a_page_is_read_while_it_is_shown_and_kept_during_an_outage() {
     let mut world = World::start().await;
     world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1", "note", "\x1b[2J"]).await;
-    let dead = |picture: &Snapshot| picture.stream.as_ref().is_some_and(|it| it.dead == 1);
-    let before = picture(&world, "it is put aside", dead).await;
+    let dead = |snapshot: &Snapshot| snapshot.stream.as_ref().is_some_and(|it| it.dead == 1);
+    let before = snapshot(&world, "it is put aside", dead).await;
     assert!(before.letters.taken.is_none() && before.letters.lines.is_empty());
 
     look_at(&world, Some(EntryId::MIN));
-    let seen = picture(&world, "the page", |it| it.letters.lines.len() == 1).await;
+    let seen = snapshot(&world, "the page", |it| it.letters.lines.len() == 1).await;
     let line = &seen.letters.lines[0];
     assert_eq!((line.verdict, line.order), (LetterVerdict::Malformed, None));
     assert!(line.fault.as_deref().is_some_and(|fault| fault.contains("userId")), "{line:?}");
@@ -75,15 +69,15 @@ async fn a_page_is_read_while_it_is_shown_and_kept_during_an_outage() {
     assert_eq!((line.history.len(), seen.letters.more), (1, false));
 
     world.server.kill();
-    let away = picture(&world, "the outage", |it| !it.redis.up).await;
+    let away = snapshot(&world, "the outage", |it| !it.redis.up).await;
     assert_eq!(away.letters.lines, seen.letters.lines);
     assert!(away.letters.taken.is_some());
     world.server.restart();
     let back = |it: &Snapshot| it.redis.up && it.letters.taken > away.letters.taken;
-    picture(&world, "it is read again", back).await;
+    snapshot(&world, "it is read again", back).await;
 
     look_at(&world, None);
-    picture(&world, "nobody looks", |it| it.letters.taken.is_none()).await;
+    snapshot(&world, "it is not displayed", |it| it.letters.taken.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,11 +85,11 @@ async fn a_long_list_is_paged() {
     let world = World::start().await;
     bury(&world, 1_000).await;
     look_at(&world, Some(EntryId::MIN));
-    let first = picture(&world, "the first page", |it| it.letters.more).await;
+    let first = snapshot(&world, "the first page", |it| it.letters.more).await;
     let last = first.letters.lines.last().unwrap().letter;
     let next = last.next_of_all().unwrap();
     look_at(&world, Some(next));
-    let second = picture(&world, "the second page", |it| it.letters.from == next).await;
+    let second = snapshot(&world, "the second page", |it| it.letters.from == next).await;
     assert!(second.letters.lines.first().is_some_and(|line| line.letter > last));
     assert_eq!(second.letters.lines.len(), first.letters.lines.len());
 }
@@ -200,7 +194,7 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
             && it.funnel.attempts.total == 25
             && matches!(it.audit, Balance::Balanced { .. })
     };
-    let seen = picture(&world, "all of them balance", settled).await;
+    let seen = snapshot(&world, "all of them balance", settled).await;
     let funnel = seen.funnel;
     assert_eq!((funnel.attempts.total, funnel.admitted.total, funnel.sold_out.total), (25, 10, 15));
     // Sold out, and still before planned sales.
@@ -213,7 +207,7 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
     let _: String = world.server.query(&["SLOWLOG", "RESET"]);
-    picture(&world, "some more looks", |it| it.seq >= seen.seq + 4).await;
+    snapshot(&world, "some more looks", |it| it.seq >= seen.seq + 4).await;
     let logged: Vec<Logged> = world.server.query(&["SLOWLOG", "GET", "-1"]);
     let reads = logged.iter().map(|it| &it.3).filter(|args| {
         args.first().is_some_and(|it| it == "EVALSHA")
@@ -230,5 +224,5 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
         let _: u64 = world.server.query(&["HINCRBY", &tally, "rejected", "1"]);
     }
     let all = PLANNED as u64;
-    picture(&world, "all were read", |it| it.funnel.rejected.total == all).await;
+    snapshot(&world, "all were read", |it| it.funnel.rejected.total == all).await;
 }

@@ -1,10 +1,4 @@
 //! A load test stopped by an operator: no further requests, and admitted buyers get their orders.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::world::World;
 use seckill_engine::command::{Command, LoadTest, Reply};
@@ -24,15 +18,15 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
     let (slow, beside) = (begin(voucher, 10.0), begin(other, 4_000.0));
     world
         .until("a buyer is admitted", async || {
-            let picture = world.node().remote().snapshots.borrow().clone();
-            picture.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
+            let snapshot = world.node().remote().snapshots.borrow().clone();
+            snapshot.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
         })
         .await;
     // It advances with each request, not with each batch.
     world
         .until("its progress is seen", async || {
-            let picture = world.node().remote().snapshots.borrow().clone();
-            let of = picture.load_tests.iter().find(|rush| rush.voucher_id == voucher);
+            let snapshot = world.node().remote().snapshots.borrow().clone();
+            let of = snapshot.load_tests.iter().find(|rush| rush.voucher_id == voucher);
             of.is_some_and(|rush| (1..256).contains(&rush.sent))
         })
         .await;
@@ -55,6 +49,5 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
         .await;
     let log = world.store.acts(10).await.unwrap();
     assert!(log.iter().any(|line| line.act == "rush stop" && line.result.contains("stopped")));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }

@@ -1,10 +1,4 @@
 //! Dead letters: verdicts by current state, replays that happen once and end, discards that return stock once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::world::{Database, World};
+use crate::world::{Database, World, sale};
 use redis::cmd;
 use seckill_engine::{
     EngineError,
@@ -26,8 +20,8 @@ use seckill_engine::{
     settings::Settings,
 };
 use seckill_model::{
-    EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderError, OrderId,
-    OrderStatus, Outcome, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
+    EntryId, LetterCounts, LetterVerdict, Millis, OrderEntry, OrderError, OrderId, OrderStatus,
+    Outcome, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
 };
 use seckill_redis::{dead_letters, stream};
 use seckill_store::Cancelled;
@@ -36,10 +30,6 @@ use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const AT_ONCE: stream::ReadFrom = stream::ReadFrom::New(Duration::from_millis(50));
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 fn matching(filter: &str) -> LetterScope {
     let filter = Filter::parse(filter, LETTER_FIELDS).unwrap();
@@ -170,8 +160,7 @@ async fn break_off<F: Future>(work: F, mut enough: impl FnMut() -> bool) -> bool
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_replay_continues_without_repetition() {
-    let world = World::start().await;
-    let voucher = world.create(sale(2_000)).await;
+    let (world, voucher) = World::with_sale(2_000).await;
     bury(&world, voucher, 1_000).await;
     assert_eq!(dead(&world), 1_000);
     world.stranded().await;
@@ -189,7 +178,7 @@ async fn an_interrupted_replay_continues_without_repetition() {
         *times.entry(order.user).or_default() += 1;
     }
     assert!(times.len() == 1_000 && times.values().all(|times| *times == 2), "once each");
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 1_000);
     world.balanced().await;
@@ -233,30 +222,28 @@ async fn compensation_happens_once(database: Database) {
     }
     assert_eq!((dead(&world), stock(&world, voucher)), (0, 500));
     assert_eq!(world.store.returning().await.unwrap(), 0);
-    let books = world.store.ledger(voucher).await.unwrap();
-    assert_eq!((books.stock, books.live, books.closed), (500, 0, 300));
+    let ledger = world.store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.stock, ledger.live, ledger.closed), (500, 0, 300));
     world.balanced().await;
     let id = entries[5].order;
     let found = orders::find(&mut world.servers(), id).await.unwrap();
     let Location::Persisted { order } = found else { panic!("{found:?}") };
     assert_eq!(order.status, OrderStatus::Cancelled);
     // Compensated buyers may order again.
-    world.node().hold_consumer(false).await;
-    let again = world.rush(LoadTest { repeat: 0.0, ..LoadTest::new(voucher, 300) }).await;
+    world.release().await;
+    let again = world.buy(voucher, 300).await;
     assert_eq!((again.admitted, again.persisted), (300, 300));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 /// No false alarm while letters are replayed or discarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
-    let world = World::start().await;
-    let voucher = world.create(sale(6_000)).await;
+    let (world, voucher) = World::with_sale(6_000).await;
     for compensate in [false, true] {
         bury(&world, voucher, if compensate { 6_000 } else { 3_000 }).await;
         let before = dead(&world);
-        world.node().hold_consumer(false).await;
+        world.release().await;
         let (moved, audits) = tokio::join!(
             async {
                 if compensate {
@@ -279,19 +266,17 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
         );
         assert_eq!((moved, before), (3_000, 3_000));
         assert!(audits > 0, "no audit beside it");
-        world.settled().await;
-        world.balanced().await;
+        world.settled_and_balanced().await;
     }
-    let books = world.store.ledger(voucher).await.unwrap();
-    assert_eq!((books.live, books.closed), (3_000, 3_000));
+    let ledger = world.store.ledger(voucher).await.unwrap();
+    assert_eq!((ledger.live, ledger.closed), (3_000, 3_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_letter_is_judged_by_the_current_state() {
     use LetterVerdict::{Awaited, Malformed, NoSale, NotAwaited, Written};
 
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     bury(&world, voucher, 2).await;
     let add = async |user: u64, voucher: u64, id: u64| {
         let mut add = cmd("XADD");
@@ -335,16 +320,14 @@ async fn each_letter_is_judged_by_the_current_state() {
     assert_eq!((report.discarded, report.compensated, report.given_back), (4, 0, 0));
     assert_eq!(discard(&world, matching("reason~LINES"), false).await.discarded, 1);
     assert_eq!(discard(&world, matching(""), true).await, LettersDiscarded::default());
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 /// Two buyers have the same ID: neither a replay nor a compensation may decide between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_of_another_buyer_requires_an_operator() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
     world.settled().await;
     let (mut conn, v) = (world.redis.connection(), voucher.to_string());
@@ -363,8 +346,7 @@ async fn an_id_of_another_buyer_requires_an_operator() {
 /// A sale that Redis has lost: waiting buyers are unknown, and cancelled orders stay cancelled.
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_of_a_sale_missing_from_redis_are_judged() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     bury(&world, voucher, 4).await;
     world.stop_node().await;
     let mut drop = cmd("DEL");
@@ -432,9 +414,8 @@ async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
     assert_eq!((report.discarded, report.compensated, report.given_back), (1, 1, 1));
     let id = letters_of(&world).await[0].letter.letter;
     assert_eq!(replay(&world, LetterScope::Letters(vec![id]), false).await.replayed, 1);
-    world.node().hold_consumer(false).await;
-    world.settled().await;
-    world.balanced().await;
+    world.release().await;
+    world.settled_and_balanced().await;
     let mut operator = world.node().operator().clone();
     operator.read_only = true;
     let command = Command::DiscardLetters { scope: matching(""), compensate: false };

@@ -1,12 +1,6 @@
 //! Stock is added and removed while buyers order: admitted orders are kept.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use crate::world::World;
+use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     EngineError,
@@ -14,14 +8,10 @@ use seckill_engine::{
     sale_copy,
     vouchers::Vouchers,
 };
-use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale_error::MAX_STOCK};
+use seckill_model::{Outcome, Sale, SaleState, VoucherId, sale_error::MAX_STOCK};
 use seckill_redis::scripts;
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 /// Version, initial stock and stock in Redis.
 async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
@@ -39,12 +29,9 @@ async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineE
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     world.hold().await;
-    for user in 1..=6 {
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
-    }
+    world.admit(voucher, 1..=6).await;
     let before = world.store.sale(voucher).await.unwrap();
     assert_eq!(before.stock, 10, "SQL knows of no buyer yet");
     let error = cut(&world, voucher, 5).await.unwrap_err();
@@ -56,7 +43,7 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
     assert_eq!(world.store.sale(voucher).await.unwrap().initial, 6);
     assert_eq!(world.ask(voucher, 7).await, Outcome::SoldOut);
-    world.node().hold_consumer(false).await;
+    world.release().await;
     world.settled().await;
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 6);
     world.balanced().await;
@@ -68,14 +55,12 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     let named = |by: &str| format!("#{voucher} by {by}");
     assert!(error.contains(&("sale cut", &named("4"))), "{error:?}");
     assert!(error.contains(&("sale restock", &named("1"))), "{error:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_stock_change_has_no_effect() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let before = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
     for by in [0, MAX_STOCK as i64 - 9, MAX_STOCK as i64, i64::MAX, i64::MIN, -11] {
         assert!(world.execute(Command::Restock { voucher, by }).await.is_err(), "{by}");
@@ -119,8 +104,7 @@ async fn half_way(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stock_reduction_yields_to_a_concurrent_change() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
     assert_eq!(in_redis(&world, voucher).await, (1, 6, 6));
     other.execute("UPDATE tb_seckill_voucher SET state = 'paused', version = 2").await.unwrap();
@@ -134,8 +118,7 @@ async fn a_stock_reduction_yields_to_a_concurrent_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_pieces() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let old = world.store.sale(voucher).await.unwrap();
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
     let mut servers = world.servers();
@@ -156,14 +139,12 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
         "an older copy never wins"
     );
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_timeout_leaves_the_sale_intact() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     let (other, cutting) = half_way(&world, voucher, 4).await;
     let error = cutting.await.unwrap().unwrap_err();
     assert!(error.is_away(), "{error}");
@@ -175,8 +156,7 @@ async fn a_database_timeout_leaves_the_sale_intact() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduction() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (mut world, voucher) = World::with_sale(10).await;
     let die_half_way = async |world: &World, version: u64| {
         let mut call = scripts::CUT.prepare_invoke();
         call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
@@ -197,8 +177,7 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stock_changes_under_load_oversell_nothing() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5_000)).await;
+    let (world, voucher) = World::with_sale(5_000).await;
     let rush = world.rush(LoadTest {
         rate: Some(10_000.0),
         repeat: 0.0,

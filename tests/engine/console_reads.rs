@@ -1,15 +1,9 @@
 //! The order stream and the orders as seen from the console: read while they are shown, traced, previewed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{sync::Arc, time::Duration};
 
 use crate::support::TestRedis;
-use crate::world::World;
+use crate::world::{World, sale};
 use seckill_engine::{
     EngineError,
     command::{Command, LoadTest, Reply},
@@ -26,8 +20,8 @@ use seckill_engine::{
     trace,
 };
 use seckill_model::{
-    EntryId, ForeignKey, Message, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter,
-    OrderId, OrderStatus, UserId, Verdict, ledger::Finding,
+    EntryId, ForeignKey, Message, Millis, NO_NUMBER, OrderCounts, OrderEntry, OrderFilter, OrderId,
+    OrderStatus, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
     Connection, Layout, Redis, stream,
@@ -37,13 +31,9 @@ use seckill_store::fault_injection::Ill;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
-
-async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
-    let mut pictures = world.node().remote().snapshots;
-    let found = pictures.wait_for(|picture| holds(picture));
+async fn snapshot(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut snapshots = world.node().remote().snapshots;
+    let found = snapshots.wait_for(|snapshot| holds(snapshot));
     let found = tokio::time::timeout(PATIENCE, found).await;
     Arc::clone(&found.unwrap_or_else(|_| panic!("waited in vain: {what}")).unwrap())
 }
@@ -66,15 +56,15 @@ async fn a_window_of_the_stream_is_read_only_while_it_is_shown() {
         let voucher = world.create(sale(300)).await;
         world.rush(LoadTest::new(voucher, 300)).await;
         let before =
-            picture(&world, "all written", |it| it.sales.iter().any(|sale| sale.persisted == 300));
-        assert!(before.await.entries.taken.is_none(), "nobody looks");
+            snapshot(&world, "all written", |it| it.sales.iter().any(|sale| sale.persisted == 300));
+        assert!(before.await.entries.taken.is_none(), "it is not displayed");
 
         look_at(&world, Some(StreamView::default()), None);
         let done = |it: &Snapshot| {
             let lines = &it.entries.lines;
             lines.len() == 200 && lines.iter().all(|it| it.holding == DeliveryState::Acknowledged)
         };
-        let seen = picture(&world, "the newest", done).await;
+        let seen = snapshot(&world, "the newest", done).await;
         let page = &seen.entries;
         assert!(page.older && page.lines.is_sorted_by_key(|it| it.entry));
         assert_eq!(page.partitions.len(), usize::from(partitions));
@@ -85,33 +75,32 @@ async fn a_window_of_the_stream_is_read_only_while_it_is_shown() {
         let before = Some(page.lines[0].entry);
         let older = StreamView { partition: None, before };
         look_at(&world, Some(older), None);
-        let seen = picture(&world, "those before", |it| it.entries.view == older).await;
+        let seen = snapshot(&world, "those before", |it| it.entries.view == older).await;
         assert_eq!((seen.entries.lines.len(), seen.entries.older), (100, false));
         assert!(seen.entries.lines.iter().all(|it| Some(it.entry) < before));
         look_at(&world, None, None);
-        picture(&world, "nobody looks", |it| it.entries.taken.is_none()).await;
+        snapshot(&world, "it is not displayed", |it| it.entries.taken.is_none()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_are_paged_and_traced() {
-    let world = World::start().await;
-    let voucher = world.create(sale(300)).await;
+    let (world, voucher) = World::with_sale(300).await;
     world.rush(LoadTest::new(voucher, 250)).await;
     look_at(&world, None, Some(OrdersView::default()));
     let full = |it: &Snapshot| it.orders.lines.len() == 100 && it.orders.more;
-    let seen = picture(&world, "the newest orders", full).await;
+    let seen = snapshot(&world, "the newest orders", full).await;
     let last = seen.orders.lines[99].id;
     let view = OrdersView { before: Some(last), ..OrdersView::default() };
     look_at(&world, None, Some(view));
-    let seen = picture(&world, "older ones", |it| it.orders.view == view).await;
+    let seen = snapshot(&world, "older ones", |it| it.orders.view == view).await;
     assert!(seen.orders.lines.iter().all(|order| order.id < last));
 
     ask(&world, Command::Pay(last)).await.unwrap();
     let query = format!("status=paid voucher={voucher}").parse().unwrap();
     let view = OrdersView { query, before: None };
     look_at(&world, None, Some(view));
-    let paid = picture(&world, "the paid one", |it| it.orders.view == view).await;
+    let paid = snapshot(&world, "the paid one", |it| it.orders.view == view).await;
     let paid: Vec<_> = paid.orders.lines.iter().map(|it| (it.id, it.status)).collect();
     assert_eq!(paid, [(last, OrderStatus::Paid)]);
 
@@ -119,8 +108,8 @@ async fn orders_are_paged_and_traced() {
     assert!(matches!(trace.standing, Location::Persisted { .. }), "{trace:?}");
     assert_eq!(trace.held, Some(true));
     assert!(matches!(trace.entry, Some((_, DeliveryState::Acknowledged))), "{trace:?}");
-    let nobody = OrderId::new(1_700_000_000, 1).unwrap();
-    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(nobody)).await else { panic!() };
+    let unknown = OrderId::new(1_700_000_000, 1).unwrap();
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(unknown)).await else { panic!() };
     assert_eq!((trace.standing, trace.entry), (Location::Unknown, None));
 
     let act = GroupAct::Rewind { to: To::Start, partition: None };
@@ -136,8 +125,7 @@ async fn orders_are_paged_and_traced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_not_utf8_hides_nothing() {
-    let world = World::start().await;
-    let voucher = world.create(sale(5)).await;
+    let (world, voucher) = World::with_sale(5).await;
     let mut conn = world.redis.connection();
     let of = world.keys.home();
     let mut add = redis::cmd("XGROUP");
@@ -148,7 +136,7 @@ async fn a_name_that_is_not_utf8_hides_nothing() {
     assert_eq!(conn.query::<u64>(&sign).await.unwrap(), 1);
     world.rush(LoadTest::new(voucher, 5)).await;
     let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
-    let seen = picture(&world, "all are sold", sold).await;
+    let seen = snapshot(&world, "all are sold", sold).await;
     assert!(seen.redis.up, "{seen:?}");
 }
 
@@ -185,8 +173,7 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
 /// A rush puts tens of thousands of entries into one second.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_found_among_the_many_of_its_second() {
-    let world = World::start().await;
-    let voucher = world.create(sale(1)).await;
+    let (world, voucher) = World::with_sale(1).await;
     world.rush(LoadTest::new(voucher, 1)).await;
     let orders = world.store.orders(&OrderFilter::default(), None, 1).await.unwrap();
     let order = orders[0].id;
@@ -213,8 +200,7 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_command_is_shown_with_its_operator() {
-    let world = World::start().await;
-    let voucher = world.create(sale(100)).await;
+    let (world, voucher) = World::with_sale(100).await;
     world.hold().await;
     let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 20) };
     world.execute(Command::LoadTest(plan)).await.unwrap();
@@ -223,7 +209,7 @@ async fn a_running_command_is_shown_with_its_operator() {
         it.entries.lines.len() == 20
             && it.entries.lines.iter().all(|it| it.holding == DeliveryState::Undelivered)
     };
-    let seen = picture(&world, "nobody was given them", waits).await;
+    let seen = snapshot(&world, "they were not delivered", waits).await;
     let id = seen.entries.lines[0].order.unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
     let entry = seen.entries.lines[0].entry;
@@ -240,15 +226,15 @@ async fn a_running_command_is_shown_with_its_operator() {
         };
         it.entries.lines.iter().filter(|it| of_b(&it.holding)).count() == taken
     };
-    let seen = picture(&world, "node-b holds them", held).await;
+    let seen = snapshot(&world, "node-b holds them", held).await;
     assert!(taken > 0);
     let line = &seen.entries.lines[0];
     let dead = |it: &Snapshot| it.entries.lines[0].holder == Some(NodeState::Dead);
-    picture(&world, "it counts as dead", dead).await;
+    snapshot(&world, "it counts as dead", dead).await;
     let id = line.order.unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
     let added = Millis(i64::try_from(line.entry.millis).unwrap());
-    let delivered = trace.delivered.expect("Redis tells it while it is pending");
+    let delivered = trace.delivered.expect("Redis knows it while it is pending");
     assert!(added <= delivered && delivered <= world.redis.connection().now().await.unwrap());
 
     // A clean stop is distinguished from it, and what it handed over from what it wrote.
@@ -260,7 +246,7 @@ async fn a_running_command_is_shown_with_its_operator() {
             .last()
             .is_some_and(|it| it.dead == Some(true) && it.holding == DeliveryState::Acknowledged)
     };
-    let seen = picture(&world, "its entry is a dead letter", buried).await;
+    let seen = snapshot(&world, "its entry is a dead letter", buried).await;
     let written = |it: &Snapshot| {
         let lines = it.entries.lines.iter();
         lines
@@ -269,20 +255,19 @@ async fn a_running_command_is_shown_with_its_operator() {
             >= 20 - taken
     };
     assert!(seen.entries.lines.iter().filter(|it| it.dead == Some(true)).count() == 1);
-    picture(&world, "the others are written", written).await;
+    snapshot(&world, "the others are written", written).await;
     assert!(other.stop().await.in_time);
     let stopped = |it: &Snapshot| {
         let state =
             |name: &str| it.entries.consumers.iter().find(|it| it.name == name).map(|it| it.state);
         state("node-c/1") == Some(NodeState::Stopped) && state("node-b/1") == Some(NodeState::Dead)
     };
-    picture(&world, "it is stopped and not dead", stopped).await;
+    snapshot(&world, "it is stopped and not dead", stopped).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_orders_of_one_sale_are_counted_only_while_it_is_shown() {
-    let world = World::start().await;
-    let voucher = world.create(sale(30)).await;
+    let (world, voucher) = World::with_sale(30).await;
     world.rush(LoadTest::new(voucher, 30)).await;
     let focus = world.node().remote().focus;
     focus.send_modify(|focus| focus.sale = Some(voucher));
@@ -291,17 +276,17 @@ async fn the_orders_of_one_sale_are_counted_only_while_it_is_shown() {
             it.sale_orders.as_ref().filter(|it| it.voucher == voucher).and_then(|it| it.counts);
         counts == Some(OrderCounts { unpaid, paid, ..OrderCounts::default() })
     };
-    picture(&world, "none is paid", |it| counted(it, 30, 0)).await;
+    snapshot(&world, "none is paid", |it| counted(it, 30, 0)).await;
     focus.send_modify(|focus| focus.orders = Some(OrdersView::default()));
-    let seen = picture(&world, "an order", |it| !it.orders.lines.is_empty()).await;
+    let seen = snapshot(&world, "an order", |it| !it.orders.lines.is_empty()).await;
     ask(&world, Command::Pay(seen.orders.lines[0].id)).await.unwrap();
-    picture(&world, "one is paid", |it| counted(it, 29, 1)).await;
+    snapshot(&world, "one is paid", |it| counted(it, 29, 1)).await;
     let taken = |it: &Snapshot| it.sale_orders.as_ref().map(|orders| orders.taken);
-    let seen = picture(&world, "the count has its time", |it| taken(it).is_some()).await;
+    let seen = snapshot(&world, "the count has its time", |it| taken(it).is_some()).await;
     let first = taken(&seen);
-    picture(&world, "it is counted again, and says so", |it| taken(it) > first).await;
+    snapshot(&world, "it is counted again, and says so", |it| taken(it) > first).await;
     let again = |it: &Snapshot| it.sale_orders.as_ref().and_then(|it| it.repeat_buyers.clone());
-    picture(&world, "nobody has two", |it| again(it) == Some(Vec::new())).await;
+    snapshot(&world, "no buyer has two", |it| again(it) == Some(Vec::new())).await;
     // Two orders per buyer, and every buyer requests several times.
     let twice = world.create(sale(6).limited(2).unwrap()).await;
     world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(twice, 3) }).await;
@@ -309,21 +294,20 @@ async fn the_orders_of_one_sale_are_counted_only_while_it_is_shown() {
     let two = |it: &Snapshot| {
         again(it).is_some_and(|it| it.len() == 3 && it.iter().all(|(_, orders)| *orders == 2))
     };
-    picture(&world, "each has two", two).await;
+    snapshot(&world, "each has two", two).await;
     focus.send_modify(|focus| focus.sale = None);
-    picture(&world, "nobody looks", |it| it.sale_orders.is_none()).await;
+    snapshot(&world, "it is not displayed", |it| it.sale_orders.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
-    let world = World::start().await;
-    let voucher = world.create(sale(60)).await;
+    let (world, voucher) = World::with_sale(60).await;
     assert_eq!(world.stick(voucher, 60, 20).await, 20);
     let focus = world.node().remote().focus;
     focus.send_modify(|focus| focus.ledger = true);
     let line = |it: &Snapshot| it.ledger.lines.first().cloned();
     let moving = |it: &Snapshot| line(it).is_some_and(|it| it.in_flight() == 20);
-    let seen = picture(&world, "20 orders in flight", moving).await;
+    let seen = snapshot(&world, "20 orders in flight", moving).await;
     assert_eq!(line(&seen).unwrap().findings, []);
 
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
@@ -331,7 +315,7 @@ async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
     let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
     assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
     let lost = |it: &Snapshot| line(it).is_some_and(|it| it.findings == [Finding::Lost(20)]);
-    let seen = picture(&world, "20 orders are lost", lost).await;
+    let seen = snapshot(&world, "20 orders are lost", lost).await;
 
     let plan = SaleRepair::of(voucher, line(&seen).unwrap().findings);
     let repaired = ask(&world, Command::Repair(vec![plan])).await.unwrap();
@@ -339,9 +323,9 @@ async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
     assert_eq!(repaired, Reply::Repaired(expected));
     let whole =
         |it: &Snapshot| line(it).is_some_and(|it| it.findings.is_empty() && it.persisted == 60);
-    let seen = picture(&world, "the audit passes", whole).await;
+    let seen = snapshot(&world, "the audit passes", whole).await;
     let later = |it: &Snapshot| it.ledger.taken > seen.ledger.taken;
-    picture(&world, "another audit is made though nothing moves", later).await;
+    snapshot(&world, "another audit is made though nothing moves", later).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,13 +348,16 @@ async fn pending_entries_are_counted_only_while_they_are_shown() {
         query(&["XCLAIM", &orders, group, "x/1", "0", id, "RETRYCOUNT", times]);
     }
     let pending = |it: &Snapshot| it.stream.as_ref().is_some_and(|stream| stream.pending == 3);
-    let before = picture(&world, "they are pending", pending).await;
-    assert_eq!(before.census, None, "nobody looks");
-    assert!(before.pending.taken.is_none() && before.pending.lines.is_empty(), "nobody looks");
+    let before = snapshot(&world, "they are pending", pending).await;
+    assert_eq!(before.census, None, "it is not displayed");
+    assert!(
+        before.pending.taken.is_none() && before.pending.lines.is_empty(),
+        "it is not displayed"
+    );
 
     let focus = world.node().remote().focus;
     focus.send_modify(|focus| focus.pending = Some(EntryId::MIN));
-    let seen = picture(&world, "a count", |it| it.census.is_some()).await;
+    let seen = snapshot(&world, "a count", |it| it.census.is_some()).await;
     let judged = |line: &PendingLine| line.verdict == Some(Verdict::Malformed);
     let seen_lines = &seen.pending.lines;
     assert!(seen_lines.len() == 3 && seen_lines.iter().all(judged), "{seen_lines:?}");
@@ -383,39 +370,38 @@ async fn pending_entries_are_counted_only_while_they_are_shown() {
     query(&["EVAL", add, "1", &orders]);
     take("20000");
     let part = |it: &Snapshot| it.census.as_ref().is_some_and(|census| !census.whole);
-    let seen = picture(&world, "a count of the oldest", part).await;
+    let seen = snapshot(&world, "a count of the oldest", part).await;
     let census = seen.census.clone().unwrap();
     assert_eq!((census.counted, census.tries), (10_000, [9_998, 1, 1]));
     focus.send_modify(|focus| focus.pending = None);
-    picture(&world, "nobody looks", |it| it.census.is_none()).await;
+    snapshot(&world, "it is not displayed", |it| it.census.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     let world = World::start().await;
-    picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
+    snapshot(&world, "both answer", |it| it.redis.up && it.sql.up).await;
     world.server.freeze();
     let silent = |it: &Snapshot| {
         let result = it.redis.error.as_ref().and_then(Message::data);
         matches!(result, Some(ReadError::RedisSilent(..)))
     };
-    let seen = picture(&world, "Redis gives no answer", silent).await;
+    let seen = snapshot(&world, "Redis gives no answer", silent).await;
     world.server.thaw();
     let given_up =
         seen.redis.away_since.unwrap().plus((seen.redis.latency_us / 1_000).cast_signed());
     assert!(seen.sql.up && seen.sql.last_ok >= Some(given_up), "{:?} {:?}", seen.sql, seen.redis);
-    picture(&world, "it answers again", |it| it.redis.up).await;
+    snapshot(&world, "it answers again", |it| it.redis.up).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rate_is_shown_while_redis_is_unreachable() {
-    let world = World::start().await;
-    let voucher = world.create(sale(300)).await;
+    let (world, voucher) = World::with_sale(300).await;
     world.rush(LoadTest::new(voucher, 200)).await;
     let persisted = |it: &Snapshot| it.sales.iter().map(|sale| sale.persisted).sum::<u64>();
-    picture(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
+    snapshot(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
     world.server.freeze();
-    picture(&world, "Redis is away", |it| !it.redis.up).await;
+    snapshot(&world, "Redis is away", |it| !it.redis.up).await;
     // Entries that another node had read are written meanwhile; after that, nothing.
     let late = (0..50_u64).map(|number| {
         let order = OrderId::new(1_795_000_000, number).unwrap();
@@ -430,11 +416,11 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
             && it.written.per_second <= 0.0
             && point.and_then(|it| it.persisted).is_some_and(|rate| rate <= 0.0)
     };
-    let seen = picture(&world, "SQL stands still, and its rate says so", stands).await;
+    let seen = snapshot(&world, "SQL stands still, and its rate says so", stands).await;
     let point = seen.series.last().unwrap();
     assert_eq!((point.admitted, point.lag, point.pending), (None, None, None), "a gap");
     world.server.thaw();
-    picture(&world, "it answers again", |it| it.redis.up).await;
+    snapshot(&world, "it answers again", |it| it.redis.up).await;
 }
 
 /// Even if admitted orders cannot be written or reported, the rate is counted in Redis between snapshots.
@@ -445,12 +431,12 @@ async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked(
             World::shaky(TestRedis::start(), crate::world::Database::Sqlite, 1, 7, |_| {}).await;
         world.start_node();
         let voucher = world.create(sale(300)).await;
-        picture(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;
+        snapshot(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;
         let lock = if locked { Some(world.lock_database().await) } else { None };
         if !locked {
             illness.set(Ill::Away);
         }
-        picture(&world, "nothing is written", |it| !it.sql.takes_writes()).await;
+        snapshot(&world, "nothing is written", |it| !it.sql.takes_writes()).await;
         for user in 1..=50 {
             world.ask(voucher, user).await;
         }
@@ -461,12 +447,11 @@ async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked(
                 && it.funnel.admitted.per_second <= 0.0
                 && point.and_then(|it| it.admitted).is_some_and(|rate| rate <= 0.0)
         };
-        let seen = picture(&world, "nobody comes any more, and the rate says so", still).await;
+        let seen = snapshot(&world, "the rate falls to zero", still).await;
         assert_eq!((seen.sql.up, seen.written.total), (locked, 0), "{:?}", seen.sql);
         drop(lock);
         illness.set(Ill::Not);
-        world.settled().await;
-        world.balanced().await;
+        world.settled_and_balanced().await;
     }
 }
 
@@ -484,32 +469,31 @@ async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
         [("maxmemory", "1", "0", "OOM"), ("min-replicas-to-write", "1", "0", "NOREPLICAS")]
     {
         world.server.query::<()>(&["CONFIG", "SET", setting, full]);
-        let seen = picture(&world, "the alarm", unwritable).await;
+        let seen = snapshot(&world, "the alarm", unwritable).await;
         let why = seen.redis.unwritable.as_ref().unwrap().to_string();
         assert!(why.contains(word), "{why}");
         assert!(seen.redis.up && !seen.redis.takes_writes());
         if setting == "maxmemory" {
             let since = seen.taken;
-            let later = picture(&world, "a later sign of life", |it| {
+            let later = snapshot(&world, "a later sign of life", |it| {
                 it.nodes.iter().any(|node| node.alive && node.seen.since(since) > 2_500)
             });
             assert!(unwritable(later.await.as_ref()), "it is full still");
         }
         world.server.query::<()>(&["CONFIG", "SET", setting, enough]);
-        picture(&world, "the end of it", |it| !unwritable(it) && it.redis.takes_writes()).await;
+        snapshot(&world, "the end of it", |it| !unwritable(it) && it.redis.takes_writes()).await;
     }
 }
 
 /// One key of another type must not hide the others, and is named with its remedy.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_another_program_are_named() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(9)).await;
+    let (mut world, voucher) = World::with_sale(9).await;
     world.rush(LoadTest::new(voucher, 5)).await;
     world.settled().await;
     let (keys, of) = (&world.keys, world.keys.home());
     let named = async |key: &str, holds: &str| {
-        let found = picture(&world, key, |it| {
+        let found = snapshot(&world, key, |it| {
             it.alarms.iter().any(|alarm| match &alarm.kind {
                 AlarmKind::ForeignKey(found) => found.key == key && found.holds == holds,
                 _ => false,
@@ -522,13 +506,13 @@ async fn keys_of_another_program_are_named() {
         world.server.query::<()>(&["SET", &key, "x"]);
         let replaced = format!("{key}:replaced");
         world.until("it is renamed", async || world.server.query(&["EXISTS", &replaced])).await;
-        picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
+        snapshot(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
     }
     let lock = keys.lock("job:close-overdue");
     world.server.query::<()>(&["SET", &lock, "x"]);
     named(&lock, "string").await;
     world.server.query::<()>(&["DEL", &lock]);
-    picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
+    snapshot(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
     let (stock, buyers, keys) = (keys.stock(voucher), keys.buyers(voucher), keys.clone());
     // A node would restore the keys of a sale.
     world.stop_node().await;

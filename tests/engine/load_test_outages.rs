@@ -1,11 +1,5 @@
 //! A load test while its database is disconnected, killed, restarted or frozen: the node recovers, and each
 //! admitted order is written once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use crate::support::{Cut, MariaDb, Postgres, Proxy, Server};
 use crate::world::World;
@@ -59,8 +53,7 @@ async fn each_order_is_written_once(
     let report = rush.await.unwrap();
     assert_eq!((report.errors, report.dead), (0, 0), "{report:?}");
     assert_eq!((report.admitted, report.persisted), (STOCK, STOCK), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
     let buyers = world.buyers(voucher);
     let rows = world.store.live_orders(voucher, None, STOCK as u32 + 1).await.unwrap();
     assert_eq!((rows.len(), buyers.len()), (STOCK as usize, STOCK as usize));
@@ -151,8 +144,7 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
         read.arg(world.keys.sale(voucher)).arg("initial");
         assert_eq!(cut_off.conn.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
     }
-    world.settled().await;
-    world.balanced().await;
+    world.settled_and_balanced().await;
 }
 
 crate::on_both_servers![

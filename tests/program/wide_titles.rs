@@ -1,17 +1,7 @@
 //! Titles of every kind in a real terminal: columns stay aligned, and a terminal without UTF-8 gets ASCII.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
-use std::time::Duration;
-
-use crate::support::{Pty, Seckill, key};
+use crate::support::{LONG, Pty, Seckill, key};
 use sqlx::Connection as _;
-
-const LONG: Duration = Duration::from_mins(2);
 
 /// Combining, zero-width and ambiguous-width characters.
 const TITLES: [&str; 8] = [

@@ -1,15 +1,9 @@
 //! The audit log of a deployment on real servers: commands with figures before and after, and events.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that fails says where"
-)]
 
 use std::{sync::Arc, time::Duration};
 
 use crate::support::{MariaDb, Postgres};
-use crate::world::{NODE, World};
+use crate::world::{NODE, World, sale};
 use seckill_engine::{
     command::{Command, LoadTest, Scope},
     fault_injection,
@@ -24,10 +18,6 @@ use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
 use seckill_store::{Act, ActivityFilter, NO_OPERATOR};
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
-
-fn sale(stock: u64) -> NewSale {
-    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
 
 /// The whole log, oldest first.
 async fn log(world: &World) -> Vec<Act> {
@@ -45,8 +35,7 @@ fn figures(text: Option<&String>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_recorded_with_the_figures_before_and_after() {
-    let world = World::start().await;
-    let voucher = world.create(sale(20)).await;
+    let (world, voucher) = World::with_sale(20).await;
     assert_eq!(world.stick(voucher, 10, 10).await, 10);
     world.replay(Scope::All(Filter::default())).await;
     let [line] = &of(&world, "pending apply").await[..] else { panic!() };
@@ -104,7 +93,7 @@ async fn unavailable_figures_are_unknown() {
 async fn a_silent_node_is_found_dead() {
     let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
     take_name(&mut world.servers(), "node-x", "i", 2_000, true).await.unwrap();
-    world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
+    world.until("the event is logged", async || !of(&world, "node dead").await.is_empty()).await;
     let [line] = &of(&world, "node dead").await[..] else { panic!() };
     assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
 }
@@ -112,8 +101,7 @@ async fn a_silent_node_is_found_dead() {
 /// A node dies shortly after the first admissions: its last heartbeat is older than the sale, its death is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_listed_in_order() {
-    let world = World::start().await;
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = World::with_sale(10).await;
     world.hold().await;
     world
         .execute(Command::LoadTest(LoadTest { settle: false, ..LoadTest::new(voucher, 10) }))
@@ -135,21 +123,23 @@ async fn events_are_listed_in_order() {
 async fn an_outage_of_redis_is_reported_once_with_its_duration() {
     let mut world = World::start().await;
     let other = world.another_node("node-o");
-    world.until("both nodes are told", async || of(&world, "node started").await.len() == 2).await;
-    let pictures = world.node().remote().snapshots;
+    world
+        .until("both events are logged", async || of(&world, "node started").await.len() == 2)
+        .await;
+    let snapshots = world.node().remote().snapshots;
     world.server.kill();
     let killed = Millis::now();
-    world.until("its begin is told", async || !of(&world, "redis away").await.is_empty()).await;
-    world.until("it is seen", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.until("its begin is logged", async || !of(&world, "redis away").await.is_empty()).await;
+    world.until("it is seen", async || snapshots.borrow().redis.away_since.is_some()).await;
     world.server.restart();
     let back = |world: &World| {
-        let picture = pictures.borrow().clone();
+        let snapshot = snapshots.borrow().clone();
         let outcome =
-            picture.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
-        outcome && picture.redis.back.is_some() && world.server.is_running()
+            snapshot.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
+        outcome && snapshot.redis.back.is_some() && world.server.is_running()
     };
     world.until("the screen says that it came back", async || back(&world)).await;
-    world.until("its end is told", async || !of(&world, "redis back").await.is_empty()).await;
+    world.until("its end is logged", async || !of(&world, "redis back").await.is_empty()).await;
     // Each node writes its remaining events when it stops.
     assert!(other.stop().await.in_time);
     world.stop_node().await;
@@ -162,7 +152,7 @@ async fn an_outage_of_redis_is_reported_once_with_its_duration() {
         of(&world, "node stopped").await.into_iter().map(|line| line.subject.to_string()).collect();
     stopped.sort();
     assert_eq!(stopped, ["node-o", NODE]);
-    assert_eq!(of(&world, "node dead").await, [], "signs of life were old, and nobody was dead");
+    assert_eq!(of(&world, "node dead").await, [], "the heartbeats were old, and no node was dead");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,9 +162,9 @@ async fn events_during_a_database_outage_are_written_later() {
     let mut world = World::at(&url, &seckill_store::Settings::default()).await;
     let voucher = world.create(sale(5)).await;
     world.until("the log is open", async || !of(&world, "node started").await.is_empty()).await;
-    let pictures = world.node().remote().snapshots;
+    let snapshots = world.node().remote().snapshots;
     database.kill();
-    world.until("the screen says so", async || pictures.borrow().sql.away_since.is_some()).await;
+    world.until("the screen says so", async || snapshots.borrow().sql.away_since.is_some()).await;
     let failed = world.execute(Command::PauseSale(voucher)).await.unwrap_err();
     assert!(failed.is_away(), "{failed}");
     let waiting = world.node().operator().outbox.waiting();
@@ -189,7 +179,7 @@ async fn events_during_a_database_outage_are_written_later() {
     let pause = of(&world, "sale pause").await.remove(0);
     assert!(away.at < pause.at && pause.at <= before && before < back.at, "{away:?} {back:?}");
     assert!(pause.result.starts_with("failed: "), "{pause:?}");
-    assert_eq!(figures(pause.before.as_ref())["persisted"], Value::Null, "nobody could tell");
+    assert_eq!(figures(pause.before.as_ref())["persisted"], Value::Null, "unknown");
     world.stop_node().await;
     assert_eq!(of(&world, "sale pause").await.len(), 1);
 }
@@ -203,14 +193,14 @@ async fn read_only_observers_write_nothing() {
     assert_eq!(before.last().map(|line| line.act.as_str()), Some("node stopped"));
     world.read_only = true;
     world.start_node();
-    let pictures = world.node().remote().snapshots;
+    let snapshots = world.node().remote().snapshots;
     world
-        .until("it reads the log", async || pictures.borrow().activity.len() == before.len())
+        .until("it reads the log", async || snapshots.borrow().activity.len() == before.len())
         .await;
     world.server.kill();
-    world.until("it sees", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.until("it sees", async || snapshots.borrow().redis.away_since.is_some()).await;
     world.server.restart();
-    world.until("it sees again", async || pictures.borrow().redis.back.is_some()).await;
+    world.until("it sees again", async || snapshots.borrow().redis.back.is_some()).await;
     assert!(world.execute(Command::CreateVoucher(VoucherDetails::titled("t"))).await.is_err());
     world.stop_node().await;
     assert_eq!(log(&world).await, before);
@@ -285,12 +275,12 @@ async fn a_log_of_an_older_version_can_be_read() {
 async fn look(world: &World, look: Option<LogView>) -> Arc<Snapshot> {
     let remote = world.node().remote();
     remote.focus.send_modify(|focus| focus.log = look);
-    let mut pictures = remote.snapshots;
-    let came = |picture: &Arc<Snapshot>| match look {
-        Some(look) => picture.log.taken.is_some() && picture.log.view == look,
-        None => picture.log.taken.is_none(),
+    let mut snapshots = remote.snapshots;
+    let came = |snapshot: &Arc<Snapshot>| match look {
+        Some(look) => snapshot.log.taken.is_some() && snapshot.log.view == look,
+        None => snapshot.log.taken.is_none(),
     };
-    let found = tokio::time::timeout(Duration::from_mins(1), pictures.wait_for(came)).await;
+    let found = tokio::time::timeout(Duration::from_mins(1), snapshots.wait_for(came)).await;
     Arc::clone(&found.expect("the page comes").unwrap())
 }
 
@@ -318,8 +308,8 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     // The newest page follows the log.
     let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };
     world.store.record(&act).await.unwrap();
-    let mut pictures = world.node().remote().snapshots;
-    let grown = pictures.wait_for(|picture| picture.log.lines.len() == 126);
+    let mut snapshots = world.node().remote().snapshots;
+    let grown = snapshots.wait_for(|snapshot| snapshot.log.lines.len() == 126);
     tokio::time::timeout(Duration::from_mins(1), grown).await.expect("it grows").unwrap();
     assert!(look(&world, None).await.log.lines.is_empty());
 }
