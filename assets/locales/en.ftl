@@ -1617,7 +1617,6 @@ forms-what-buyers-read = shown to buyers
 
 group-alive = the node of '{ $name }' is alive and would recreate the consumer; stop the node, or wait until it counts as dead
 group-and-more = { $names } and { $more } more
-group-changed = partition { $partition }: { $change } in the meantime, so nothing was changed there; try again
 group-consumer-gone = consumer '{ $name }' no longer exists in partition { $partition }; see 'seckill stream show'
 group-created = the consumer group was created
 group-destroyed = the consumer group was destroyed
@@ -1628,6 +1627,7 @@ group-holds = '{ $name }' still holds { $pending ->
    *[other] { $pending } entries
 } of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
 group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or add --force
+group-meanwhile = partition { $partition }: { $what } in the meantime, so nothing was changed there; try again
 group-moved-back = the consumer group was moved back
 group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
 group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
@@ -2110,19 +2110,10 @@ os-timed-out = timed out
 
 ## outcome
 
-outcome-admitted = admitted under order { $order }
 outcome-after-ms = { $outcome } after { $took } ms: { $result }
-outcome-busy = the admission queue is full
 outcome-done = done
-outcome-duplicate = the buyer already holds order { $order }
-outcome-ended = the sale has ended
 outcome-failed = failed: { $error }
-outcome-not-loaded = the sale is not in Redis
-outcome-not-ready = the order stream or its consumer group is missing
-outcome-not-started = the sale starts at { $begins }
-outcome-paused = the sale is paused
 outcome-ran = { $outcome } after { $took } ms
-outcome-sold-out = the sale is sold out
 outcome-started = started
 
 ## overview
@@ -2371,60 +2362,47 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 ## reply
 
 reply-cancelling = stops after the current step
-reply-claimed = { $claimed ->
+reply-changed = , { $count } changed meanwhile and skipped
+reply-claimed = { $count ->
     [one] 1 entry
-   *[other] { $claimed } entries
-} transferred to another consumer{ $gone ->
-    [0] {""}
-   *[other] , { $gone } no longer present
-}{ $hollow ->
-    [0] {""}
-   *[other] , { $hollow } without a body
-}{ $interrupted ->
-    [true] ; interrupted
-   *[other] {""}
-}
+   *[other] { $count } entries
+} transferred to another consumer
 reply-closed = order { $order } is closed and cannot be paid
 reply-consumer-removed = consumer '{ $consumer }' removed from partition { $partitions }
+reply-dead-letters = , { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+}
+reply-dead-letters-compensated = , { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} cancelled, { $pieces ->
+    [one] 1 piece
+   *[other] { $pieces } pieces
+} returned to stock
 reply-dead-letters-discarded = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
-} discarded{ $compensated ->
-    [0] {""}
-   *[other] , { $orders ->
-        [one] 1 order
-       *[other] { $orders } orders
-    } cancelled, { $pieces ->
-        [one] 1 piece
-       *[other] { $pieces } pieces
-    } returned to stock
-}{ $kept ->
-    [0] {""}
-   *[other] , { $kept } left
-}{ $gone ->
-    [0] {""}
-   *[other] , { $gone } no longer present
-}{ $interrupted ->
-    [true] ; interrupted
-   *[other] {""}
-}
+} discarded
 reply-dead-letters-found = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
 }
+reply-dead-letters-kept = , { $count } left
 reply-dead-letters-replayed = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
-} replayed{ $kept ->
-    [0] {""}
-   *[other] , { $kept } left
-}{ $gone ->
-    [0] {""}
-   *[other] , { $gone } no longer present
-}{ $interrupted ->
-    [true] ; interrupted
-   *[other] {""}
-}
+} replayed
+reply-errors = , { $count } without a reply
+reply-gone = , { $count } no longer present
+reply-groups-created = , { $count ->
+    [one] 1 group
+   *[other] { $count } groups
+} created
+reply-hollow = , { $count } without a body
+reply-hollow-dropped = , { $count } without a body dropped
+reply-hollow-left = , { $count } without a body left
+reply-interrupted = ; interrupted
 reply-job-paused = job { $job } is paused
 reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
@@ -2433,8 +2411,14 @@ reply-lock-released = lock '{ $name }' released
 reply-no-command-is-running = there is no running command to cancel
 reply-no-order = order { $order } is not in SQL
 reply-no-rush = no load test is running on sale #{ $voucher }
+reply-nothing-replayed = nothing applied to the { $seen ->
+    [one] 1 entry
+   *[other] { $seen } entries
+} of the plan
 reply-paid = order { $order } is paid
 reply-paid-before = order { $order } was already paid
+reply-rebuilt = , { $count } rebuilt
+reply-rejected = , { $count } rejected
 reply-repaired = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
@@ -2445,37 +2429,13 @@ reply-repaired = { $buyers ->
     [one] 1 piece
    *[other] { $pieces } pieces
 } returned to stock
-reply-replayed = { $overtaken ->
-    [true] nothing applied to the { $seen ->
-        [one] 1 entry
-       *[other] { $seen } entries
-    } of the plan
-   *[other] { $seen ->
-        [one] 1 entry
-       *[other] { $seen } entries
-    }: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
-        [one] 1 dead letter
-       *[other] { $dead } dead letters
-    }, { $left } left
-}{ $rebuilt ->
-    [0] {""}
-   *[other] , { $rebuilt } rebuilt
-}{ $hollow ->
-    [0] {""}
-   *[other] , { $hollow } without a body dropped
-}{ $lost ->
-    [0] {""}
-   *[other] , { $lost } without a body left
-}{ $gone ->
-    [0] {""}
-   *[other] , { $gone } no longer present
-}{ $changed ->
-    [0] {""}
-   *[other] , { $changed } changed since they were shown and skipped
-}{ $interrupted ->
-    [true] ; interrupted
-   *[other] {""}
-}
+reply-replayed = { $seen ->
+    [one] 1 entry
+   *[other] { $seen } entries
+}: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
+    [one] 1 dead letter
+   *[other] { $dead } dead letters
+}, { $left } left
 reply-restocked = sale #{ $voucher } has { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -2483,32 +2443,14 @@ reply-restocked = sale #{ $voucher } has { $initial ->
 reply-rewound = consumer group moved back: { $again ->
     [one] 1 entry
    *[other] { $again } entries
-} to redeliver{ $created ->
-    [0] {""}
-    [one] , 1 group created
-   *[other] , { $created } groups created
-}
+} to redeliver
 reply-rush-done = load test: { $attempts ->
     [one] 1 request
    *[other] { $attempts } requests
-}, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms; { $settled ->
-    [true] settled in { $seconds } s: { $persisted } written
-   *[other] not settled yet: { $persisted } written so far
-}{ $rejected ->
-    [0] {""}
-   *[other] , { $rejected } rejected
-}{ $errors ->
-    [0] {""}
-   *[other] , { $errors } without a reply
-}{ $dead ->
-    [0] {""}
-    [one] , 1 dead letter
-   *[other] , { $dead } dead letters
-}{ $interrupted ->
-    [true] ; interrupted
-   *[other] {""}
-}
+}, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms
+reply-rush-settled = ; settled in { $seconds } s: { $persisted } written
 reply-rush-stopped = load test on sale #{ $voucher } stopped: no more requests are sent
+reply-rush-unsettled = ; not settled yet: { $persisted } written so far
 reply-sale-archived = sale #{ $voucher } is archived
 reply-sale-created = sale #{ $voucher } created and loaded into Redis
 reply-sale-ended = sale #{ $voucher } has ended permanently
@@ -2632,34 +2574,14 @@ status-lag-grows = { $lag ->
     [one] 1 entry waits
    *[other] { $lag } entries wait
 } for a consumer and the lag does not shrink; 'seckill work' adds a node
-status-lost = Redis lost data and was reconciled with SQL and the stream
-status-lost-archived = , { $count ->
-    [one] 1 archived sale
-   *[other] { $count } archived sales
-} removed
-status-lost-enqueued = , { $count ->
-    [one] 1 order
-   *[other] { $count } orders
-} re-added to the stream
-status-lost-keys = Data in Redis was lost, replaced or rolled back: { $keys }; it was reconciled with SQL and the stream
-status-lost-letters = , an unknown number of dead letters without an order is lost
+status-lost = Redis lost data and was reconciled with SQL and the stream: { $loss }
 status-lost-nothing-left = ; no action needed
-status-lost-pending = , dead consumers hold { $count ->
+status-lost-pending = ; dead consumers hold { $entries ->
     [one] 1 entry
-   *[other] { $count } entries
+   *[other] { $entries } entries
 }: 'seckill pending apply'
-status-lost-refused = , { $count ->
-    [one] 1 promise
-   *[other] { $count } promises
-} cannot be fulfilled: 'seckill dead list'
-status-lost-restored = , { $count ->
-    [one] 1 buyer
-   *[other] { $count } buyers
-} restored
-status-lost-unknown = , at most { $count ->
-    [one] 1 buyer
-   *[other] { $count } buyers
-} may have been admitted without a record: 'seckill activity' has the event
+status-lost-refused = ; see 'seckill dead list'
+status-lost-unknown = ; 'seckill activity' has the event
 status-no-group = the consumer group is missing; a running node recreates it
 status-server-back = { $server } is reachable again after { $away }
 status-sql-locked = { $error }; { $waiting ->

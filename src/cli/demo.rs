@@ -23,13 +23,11 @@ use super::{
     Result,
     audit::conclusion,
     context::Context,
-    display_args::DisplayArgs,
     error,
-    output::{Output, count_in},
-    sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, answered, page},
+    output::count_in,
+    sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, Setup, answered, page},
     table::figures,
 };
-use crate::config::Config;
 
 pub(super) const NAME: Label = Label("demo-name");
 const COUNTDOWN_S: u8 = 5;
@@ -43,7 +41,7 @@ const FATAL_BATCH: u64 = 128;
 pub(super) struct DemoArgs {
     /// Run without a terminal and print the result
     #[arg(long)]
-    headless: bool,
+    pub(super) headless: bool,
     /// Number of buyers in the first sale
     #[arg(long, value_name = "N", default_value_t = 20_000, allow_hyphen_values = true, value_parser = count_in(10..=MAX_USERS))]
     buyers: u64,
@@ -78,17 +76,9 @@ struct Played {
     sales: Vec<SaleAudit>,
 }
 
-pub(super) async fn run(
-    config: &Config,
-    out: Output,
-    display: &DisplayArgs,
-    server_flag: Option<&str>,
-    args: &DemoArgs,
-) -> Result<u8> {
-    sandbox::refuse_servers(NAME, server_flag)?;
-    sandbox::check_mode(config, out, display, args.headless)?;
-    let options = if args.headless { None } else { Some(display.options(config)?) };
-    let (context, node, ()) = sandbox::open(config, out, |store| (store, ())).await?;
+pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
+    let options = setup.options(NAME)?;
+    let (context, node, ()) = sandbox::open(setup.config, setup.out, |store| (store, ())).await?;
     let script = Script { sandbox: Sandbox { node: &node, context: &context, what: NAME }, args };
     let played = sandbox::play(&node, options, async |guide| script.play(guide).await, last_page);
     let played = Box::pin(played).await;
@@ -97,7 +87,7 @@ pub(super) async fn run(
     let Some(result) = played?.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
-    out.answer(&result, || render(&result))?;
+    setup.out.answer(&result, || render(&result))?;
     Ok(if whole { 0 } else { error::FAILED })
 }
 

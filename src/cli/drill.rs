@@ -21,13 +21,11 @@ use self::{
 use super::{
     CliError, Result,
     audit::findings,
-    display_args::DisplayArgs,
     error,
     output::Output,
-    sandbox::{self, Guide, Sandbox, page},
+    sandbox::{self, Guide, Sandbox, Setup, page},
     table::{Table, fields},
 };
-use crate::config::Config;
 
 const NAME: Label = Label("drill-name");
 const LIST: &str = "list";
@@ -39,7 +37,7 @@ pub(super) struct DrillArgs {
     name: Option<String>,
     /// Run without a terminal, including the operator's actions, and print the result
     #[arg(long)]
-    headless: bool,
+    pub(super) headless: bool,
     /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -100,22 +98,14 @@ impl Report {
     }
 }
 
-pub(super) async fn run(
-    config: &Config,
-    out: Output,
-    display: &DisplayArgs,
-    server_flag: Option<&str>,
-    args: &DrillArgs,
-) -> Result<u8> {
+pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
     let Some(drill) = args.drill() else {
-        return list(out);
+        return list(setup.out);
     };
-    sandbox::refuse_servers(NAME, server_flag)?;
-    sandbox::check_mode(config, out, display, args.headless)?;
-    let options = if args.headless { None } else { Some(display.options(config)?) };
+    let options = setup.options(NAME)?;
     let seed = args.seed;
     let (context, node, fault_switch) =
-        sandbox::open(config, out, |store| faulty(&store, seed)).await?;
+        sandbox::open(setup.config, setup.out, |store| faulty(&store, seed)).await?;
     let sandbox = Sandbox { node: &node, context: &context, what: NAME };
     let script = async |guide: &Guide| {
         Play { sandbox, drill, fault_switch: &fault_switch, seed, guide }.play().await
@@ -128,7 +118,7 @@ pub(super) async fn run(
     let Some(report) = result? else {
         return Err(CliError::failed(Label("drill-aborted")));
     };
-    out.answer(&report, || render(&report))?;
+    setup.out.answer(&report, || render(&report))?;
     Ok(if report.passed { 0 } else { error::FAILED })
 }
 

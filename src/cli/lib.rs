@@ -44,7 +44,10 @@ use rustix::fs::Mode;
 
 pub use error::{CliError, Result};
 
-use crate::config::{Config, ConfigError};
+use crate::{
+    config::{Config, ConfigError},
+    sandbox::Setup,
+};
 
 /// Runs flash sales, monitors them live, and repairs them after failures.
 ///
@@ -231,32 +234,35 @@ impl Cli {
         config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;
         config.check().map_err(ConfigError::from)?;
-        let out = output::Output { json };
+        let (config, display, out) = (&config, &display, output::Output { json });
+        let setup = Setup { config, out, display, server_flag, headless: false };
         match self.command {
-            None => console::run(&config, out, &display).await,
+            None => console::run(config, out, display).await,
             Some(Command::Demo(args)) => {
-                Box::pin(demo::run(&config, out, &display, server_flag, &args)).await
+                let setup = Setup { headless: args.headless, ..setup };
+                Box::pin(demo::run(&setup, &args)).await
             }
             Some(Command::Drill(args)) => {
-                Box::pin(drill::run(&config, out, &display, server_flag, &args)).await
+                let setup = Setup { headless: args.headless, ..setup };
+                Box::pin(drill::run(&setup, &args)).await
             }
-            Some(Command::Work) => work::run(&config, out).await,
-            Some(Command::Sale(command)) => sale::run(&config, out, command).await,
-            Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,
-            Some(Command::Rush(args)) => rush::run(&config, out, args).await,
-            Some(Command::Status) => Box::pin(status::run(&config, out)).await,
-            Some(Command::Pending(command)) => pending::run(&config, out, command).await,
-            Some(Command::Dead(command)) => dead::run(&config, out, command).await,
-            Some(Command::Stream(command)) => stream::run(&config, out, command).await,
-            Some(Command::Locks(command)) => locks::run(&config, out, command).await,
-            Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
-            Some(Command::Orders(command)) => orders::run(&config, out, command).await,
-            Some(Command::Activity(args)) => activity::run(&config, out, &args).await,
-            Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
-            Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
-            Some(Command::Bench(command)) => Box::pin(bench::run(&config, out, command)).await,
-            Some(Command::Keys) => keys::run(&config, out),
-            Some(Command::Doctor) => doctor::run(&config, out).await,
+            Some(Command::Work) => work::run(config, out).await,
+            Some(Command::Sale(command)) => sale::run(config, out, command).await,
+            Some(Command::Voucher(command)) => voucher::run(config, out, command).await,
+            Some(Command::Rush(args)) => rush::run(config, out, args).await,
+            Some(Command::Status) => Box::pin(status::run(config, out)).await,
+            Some(Command::Pending(command)) => pending::run(config, out, command).await,
+            Some(Command::Dead(command)) => dead::run(config, out, command).await,
+            Some(Command::Stream(command)) => stream::run(config, out, command).await,
+            Some(Command::Locks(command)) => locks::run(config, out, command).await,
+            Some(Command::Jobs(command)) => jobs::run(config, out, command).await,
+            Some(Command::Orders(command)) => orders::run(config, out, command).await,
+            Some(Command::Activity(args)) => activity::run(config, out, &args).await,
+            Some(Command::Incident(args)) => incident::run(config, out, &args).await,
+            Some(Command::Audit(args)) => audit::run(config, out, &args).await,
+            Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
+            Some(Command::Keys) => keys::run(config, out),
+            Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),
             Some(Command::Man(args)) => man::run(&args),
         }
@@ -289,9 +295,13 @@ mod tests {
 
     #[test]
     fn sandbox_rejects_server_flags() {
+        let display = &Cli::try_parse_from(["seckill"]).unwrap().global.display;
+        let (config, out) = (&Config::default(), output::Output { json: false });
+        let server_flag = Some("--data-dir");
+        let setup = Setup { config, out, display, server_flag, headless: true };
         let refusal = |lang| {
             set_thread_language(lang);
-            sandbox::refuse_servers(demo::NAME, Some("--data-dir")).unwrap_err().message()
+            setup.options(demo::NAME).unwrap_err().message()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
         assert_eq!(refusal("en"), english);

@@ -39,31 +39,35 @@ const CLAIM_IDLE_MS: u64 = 86_400_000;
 /// Timeout of automatic steps.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Rejects a flag for servers, because a sandbox keeps no data. `what` is what runs in it.
-pub(super) fn refuse_servers(what: Label, flag: Option<&str>) -> Result<()> {
-    match flag {
-        Some(flag) => Err(CliError::usage(text!("demo-no-servers", what, flag))),
-        None => Ok(()),
-    }
+/// Where the demo or a drill runs.
+pub(super) struct Setup<'a> {
+    pub(super) config: &'a Config,
+    pub(super) out: Output,
+    pub(super) display: &'a DisplayArgs,
+    /// A flag for servers, which a sandbox rejects because it keeps no data.
+    pub(super) server_flag: Option<&'a str>,
+    pub(super) headless: bool,
 }
 
-/// Rejects read-only mode, and interactive mode without a terminal.
-pub(super) fn check_mode(
-    config: &Config,
-    out: Output,
-    display: &DisplayArgs,
-    headless: bool,
-) -> Result<()> {
-    if config.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
-    if !headless && out.json {
-        return Err(CliError::usage(Label("demo-json-needs-headless")));
-    }
-    if !headless {
+impl Setup<'_> {
+    /// Options of the console, if there is one. `what` is what runs.
+    pub(super) fn options(&self, what: Label) -> Result<Option<Options>> {
+        let Self { config, display, .. } = self;
+        if let Some(flag) = self.server_flag {
+            return Err(CliError::usage(text!("demo-no-servers", what, flag)));
+        }
+        if config.read_only {
+            return Err(EngineError::ReadOnly.into());
+        }
+        if self.headless {
+            return Ok(None);
+        }
+        if self.out.json {
+            return Err(CliError::usage(Label("demo-json-needs-headless")));
+        }
         display.localized(|| Ok(seckill_console::check_terminal()?))?;
+        display.options(config).map(Some)
     }
-    Ok(())
 }
 
 /// Opens a temporary data dir and starts a node in it; `wrap` may wrap the store, and its other result is returned.

@@ -7,7 +7,7 @@ use seckill_engine::{
     telemetry::{
         Snapshot,
         alarms::alarms,
-        data_loss::{self, RecentLosses, add_published},
+        data_loss::{self, RecentLosses, Reconciled, add_published},
         snapshot::{Alarm, AlarmKind, Health, StreamLine},
     },
 };
@@ -257,27 +257,25 @@ pub(super) fn alarm_text(kind: &AlarmKind) -> String {
     }
 }
 
-/// What Redis lost, what was restored, and what is left to do; dead consumers hold `pending` entries.
+/// What Redis lost, what was restored, and how to settle the rest; dead consumers hold `pending` entries.
 fn lost(losses: &RecentLosses, pending: u64) -> String {
-    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses;
-    let mut text = if keys.is_empty() {
-        text!("status-lost")
-    } else {
-        text!("status-lost-keys", keys = data_loss::list_keys(keys))
+    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses.clone();
+    let letters_lost = data_loss::loses_letters(&keys);
+    let restored = buyers;
+    let loss = Reconciled {
+        keys,
+        restored,
+        promised,
+        refused,
+        unknown,
+        archived,
+        ..Reconciled::default()
     };
-    let letters_lost = data_loss::loses_letters(keys);
-    let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
-    let parts = [
-        counted(promised, |count| text!("status-lost-enqueued", count)),
-        counted(buyers, |count| text!("status-lost-restored", count)),
-        counted(archived, |count| text!("status-lost-archived", count)),
-        counted(refused, |count| text!("status-lost-refused", count)),
-        letters_lost.then(|| text!("status-lost-letters")),
-        counted(unknown, |count| text!("status-lost-unknown", count)),
-        counted(&pending, |count| text!("status-lost-pending", count)),
-    ];
-    text.extend(parts.into_iter().flatten());
-    let is_done = *refused + *unknown + pending == 0 && !letters_lost;
+    let mut text = text!("status-lost", loss);
+    text.extend((refused > 0).then(|| text!("status-lost-refused")));
+    text.extend((unknown > 0).then(|| text!("status-lost-unknown")));
+    text.extend((pending > 0).then(|| text!("status-lost-pending", entries = pending)));
+    let is_done = refused + unknown + pending == 0 && !letters_lost;
     text.extend(is_done.then(|| text!("status-lost-nothing-left")));
     text
 }
