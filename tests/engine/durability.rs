@@ -64,7 +64,7 @@ fn doctor_reports_the_durability_level() {
     let _: String = bare.query(&["CONFIG", "SET", "appendonly", "no"]);
     let result = home.run(&["--redis", &bare.url(), "doctor", "--json"]).expect_code(1).json();
     let cost = result["data_loss"]["both_killed"].as_str().unwrap();
-    assert_eq!(cost, "every admission that SQL does not hold yet", "{result}");
+    assert_eq!(cost, "every admission that is not in SQL yet", "{result}");
 
     let config = home.file("config.toml");
     std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
