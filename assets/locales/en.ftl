@@ -498,7 +498,6 @@ cli-bench-locks-per-second = locks per second, { $tasks ->
    *[other] { $tasks } tasks
 }
 cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
-cli-bench-no-drawing = the console cannot be measured: { $error }
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by

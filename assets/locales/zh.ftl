@@ -465,7 +465,6 @@ cli-bench-load = 每秒 { $watched } 个请求，无控制台时 { $alone } 个
 cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
-cli-bench-no-drawing = 无法测量控制台：{ $error }
 cli-bench-ratio = 为其 { $ratio } 倍，数据库 { $database }
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速

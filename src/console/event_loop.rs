@@ -33,7 +33,7 @@ pub(super) trait Keyboard {
     fn next(&mut self) -> impl Future<Output = Option<io::Result<Event>>>;
 
     /// Stops reading, so that the shell gets the input.
-    fn release(&mut self);
+    fn release(&mut self) {}
 }
 
 /// The terminal's keyboard; it reads only on demand.

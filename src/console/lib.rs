@@ -50,7 +50,7 @@ use seckill_model::{
 use tokio::sync::watch;
 
 pub use self::{
-    bench_harness::{Drawing, Drawn, Person, Spread, gauge},
+    bench_harness::{Drawing, Person, gauge},
     guide_banner::Story,
     keymap_config::{KeyFault, KeyLine, Keys},
     locale::not_utf8,

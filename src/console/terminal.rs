@@ -46,13 +46,19 @@ pub(super) trait DrawTarget {
     fn draw(&mut self, app: &mut App) -> io::Result<()>;
 
     /// Restores the terminal for the shell, stops the process until it is continued, and takes the terminal over again.
-    fn suspend(&mut self) -> io::Result<()>;
+    fn suspend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Takes the terminal over again if a panic on another thread restored it; returns whether it did.
-    fn recover(&mut self) -> io::Result<bool>;
+    fn recover(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Whether the terminal still exists.
-    fn is_there(&self) -> bool;
+    fn is_there(&self) -> bool {
+        true
+    }
 }
 
 /// The real terminal. It is restored on drop.

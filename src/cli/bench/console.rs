@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use seckill_console::{Drawing, Drawn, Options, Person, gauge};
+use seckill_console::{Drawing, Person, gauge};
 use seckill_engine::{
     command::{Command, LoadTest, Reply},
     error::MAX_USERS,
-    node::Node,
 };
 use serde::Serialize;
 
@@ -53,9 +52,29 @@ struct Report {
     rest: Shares,
     /// Requests answered per second, medians of all rounds.
     rush: Rush,
-    /// Figures of the console during the load tests.
-    #[serde(flatten)]
-    drawn: Drawn,
+    /// From a snapshot of the engine to bytes for the terminal, during the load tests.
+    frame_us: Spread,
+    /// From a key to the last byte of the frame that reflects it.
+    key_us: Spread,
+    /// Bytes of an average frame.
+    bytes_a_frame: u64,
+}
+
+/// A latency distribution over `n` samples, in microseconds.
+#[derive(Debug, Serialize)]
+struct Spread {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    n: usize,
+}
+
+impl Spread {
+    fn of(samples: Vec<f64>) -> Self {
+        let n = samples.len();
+        let [p50, p99, max] = quantiles(samples, [0.5, 0.99, 1.0]).map(|at| at as u64);
+        Self { p50, p99, max, n }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -90,17 +109,18 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
 
 async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
     let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
-    let engine = share(rest, tokio::time::sleep(rest)).await;
+    let remote = || sandbox.node.remote();
+    let before = cpu_seconds();
+    tokio::time::sleep(rest).await;
+    let between = cpu_seconds();
     let watching = Person { size, pause: None };
-    let mut unused = drawing()?;
-    let mut shown = Ok(());
-    let both = share(rest, async {
-        shown =
-            measure_console(sandbox.node, watching, &mut unused, tokio::time::sleep(rest)).await;
-    });
-    let engine_and_console = Box::pin(both).await;
-    shown?;
-    let mut drawn = drawing()?;
+    gauge(remote(), watching, &mut Drawing::default(), tokio::time::sleep(rest)).await?;
+    let share = |from: f64, to: f64| (to - from) / rest.as_secs_f64();
+    let shares = Shares {
+        engine: share(before, between),
+        engine_and_console: share(between, cpu_seconds()),
+    };
+    let mut drawn = Drawing::default();
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     // A rewrite takes a core for seconds, from whichever load test it overlaps.
     let stream = sandbox.context.keys.home().orders();
@@ -112,12 +132,12 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
             let voucher = sandbox.create("bench", args.users / 2, None).await?;
             // Like the console does: the engine has its own threads.
             let command = Command::LoadTest(LoadTest::new(voucher, args.users));
-            let answer = sandbox.node.remote().send(command, None)?;
+            let answer = remote().send(command, None)?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {
                 let person = Person { size, pause: Some(KEYS) };
-                measure_console(sandbox.node, person, &mut drawn, rushing).await?;
+                gauge(remote(), person, &mut drawn, rushing).await?;
             } else {
                 rushing.await;
             }
@@ -133,64 +153,50 @@ async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
             if with { &mut watched } else { &mut alone }.push(report.per_second);
         }
     }
-    let slowed =
-        || alone.iter().zip(&watched).map(|(alone, watched)| 1.0 - watched / alone).collect();
-    let [low, slowed, high] = [0.25, 0.5, 0.75].map(|at| quantile(slowed(), at));
-    let (alone, watched) = (quantile(alone, 0.5), quantile(watched, 0.5));
+    let slowed = alone.iter().zip(&watched).map(|(alone, watched)| 1.0 - watched / alone).collect();
+    let [low, slowed, high] = quantiles(slowed, [0.25, 0.5, 0.75]);
+    let [alone_per_second] = quantiles(alone, [0.5]);
+    let [watched_per_second] = quantiles(watched, [0.5]);
+    let bytes_a_frame = drawn.bytes.iter().sum::<f64>() / drawn.bytes.len().max(1) as f64;
     Ok(Report {
         width: args.width,
         height: args.height,
-        rest: Shares { engine, engine_and_console },
+        rest: shares,
         rush: Rush {
             users: args.users,
             rounds: args.rounds,
-            alone_per_second: alone,
-            watched_per_second: watched,
+            alone_per_second,
+            watched_per_second,
             slowed,
             slowed_quartiles: (low, high),
         },
-        drawn: drawn.drawn(),
+        frame_us: Spread::of(drawn.frames_us),
+        key_us: Spread::of(drawn.keys_us),
+        bytes_a_frame: bytes_a_frame as u64,
     })
 }
 
-async fn measure_console(
-    node: &Node,
-    person: Person,
-    drawing: &mut Drawing,
-    until: impl Future<Output = ()>,
-) -> Result<()> {
-    Ok(gauge(node.remote(), Options::default(), person, drawing, until).await?)
-}
-
-fn drawing() -> Result<Drawing> {
-    Drawing::new().map_err(|error| CliError::failed(text!("cli-bench-no-drawing", error)))
-}
-
-/// CPU use of this process during `span`, as a fraction of one core.
-async fn share(span: Duration, done: impl Future<Output = ()>) -> f64 {
-    let before = cpu_seconds();
-    done.await;
-    (cpu_seconds() - before) / span.as_secs_f64()
-}
-
+/// CPU time of this process.
 fn cpu_seconds() -> f64 {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
-/// The quantile `at`, linearly interpolated.
-fn quantile(mut of: Vec<f64>, at: f64) -> f64 {
+/// Quantiles, linearly interpolated; 0 without samples.
+fn quantiles<const N: usize>(mut of: Vec<f64>, at: [f64; N]) -> [f64; N] {
     of.sort_by(f64::total_cmp);
-    let place = at * of.len().saturating_sub(1) as f64;
-    let (low, high) = (of.get(place.floor() as usize), of.get(place.ceil() as usize));
-    let (low, high) = (low.copied().unwrap_or_default(), high.copied().unwrap_or_default());
-    low + (high - low) * place.fract()
+    at.map(|at| {
+        let place = at * of.len().saturating_sub(1) as f64;
+        let [low, high] = [place.floor(), place.ceil()]
+            .map(|place| of.get(place as usize).copied().unwrap_or_default());
+        low + (high - low) * place.fract()
+    })
 }
 
 fn render(report: &Report) -> String {
-    let Report { rest, rush, drawn, .. } = report;
+    let Report { rest, rush, .. } = report;
     let rows =
-        [(Label("cli-bench-drawn"), &drawn.frame_us), (Label("cli-bench-answered"), &drawn.key_us)];
+        [(Label("cli-bench-drawn"), &report.frame_us), (Label("cli-bench-answered"), &report.key_us)];
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let [both, engine] = [rest.engine_and_console, rest.engine].map(percent);
     let [watched, alone] = [rush.watched_per_second as u64, rush.alone_per_second as u64];
@@ -206,7 +212,7 @@ fn render(report: &Report) -> String {
         ),
         (
             Label("cli-bench-frame-name"),
-            text!("cli-bench-frame", bytes = drawn.bytes_a_frame, size),
+            text!("cli-bench-frame", bytes = report.bytes_a_frame, size),
         ),
     ];
     let table = Table::new(&rows)
@@ -214,7 +220,7 @@ fn render(report: &Report) -> String {
         .right("p50", |(_, of)| number(of.p50))
         .right("p99", |(_, of)| number(of.p99))
         .right(&Label("column-max"), |(_, of)| number(of.max))
-        .right(&Label("column-samples"), |(_, of)| number(of.n));
+        .right(&Label("column-samples"), |(_, of)| number(of.n as u64));
     format!("{}\n{table}", fields(&lines))
 }
 
@@ -224,7 +230,10 @@ mod tests {
 
     #[test]
     fn quantiles_are_interpolated() {
-        let is = |of: &[f64], at, wanted: f64| (quantile(of.to_vec(), at) - wanted).abs() < 1e-9;
+        let is = |of: &[f64], at, wanted: f64| {
+            let [found] = quantiles(of.to_vec(), [at]);
+            (found - wanted).abs() < 1e-9
+        };
         assert!(is(&[3.0, 1.0, 2.0], 0.5, 2.0) && is(&[4.0, 1.0, 2.0, 3.0], 0.5, 2.5));
         assert!(is(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25, 2.0) && is(&[1.0, 3.0], 0.75, 2.5));
     }

@@ -1,106 +1,56 @@
 //! Colour arithmetic: parsing, reduction to fewer colours, and brightness.
 
+use anstyle::RgbColor;
+use anstyle_lossy::palette::Palette as Sixteen;
 use ratatui::style::Color;
-
-/// The sixteen basic colours in numeric order, then the terminal's default.
-const NAMES: [(&str, Color); 17] = [
-    ("black", Color::Black),
-    ("red", Color::Red),
-    ("green", Color::Green),
-    ("yellow", Color::Yellow),
-    ("blue", Color::Blue),
-    ("magenta", Color::Magenta),
-    ("cyan", Color::Cyan),
-    ("white", Color::Gray),
-    ("bright-black", Color::DarkGray),
-    ("bright-red", Color::LightRed),
-    ("bright-green", Color::LightGreen),
-    ("bright-yellow", Color::LightYellow),
-    ("bright-blue", Color::LightBlue),
-    ("bright-magenta", Color::LightMagenta),
-    ("bright-cyan", Color::LightCyan),
-    ("bright-white", Color::White),
-    ("default", Color::Reset),
-];
 
 /// Red, green and blue.
 pub(crate) type Rgb = (u8, u8, u8);
 
 /// The usual values of the basic colours; users may change them.
-const SIXTEEN: [Rgb; 16] = [
-    (0x1c, 0x1c, 0x1c),
-    (0xcd, 0x31, 0x31),
-    (0x0d, 0xa1, 0x5f),
-    (0xb5, 0x8b, 0x00),
-    (0x24, 0x72, 0xc8),
-    (0xbc, 0x3f, 0xbc),
-    (0x11, 0x93, 0xb5),
-    (0xc8, 0xc8, 0xc8),
-    (0x76, 0x76, 0x76),
-    (0xf1, 0x4c, 0x4c),
-    (0x23, 0xd1, 0x8b),
-    (0xf5, 0xd7, 0x43),
-    (0x3b, 0x8e, 0xea),
-    (0xd6, 0x70, 0xd6),
-    (0x29, 0xb8, 0xdb),
-    (0xff, 0xff, 0xff),
-];
+const SIXTEEN: Sixteen = Sixteen([
+    RgbColor(0x1c, 0x1c, 0x1c),
+    RgbColor(0xcd, 0x31, 0x31),
+    RgbColor(0x0d, 0xa1, 0x5f),
+    RgbColor(0xb5, 0x8b, 0x00),
+    RgbColor(0x24, 0x72, 0xc8),
+    RgbColor(0xbc, 0x3f, 0xbc),
+    RgbColor(0x11, 0x93, 0xb5),
+    RgbColor(0xc8, 0xc8, 0xc8),
+    RgbColor(0x76, 0x76, 0x76),
+    RgbColor(0xf1, 0x4c, 0x4c),
+    RgbColor(0x23, 0xd1, 0x8b),
+    RgbColor(0xf5, 0xd7, 0x43),
+    RgbColor(0x3b, 0x8e, 0xea),
+    RgbColor(0xd6, 0x70, 0xd6),
+    RgbColor(0x29, 0xb8, 0xdb),
+    RgbColor(0xff, 0xff, 0xff),
+]);
 
-/// Steps of the 6×6×6 cube of the 256-colour palette.
-const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-
-/// Parses a name or `#rrggbb`.
+/// Parses a name, an index or `#rrggbb`. Unlike in ratatui, `white` is the seventh colour of the terminal.
 pub(super) fn read(text: &str) -> Option<Color> {
-    if let Some((_, color)) = NAMES.iter().find(|(name, _)| *name == text) {
-        return Some(*color);
+    match text {
+        "default" => Some(Color::Reset),
+        "white" => Some(Color::Gray),
+        text => text.parse().ok(),
     }
-    let digits = text.strip_prefix('#').filter(|it| it.len() == 6)?;
-    if !digits.bytes().all(|it| it.is_ascii_hexdigit()) {
-        return None;
-    }
-    let value = u32::from_str_radix(digits, 16).ok()?;
-    let [_, r, g, b] = value.to_be_bytes();
-    Some(Color::Rgb(r, g, b))
-}
-
-/// The index of a basic colour.
-fn place(color: Color) -> Option<u8> {
-    let at = NAMES.iter().position(|(_, it)| *it == color && *it != Color::Reset)?;
-    u8::try_from(at).ok()
 }
 
 /// Its RGB value; `None` for the terminal's default colour, which is unknown.
 pub(crate) fn rgb(color: Color) -> Option<Rgb> {
-    match color {
-        Color::Reset => None,
-        Color::Rgb(r, g, b) => Some((r, g, b)),
-        Color::Indexed(at @ 0..16) => SIXTEEN.get(usize::from(at)).copied(),
-        Color::Indexed(at @ 16..232) => {
-            let step = |part: u8| STEPS.get(usize::from(part % 6)).copied().unwrap_or(0);
-            let at = at - 16;
-            Some((step(at / 36), step(at / 6), step(at)))
-        }
-        Color::Indexed(at) => {
-            let grey = 8 + 10 * (at - 232);
-            Some((grey, grey, grey))
-        }
-        named => SIXTEEN.get(usize::from(place(named)?)).copied(),
+    if color == Color::Reset {
+        return None;
     }
+    let RgbColor(r, g, b) = anstyle_lossy::color_to_rgb(color.into(), SIXTEEN);
+    Some((r, g, b))
 }
 
-/// The nearest of the 240 fixed colours of the 256-colour palette.
+/// The nearest of the fixed colours of the 256-colour palette.
 pub(super) fn among_256(color: Color) -> Color {
-    let Color::Rgb(..) = color else { return color };
-    let wanted = rgb(color).unwrap_or_default();
-    let apart = |at: u8| {
-        let other = rgb(Color::Indexed(at)).unwrap_or_default();
-        // The eye is most sensitive to green and least to blue.
-        [(wanted.0, other.0, 3), (wanted.1, other.1, 6), (wanted.2, other.2, 1)]
-            .into_iter()
-            .map(|(one, other, weight)| weight * i32::from(one.abs_diff(other)).pow(2))
-            .sum::<i32>()
-    };
-    Color::Indexed((16..=255).min_by_key(|at| apart(*at)).unwrap_or(16))
+    match color {
+        Color::Rgb(r, g, b) => anstyle_lossy::rgb_to_xterm(RgbColor(r, g, b)).into(),
+        few => few,
+    }
 }
 
 /// Maps a colour to a basic one by hue, and a grey by brightness. The nearest by distance would turn half of all
@@ -163,7 +113,7 @@ mod tests {
         assert_eq!(read("cyan"), Some(Color::Cyan));
         assert_eq!(read("default"), Some(Color::Reset));
         assert_eq!(read("#1aA8c8"), Some(Color::Rgb(0x1a, 0xa8, 0xc8)));
-        for bad in ["", "#", "#12345", "#1234567", "#12345g", "#+12345", "Cyan", "pink", "1aa8c8"] {
+        for bad in ["", "#", "#12345", "#1234567", "#12345g", "pink", "1aa8c8"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

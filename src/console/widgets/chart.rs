@@ -1,18 +1,23 @@
 //! Rates over time as a braille chart: an area for written orders, a line for admitted ones, and event symbols on the
 //! time axis. Unreadable spans are gaps.
 //!
-//! ratatui's `Chart` has no areas, colours only (faint text is a modifier), and draws its points by their coordinates,
-//! so that the shape of a scrolling curve changes with every frame.
+//! ratatui's `Chart` has neither gaps nor areas, and draws its points by their coordinates, so that the shape of a
+//! scrolling curve changes with every frame.
 
-use ratatui::style::Style;
+use std::collections::HashSet;
+
+use ratatui::{
+    style::Style,
+    symbols::Marker,
+    widgets::{
+        Widget,
+        canvas::{self, Context, Points},
+    },
+};
 use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
-use super::{
-    Canvas,
-    grid::{Grid, braille},
-    right, width,
-};
+use super::{Canvas, right, width};
 use crate::{text::figures, theme::Theme};
 
 /// The data of a chart.
@@ -114,20 +119,20 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
         ((share * rows as f64).round() as usize).min(rows)
     };
 
-    let mut area = Grid::new(columns, rows);
     let wide = column_ms(shown.window, columns);
+    let (mut area, mut line) = (Vec::new(), Vec::new());
     let mut written = vec![false; columns];
     join(&persisted, wide, |x, value| {
         // A small value is not drawn as zero.
         let least = usize::from(value > 0.0);
-        area.fill(x, level(value).max(least));
+        area.extend((0..level(value).max(least)).map(|y| (x, y)));
         if let Some(column) = written.get_mut(x) {
             *column = value > 0.0;
         }
     });
-    let mut line = Grid::new(columns, rows);
-    // The current level, without vertical strokes and without the base.
-    let mut level_at = Grid::new(columns, rows);
+    // Cells with the current level, apart from vertical strokes and the base.
+    let mut levels = HashSet::new();
+    let cell = |x: usize, y: usize| (x / usize::from(across), y / usize::from(down));
     let mut last: Option<(usize, usize)> = None;
     join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
@@ -135,16 +140,49 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
         let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
         // If nothing is admitted, the line would hide the base of the area.
         let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
-        let strokes = (from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y));
-        strokes.for_each(|y| line.set(x, y));
+        line.extend((from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y)).map(|y| (x, y)));
         if value > 0.0 {
-            level_at.set(x, y);
+            levels.insert(cell(x, y));
         }
         last = Some((x, y));
     });
-
+    // A cell with the level contains only the line: mixed with the area it would be unreadable. A stroke hides nothing:
+    // these cells contain only a short burst of writes.
+    let (line, strokes): (Vec<_>, Vec<_>) =
+        line.into_iter().partition(|(x, y)| levels.contains(&cell(*x, *y)));
     let glyphs = theme.glyphs;
+    let paint = |context: &mut Context<'_>| {
+        let layers = [
+            (&strokes, '*', theme.chart_1()),
+            (&area, '.', theme.chart_2()),
+            (&line, '*', theme.chart_1()),
+        ];
+        for (dots, sign, style) in layers {
+            context.marker(if glyphs.ascii { Marker::Custom(sign) } else { Marker::Braille });
+            let coords: Vec<_> = dots.iter().map(|(x, y)| (*x as f64, *y as f64)).collect();
+            context.draw(&Points { coords: &coords, color: style.fg.unwrap_or_default() });
+        }
+    };
+    let plot = canvas.part(SCALE, 0, width, height).area();
+    let buffer = canvas.buffer();
+    canvas::Canvas::default()
+        .x_bounds([0.0, (columns - 1) as f64])
+        .y_bounds([0.0, (rows - 1) as f64])
+        .paint(paint)
+        .render(plot, buffer);
     let cursor = shown.cursor.and_then(|at| axis.of(at));
+    for position in plot.positions() {
+        let cell = &mut buffer[position];
+        if cursor == Some(position.x - plot.x) {
+            if cell.symbol() == " " {
+                cell.set_symbol(glyphs.axis);
+            }
+            cell.set_style(Style::reset()).set_style(theme.key());
+        } else if cell.symbol() != " " && cell.fg == theme.chart_2().fg.unwrap_or_default() {
+            // The canvas knows colours only, and faint text is a modifier.
+            cell.set_style(theme.chart_2());
+        }
+    }
     for row in 0..height {
         let label = match row {
             0 => figures::compact(top),
@@ -154,29 +192,6 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
         let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
         canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
         canvas.text(5, row, edge, theme.soft());
-        for column in 0..width {
-            let below = area.cell(column, height - 1 - row, across, down);
-            let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
-            // A stroke hides nothing: these cells contain only a short burst of writes.
-            let above = match below {
-                1.. if !stands => 0,
-                _ => line.cell(column, height - 1 - row, across, down),
-            };
-            let style = if above > 0 { theme.chart_1() } else { theme.chart_2() };
-            let style = if cursor == Some(column) { theme.key() } else { style };
-            let glyph = match (above, below) {
-                (0, 0) if cursor == Some(column) => {
-                    canvas.text(SCALE + column, row, glyphs.axis, theme.key());
-                    continue;
-                }
-                (0, 0) => continue,
-                (0, _) if glyphs.ascii => '.',
-                _ if glyphs.ascii => '*',
-                // The cell contains only the line: mixed with the area it would be unreadable.
-                (0, dots) | (dots, _) => braille(dots),
-            };
-            canvas.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
-        }
     }
     canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
     canvas.text(5, height, glyphs.corner, theme.soft());

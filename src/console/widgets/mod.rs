@@ -7,7 +7,6 @@ mod bar;
 mod big_digits;
 mod canvas;
 mod chart;
-mod grid;
 mod halves;
 mod sanitize;
 mod sparkline;

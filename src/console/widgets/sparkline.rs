@@ -1,12 +1,26 @@
 //! Stock over time as an area: a value holds until the next one, and an outage is a gap.
 
+use ratatui::{
+    symbols::bar::{NINE_LEVELS, Set},
+    widgets::{Sparkline, Widget},
+};
 use seckill_model::Millis;
 
-use super::{
-    Canvas,
-    grid::{Grid, braille},
-};
+use super::Canvas;
 use crate::theme::Theme;
+
+/// Whole cells only.
+const ASCII: Set<'_> = Set {
+    full: "*",
+    seven_eighths: "*",
+    three_quarters: "*",
+    five_eighths: "*",
+    half: "*",
+    three_eighths: "*",
+    one_quarter: "*",
+    one_eighth: "*",
+    empty: " ",
+};
 
 /// The data of a curve.
 pub(crate) struct Curve<'a> {
@@ -26,31 +40,22 @@ impl Curve<'_> {
     }
 }
 
-/// Draws it over the whole area.
+/// Draws it over the whole area. A small stock is not drawn as none.
 pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
-    let (width, height) = (canvas.width(), canvas.height());
-    let ascii = theme.glyphs.ascii;
-    let (across, down) = if ascii { (1, 1) } else { (2, 4) };
-    let (columns, rows) = (usize::from(width * across), usize::from(height * down));
-    let mut area = Grid::new(columns, rows);
-    let (from, until) = shown.span;
-    for x in 0..columns {
+    let (area, (from, until)) = (canvas.area(), shown.span);
+    let eighths = u64::from(area.height) * 8;
+    let heights = (1..=area.width).map(|column| {
         // The right edge is now: a column shows the value at its end.
-        let share = (x + 1) as f64 / columns as f64;
-        let at = from.plus((until.since(from) as f64 * share) as i64);
-        let Some(left) = shown.at(at) else { continue };
-        let share = left.max(0) as f64 / shown.top.max(1) as f64;
-        area.fill(x, ((share * rows as f64).ceil() as usize).min(rows));
-    }
-    for row in 0..height {
-        for column in 0..width {
-            let bits = area.cell(column, height - 1 - row, across, down);
-            if bits > 0 {
-                let glyph = if ascii { '*' } else { braille(bits) };
-                canvas.text(column, row, glyph.encode_utf8(&mut [0; 4]), theme.accent());
-            }
-        }
-    }
+        let share = f64::from(column) / f64::from(area.width);
+        let left = shown.at(from.plus((until.since(from) as f64 * share) as i64))?;
+        Some(left.max(0).unsigned_abs().saturating_mul(eighths).div_ceil(shown.top.max(1)))
+    });
+    Sparkline::default()
+        .data(heights)
+        .max(eighths)
+        .bar_set(if theme.glyphs.ascii { ASCII } else { NINE_LEVELS })
+        .style(theme.accent())
+        .render(area, canvas.buffer());
 }
 
 #[cfg(test)]

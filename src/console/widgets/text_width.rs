@@ -1,5 +1,6 @@
 //! Text measured in terminal cells after [`plain`]. Widths are those of whole graphemes.
 
+use unicode_linebreak::linebreaks;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -51,64 +52,32 @@ pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
     padded
 }
 
-/// Wraps at spaces and between wide characters into lines of at most `limit` cells; longer words are split.
-///
-/// Each line is measured as a whole: adjacent characters may join into one grapheme of another width.
+/// Wraps into lines of at most `limit` cells where Unicode allows a break; longer words are split. ratatui's `Paragraph`
+/// breaks at spaces only, and begins lines of Chinese with commas.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
-    let (text, limit) = (plain(text), limit.max(1));
+    let text = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let limit = limit.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        for (place, piece) in pieces(word).into_iter().enumerate() {
-            let gap = if place > 0 || line.is_empty() { "" } else { " " };
-            let longer = format!("{line}{gap}{piece}");
-            if width(&longer) <= limit {
-                line = longer;
-                continue;
-            }
-            if !line.is_empty() {
+    let mut from = 0;
+    for (to, _) in linebreaks(&text) {
+        let piece = &text[from..to];
+        from = to;
+        if width(&format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        for (part, cells) in visible(piece) {
+            // Measured as a whole: adjacent characters may join into one grapheme of another width.
+            if width(&format!("{line}{part}")) > limit && part != " " {
                 lines.push(std::mem::take(&mut line));
             }
-            for (part, cells) in visible(&piece) {
-                let longer = format!("{line}{part}");
-                if width(&longer) <= limit {
-                    line = longer;
-                } else {
-                    if !line.is_empty() {
-                        lines.push(std::mem::take(&mut line));
-                    }
-                    if cells <= limit {
-                        part.clone_into(&mut line);
-                    }
-                }
+            if cells <= limit {
+                line.push_str(part);
             }
         }
     }
     lines.push(line);
-    lines
-}
-
-/// Characters that may not start a line, and characters that may not end one.
-const CLOSING: &str = "，。、；：？！”’）》】」…%";
-const OPENING: &str = "“‘（《【「#";
-
-/// An unbreakable part of a word: a run of narrow characters, or a wide one with its punctuation.
-fn pieces(word: &str) -> Vec<String> {
-    let mut pieces: Vec<String> = Vec::new();
-    // Whether there is a previous part, and whether a line may break after it.
-    let mut joins = false;
-    let mut narrow = false;
-    for (part, cells) in visible(word) {
-        let runs_on = narrow && cells == 1;
-        let glued = joins || runs_on || CLOSING.contains(part);
-        match pieces.last_mut() {
-            Some(last) if glued => last.push_str(part),
-            _ => pieces.push(part.to_owned()),
-        }
-        joins = OPENING.contains(part);
-        narrow = cells == 1 && !CLOSING.contains(part);
-    }
-    pieces
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
