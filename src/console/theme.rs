@@ -10,6 +10,7 @@ mod palette;
 use ratatui::{
     buffer::Buffer,
     style::{Color, Modifier, Style},
+    symbols::border,
 };
 
 pub(crate) use self::colour::{Rgb, rgb};
@@ -75,6 +76,7 @@ pub(crate) struct Glyphs {
     /// Marks the cursor on the axis.
     pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
+    pub(crate) border: border::Set<'static>,
 }
 
 pub(crate) const UNICODE: &Glyphs = &Glyphs {
@@ -100,6 +102,7 @@ pub(crate) const UNICODE: &Glyphs = &Glyphs {
     corner: "└",
     foot: "┴",
     thumb: "┃",
+    border: border::ROUNDED,
 };
 
 const ASCII: Glyphs = Glyphs {
@@ -125,6 +128,16 @@ const ASCII: Glyphs = Glyphs {
     corner: "+",
     foot: "+",
     thumb: "|",
+    border: border::Set {
+        top_left: "+",
+        top_right: "+",
+        bottom_left: "+",
+        bottom_right: "+",
+        vertical_left: "|",
+        vertical_right: "|",
+        horizontal_top: "-",
+        horizontal_bottom: "-",
+    },
 };
 
 #[expect(clippy::unused_self, reason = "every style is asked for alike")]

@@ -2,14 +2,18 @@
 //! vanish meanwhile.
 
 use ratatui::{
+    buffer::Buffer,
     crossterm::event::{Event, KeyEvent},
+    layout::{Constraint, Layout, Margin, Position, Rect},
     style::Style,
+    text::{Line, Span},
+    widgets::{Paragraph, Widget},
 };
 use seckill_engine::{audit_record, command::Command, plan::Plan};
 use seckill_model::{Millis, NewSale, VoucherId};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
-use super::{buttons, draw_input, panel, typed};
+use super::{LABEL, buttons, draw_input, typed};
 use crate::{
     launch::{Launch, Target},
     text::{
@@ -17,7 +21,7 @@ use crate::{
         conventions,
     },
     theme::Theme,
-    widgets::{self, Canvas, wrap},
+    widgets::{self, plain, popup, wrap},
 };
 
 /// What a confirmation does.
@@ -303,94 +307,93 @@ impl Confirm {
     /// Draws the question, with `word` for its subject; returns the cursor position, if any.
     pub(crate) fn draw(
         &self,
-        canvas: &mut Canvas<'_>,
+        area: Rect,
+        buffer: &mut Buffer,
         theme: Theme,
         word: impl Fn(&str) -> String,
-    ) -> Option<(u16, u16)> {
-        const LABEL: u16 = 9;
-        let width = canvas.width().saturating_sub(4).min(66);
-        let text: Vec<Vec<String>> = self
-            .lines
-            .iter()
-            .map(|line| {
-                let (line, room) = (word(line), usize::from(width.saturating_sub(6)));
-                // A line that fits is kept as it is: counts are aligned.
-                if widgets::width(&line) <= room { vec![line] } else { wrap(&line, room) }
-            })
-            .collect();
-        let rows: usize = text.iter().map(Vec::len).sum();
-        let field = usize::from(self.reason.is_some()) + usize::from(self.number.is_some());
+    ) -> Option<Position> {
+        let width = area.width.saturating_sub(4).min(66);
+        let room = usize::from(width.saturating_sub(6));
+        let sentences = self.lines.iter().map(|line| {
+            let line = word(line);
+            // A line that fits is kept as it is: counts are aligned.
+            if widgets::width(&line) <= room {
+                vec![plain(&line).into_owned()]
+            } else {
+                wrap(&line, room)
+            }
+        });
+        let sentences: Vec<Vec<String>> = sentences.collect();
         // Lines of one list stay together.
         let in_list = |place: usize| {
-            let of_list = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
-            of_list(self.lines.get(place)) && of_list(self.lines.get(place + 1))
+            let listed = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
+            listed(self.lines.get(place)) && listed(self.lines.get(place + 1))
         };
-        let gaps = (0..text.len()).filter(|place| !in_list(*place)).count();
+        let rows: usize = sentences.iter().map(Vec::len).sum();
+        let gaps = (0..sentences.len()).filter(|place| !in_list(*place)).count();
+        let [number, reason] = [self.number.is_some(), self.reason.is_some()].map(u16::from);
+        let fields = usize::from(number + reason);
         // Blank lines between the sentences if there is room.
-        let airy = rows + gaps + 2 * field + 6 <= usize::from(canvas.height());
-        let height = if airy { rows + gaps + 2 * field + 5 } else { rows + field + 3 };
-        let mut panel = panel(canvas, theme, (width, height as u16), &word(&self.title));
-        let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
-        let field_at = last.saturating_sub(if airy { 2 } else { 1 });
-        let number_at = match self.reason {
-            Some(_) => field_at.saturating_sub(if airy { 2 } else { 1 }),
-            None => field_at,
-        };
-        let end = if self.number.is_some() {
-            number_at
-        } else if self.reason.is_some() {
-            field_at
-        } else {
-            last
-        };
-        let mut y = if airy { 2 } else { 1 };
-        for (place, lines) in text.iter().enumerate() {
-            for line in lines {
-                let style = if place == 0 { theme.strong() } else { Style::new() };
-                // In a small window the first sentence and the buttons take precedence.
-                if y < end {
-                    panel.text(3, y, line, style);
-                }
-                y += 1;
+        let airy = rows + gaps + 2 * fields + 6 <= usize::from(area.height);
+        let height = if airy { rows + gaps + 2 * fields + 5 } else { rows + fields + 3 };
+        let mut text: Vec<Line<'_>> = Vec::new();
+        for (place, lines) in sentences.into_iter().enumerate() {
+            let style = if place == 0 { theme.strong() } else { Style::new() };
+            text.extend(lines.into_iter().map(|line| Line::styled(line, style)));
+            if airy && !in_list(place) {
+                text.push(Line::default());
             }
-            y += u16::from(airy && !in_list(place));
         }
-        let mut number_cursor = None;
-        if let Some((count, number)) = &self.number {
-            let (shown, style) = if self.number_missing().is_some() {
-                (conventions::type_number(*count), theme.warn())
-            } else if self.focus == Stop::Number {
-                (conventions::number_typed(*count), theme.good())
-            } else {
-                (conventions::type_number(*count), theme.good())
-            };
-            // The input stays in place when the label before it changes.
-            let both = [conventions::type_number(*count), conventions::number_typed(*count)];
-            let cells = both.iter().map(|it| widgets::width(it)).max().unwrap_or(0);
-            let x = panel.text(3, number_at, &widgets::left(&shown, cells, ""), style);
-            let mut field = panel.part(x + 2, number_at, DIGITS, 1);
-            let at = draw_input(&mut field, theme, number, true);
-            number_cursor = at.filter(|_| !self.in_reason());
-        }
-        let cursor = self.reason.as_ref().and_then(|reason| {
-            let focused = self.in_reason();
-            let label = if focused { theme.key() } else { Style::new() };
-            panel.text(3, field_at, &REASON, label);
-            let room = panel.width().saturating_sub(LABEL + 6);
-            let mut line = panel.part(3 + LABEL, field_at, room, 1);
-            if reason.value().is_empty() && !focused {
-                line.text(0, 0, &reason_hint(), theme.soft());
-                return None;
-            }
-            draw_input(&mut line, theme, reason, true).filter(|_| focused)
-        });
+        let air = u16::from(airy);
+        let inside = popup(area, buffer, theme, (width, height as u16), &word(&self.title), []);
+        // In a small window the first sentence and the buttons take precedence.
+        let [question, number, reason, buttons_row] = Layout::vertical([
+            Constraint::Fill(1),
+            Constraint::Length(number * (1 + air)),
+            Constraint::Length(reason * (1 + air)),
+            Constraint::Length(1),
+        ])
+        .areas(inside.inner(Margin::new(2, air)));
+        Paragraph::new(text).render(question, buffer);
+        let number_cursor = self.draw_number(number, buffer, theme);
+        let reason_cursor = self.draw_reason(reason, buffer, theme);
         let focus = match self.focus {
             Stop::Cancel => Some(0),
             Stop::Yes => Some(1),
             Stop::Number => self.number_missing().is_none().then_some(1),
             Stop::Reason => None,
         };
-        buttons(&mut panel, theme, last, [&CANCEL, &self.yes], focus);
-        cursor.or(number_cursor)
+        buttons(theme, [&CANCEL, &self.yes], focus).render(buttons_row, buffer);
+        if self.in_reason() { reason_cursor } else { number_cursor }
+    }
+
+    fn draw_number(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
+        let (count, number) = self.number.as_ref()?;
+        let [wanted, done] = [conventions::type_number(*count), conventions::number_typed(*count)];
+        // The input stays in place when the label before it changes.
+        let cells = widgets::width(&wanted).max(widgets::width(&done)) as u16;
+        let (shown, style) = match self.number_missing() {
+            Some(_) => (wanted, theme.warn()),
+            None if self.focus == Stop::Number => (done, theme.good()),
+            None => (wanted, theme.good()),
+        };
+        let [label, field] =
+            Layout::horizontal([Constraint::Length(cells + 2), Constraint::Length(DIGITS)])
+                .areas(area);
+        Span::styled(shown, style).render(label, buffer);
+        draw_input(field, buffer, number, theme.underlined())
+    }
+
+    /// Without a cursor unless the reason has the focus.
+    fn draw_reason(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
+        let reason = self.reason.as_ref()?;
+        let [label, field] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(area);
+        let style = if self.in_reason() { theme.key() } else { Style::new() };
+        Span::styled(&*REASON, style).render(label, buffer);
+        if reason.value().is_empty() && !self.in_reason() {
+            Span::styled(reason_hint(), theme.soft()).render(field, buffer);
+            return None;
+        }
+        draw_input(field, buffer, reason, theme.underlined())
     }
 }

@@ -3,18 +3,24 @@
 use std::path::Path;
 
 use crossterm::event::{Event, KeyCode};
-use ratatui::style::Style;
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Margin, Rect},
+    style::Style,
+    text::{Line, Span},
+    widgets::Widget,
+};
 use seckill_model::message::{Label, text};
 
 use strum::VariantArray as _;
 
-use super::panel;
+use super::draw_list;
 use crate::{
     export::Format,
     text::export as words,
     theme::Theme,
     views::Extent,
-    widgets::{Canvas, fit, right, width},
+    widgets::{fit, left, popup, right, width},
 };
 
 #[derive(Debug)]
@@ -61,42 +67,37 @@ impl ExportMenu {
         Format::VARIANTS.iter().copied().find(|format| format.letter() == letter)
     }
 
-    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) {
-        let cells = canvas.width().saturating_sub(4).min(WIDTH);
-        let mut panel = panel(
-            canvas,
-            theme,
-            (cells, Format::VARIANTS.len() as u16 + 6),
-            &Label("export-export"),
-        );
-        let inner = cells.saturating_sub(6);
-        for (row, format) in Format::VARIANTS.iter().copied().enumerate() {
-            // A blank line between screen and table formats.
-            let y = row as u16 + 1 + u16::from(format.is_of_table());
-            let mut line = panel.part(2, y, inner + 2, 1);
+    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) {
+        let width = area.width.saturating_sub(4).min(WIDTH);
+        let size = (width, Format::VARIANTS.len() as u16 + 6);
+        let inside = popup(area, buffer, theme, size, &Label("export-export"), []);
+        let [list, dir_area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)])
+            .areas(inside.inner(Margin::new(1, 0)));
+        let cells = usize::from(list.width);
+        let line = |format: &Format| {
             let away = format.is_of_table() && self.rows.is_none();
-            let style = if away { theme.soft() } else { Style::new() };
-            line.text(1, 0, &format.letter().to_string(), if away { style } else { theme.key() });
-            line.text(4, 0, &words::format(format), style);
-            if format.is_of_table() {
-                let rows = right(&words::rows(self.rows), ROWS, theme.glyphs.ellipsis);
-                line.text((inner + 1).saturating_sub(ROWS as u16), 0, &rows, theme.soft());
-            }
-            if self.chosen() == Some(format) {
-                line.tint(0, Style::reset());
-                line.tint(0, theme.selected());
-            }
-        }
-        let dir = text!(
-            "export-into",
-            dir = tail(
-                self.dir.as_deref().unwrap_or(&Label("export-the-working-directory")),
-                usize::from(inner).saturating_sub(6),
-                theme,
-            )
-        );
-        let dir = fit(&dir, usize::from(inner), theme.glyphs.ellipsis);
-        panel.text(3, Format::VARIANTS.len() as u16 + 3, &dir, theme.soft());
+            let rows = if format.is_of_table() { words::rows(self.rows) } else { String::new() };
+            let rows = right(&rows, ROWS, theme.glyphs.ellipsis);
+            let [style, key] = if away { [theme.soft(); 2] } else { [Style::new(), theme.key()] };
+            Line::from(vec![
+                Span::styled(format!(" {}  ", format.letter()), key),
+                Span::styled(
+                    left(&words::format(*format), cells.saturating_sub(ROWS + 5), ""),
+                    style,
+                ),
+                Span::styled(rows, theme.soft()),
+            ])
+        };
+        let mut lines: Vec<Line<'_>> = Format::VARIANTS.iter().map(line).collect();
+        // A blank line between screen and table formats.
+        let screen = Format::VARIANTS.iter().filter(|format| !format.is_of_table()).count();
+        lines.insert(screen, Line::default());
+        let cursor = self.cursor + usize::from(self.cursor >= screen);
+        draw_list(list, buffer, theme, lines, Some(cursor));
+        let dir = self.dir.as_deref().unwrap_or(&Label("export-the-working-directory"));
+        let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8), theme));
+        let dir = fit(&dir, cells.saturating_sub(2), theme.glyphs.ellipsis);
+        Span::styled(format!(" {dir}"), theme.soft()).render(dir_area, buffer);
     }
 }
 

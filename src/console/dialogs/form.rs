@@ -1,17 +1,24 @@
 //! Text fields, each with its error below it.
 
-use ratatui::{crossterm::event::Event, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    crossterm::event::Event,
+    layout::{Constraint, Layout, Margin, Position, Rect},
+    style::Style,
+    text::{Line, Span},
+    widgets::{Paragraph, Widget},
+};
 use seckill_engine::{error::MAX_REASON, telemetry::snapshot::SaleLine};
 use seckill_model::{Millis, is_display_control, message::Label};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Subject, Submission, buttons, panel};
+use super::{LABEL, Subject, Submission, buttons};
 use crate::{
     keymap::Action,
     text::commands::CANCEL,
     theme::Theme,
-    widgets::{Canvas, fit, left, plain, width, wrap},
+    widgets::{fit, plain, popup, width, wrap},
 };
 
 /// Most characters of a field, as many as a reason in the log has; limits accidental pastes.
@@ -134,21 +141,18 @@ impl Form {
     /// Draws the form with notes under its fields, in the rows that the widest of them need; returns the cursor
     /// position. The height depends on the window only, as long as no error takes more than two rows: an error replaces
     /// the hint.
-    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
-        const LABEL: u16 = 9;
-        let width = canvas.width().saturating_sub(4).min(66);
-        let room = width.saturating_sub(LABEL + 6);
-        let shown: Vec<Vec<String>> = self
-            .fields
-            .iter()
-            .map(|field| match (&field.fault, &field.note) {
-                (Some(fault), _) => wrap(fault, usize::from(room)),
-                (None, Some(note)) => vec![fit(note, usize::from(room), theme.glyphs.ellipsis)],
-                (None, None) => vec![field.hint.to_string()],
-            })
-            .collect();
-        let wrapped = |notes: &[String]| -> Vec<String> {
-            notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
+    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
+        let width = area.width.saturating_sub(4).min(66);
+        let room = usize::from(width.saturating_sub(15));
+        let shown = self.fields.iter().map(|field| match (&field.fault, &field.note) {
+            (Some(fault), _) => wrap(fault, room),
+            (None, Some(note)) => vec![fit(note, room, theme.glyphs.ellipsis)],
+            (None, None) => vec![field.hint.to_string()],
+        });
+        let shown: Vec<Vec<String>> = shown.collect();
+        let wrapped = |notes: &[String]| -> Vec<Line<'_>> {
+            let room = usize::from(width.saturating_sub(6));
+            notes.iter().flat_map(|it| wrap(it, room)).map(Line::from).collect()
         };
         let (notes, widest) = self.notes();
         let notes = wrapped(&notes);
@@ -159,31 +163,34 @@ impl Form {
         let beyond = |lines: usize| -> usize {
             shown.iter().map(|shown| shown.len().saturating_sub(lines)).sum()
         };
-        let airy = rows + gaps + 3 + beyond(2) <= usize::from(canvas.height());
+        let airy = rows + gaps + 3 + beyond(2) <= usize::from(area.height);
         let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
-        let mut panel = panel(canvas, theme, (width, height as u16), &self.title);
+        let inside = popup(area, buffer, theme, (width, height as u16), &self.title, []);
+        let air = usize::from(airy);
+        let heights = shown.iter().map(|shown| 1 + shown.len().max(1 + air));
+        let heights = heights.chain([note_rows]).map(|rows| Constraint::Length(rows as u16));
+        let rows = Layout::vertical(heights.chain([Constraint::Fill(1), Constraint::Length(1)]))
+            .split(inside.inner(Margin::new(2, air as u16)));
         let mut cursor = None;
-        let mut y = if airy { 2 } else { 1 };
-        for (place, (field, shown)) in self.fields.iter().zip(shown).enumerate() {
+        for (place, ((field, shown), area)) in self.fields.iter().zip(shown).zip(&*rows).enumerate()
+        {
+            let [label, value] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(*area);
+            let [input, below] =
+                Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(value);
             let focused = place == self.focus;
-            let label = if focused { theme.key() } else { Style::new() };
-            panel.text(3, y, &field.label, label);
-            let mut line = panel.part(3 + LABEL, y, room, 1);
-            let at = draw_input(&mut line, theme, &field.input, true);
-            cursor = if focused { at } else { cursor };
+            let style = if focused { theme.key() } else { Style::new() };
+            Span::styled(&*field.label, style).render(label, buffer);
+            let at = draw_input(input, buffer, &field.input, theme.underlined());
+            cursor = at.filter(|_| focused).or(cursor);
             let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
-            for (row, line) in (1..).zip(&shown) {
-                panel.text(3 + LABEL, y + row, line, style);
-            }
-            y += 1 + (shown.len() as u16).max(1 + u16::from(airy));
+            let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();
+            Paragraph::new(shown).style(style).render(below, buffer);
         }
-        for note in notes {
-            panel.text(3, y, &note, Style::new());
-            y += 1;
-        }
-        let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let button = self.focus.checked_sub(self.fields.len());
-        buttons(&mut panel, theme, last, [&CANCEL, &self.submit], button);
+        if let [.., note_area, _, button_area] = &*rows {
+            Paragraph::new(notes).render(*note_area, buffer);
+            buttons(theme, [&CANCEL, &self.submit], button).render(*button_area, buffer);
+        }
         cursor
     }
 }
@@ -226,31 +233,23 @@ fn flat(paste: &str) -> impl Iterator<Item = char> {
 
 /// Draws a text over the full width, scrolled to its cursor; returns the cursor position.
 pub(crate) fn draw_input(
-    canvas: &mut Canvas<'_>,
-    theme: Theme,
+    area: Rect,
+    buffer: &mut Buffer,
     input: &Input,
-    underlined: bool,
-) -> Option<(u16, u16)> {
-    let room = usize::from(canvas.width());
+    style: Style,
+) -> Option<Position> {
     let before: String = input.value().chars().take(input.cursor()).collect();
     let before = width(&before);
-    let scroll = before.saturating_sub(room.saturating_sub(1));
-    let mut skipped = 0;
-    let shown: String = plain(input.value())
-        .graphemes(true)
-        .skip_while(|part| {
-            let skip = skipped < scroll;
-            skipped += if skip { width(part) } else { 0 };
-            skip
-        })
-        .collect();
-    let style = Style::new();
-    let style =
-        if underlined { style.add_modifier(ratatui::style::Modifier::UNDERLINED) } else { style };
-    // Overflow is scrolled out: an ellipsis would look like part of the text.
-    canvas.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
-    let column = before.saturating_sub(skipped);
-    canvas.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
+    let hidden = before.saturating_sub(usize::from(area.width).saturating_sub(1));
+    let text = plain(input.value());
+    // Whole characters: half a wide one is not drawn.
+    let mut scroll = 0;
+    for part in text.graphemes(true) {
+        scroll += if scroll < hidden { width(part) } else { 0 };
+    }
+    Paragraph::new(text.as_ref()).style(style).scroll((0, scroll as u16)).render(area, buffer);
+    let column = u16::try_from(before.saturating_sub(scroll)).ok()?;
+    (column < area.width && area.height > 0).then(|| Position::new(area.x + column, area.y))
 }
 
 #[cfg(test)]

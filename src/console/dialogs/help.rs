@@ -1,13 +1,18 @@
 //! The help screen: the keymap in full.
 
-use ratatui::text::{Line, Span};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Margin, Rect},
+    text::{Line, Span},
+    widgets::{Paragraph, Widget},
+};
 
-use super::panel;
+use super::more;
 use crate::{
-    keymap::{Context, Key, table},
+    keymap::{Binding, Context, Key, table},
     text,
     theme::Theme,
-    widgets::{Canvas, left},
+    widgets::{fit, left, popup},
 };
 
 #[derive(Debug, Default)]
@@ -29,64 +34,57 @@ impl Help {
         self.scroll = if forward { self.scroll + 5 } else { self.scroll.saturating_sub(5) };
     }
 
-    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) {
-        let wide = canvas.width() >= 108;
-        let width = if wide { 116 } else { 70 }.min(canvas.width().saturating_sub(2));
-        let inner = usize::from(width.saturating_sub(6));
+    pub(crate) fn draw(&mut self, area: Rect, buffer: &mut Buffer, theme: Theme) {
+        let wide = area.width >= 108;
+        let width = if wide { 116 } else { 70 }.min(area.width.saturating_sub(2));
+        let inner = width.saturating_sub(6);
         let column = if wide { (inner - 3) / 2 } else { inner };
-        let lines = lines(theme, column);
-        let split = if wide { half(&lines) } else { lines.len() };
-        let (first, second) = lines.split_at(split);
-        let rows = first.len().max(second.len());
-        let height = (rows as u16 + 2).min(canvas.height());
+        let mut first = sections(theme, usize::from(column));
+        let split = if wide { half(&first) } else { first.len() };
+        let columns =
+            [first.split_off(split), first].map(|sections| sections.join(&Line::default()));
+        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+        let height = (rows as u16 + 2).min(area.height);
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let mut panel = panel(canvas, theme, (width, height), &text::HELP_TITLE);
-        for (x, part) in [(3, first), (3 + column as u16 + 3, second)] {
-            for (y, (_, line)) in part.iter().skip(self.scroll).take(visible).enumerate() {
-                panel.line(x, y as u16 + 1, line);
-            }
-        }
-        let bottom = height.saturating_sub(1);
-        if let Some(foot) = &self.foot {
-            panel.text(2, bottom, &format!(" {foot} "), theme.soft());
-        }
-        if rows > self.scroll + visible {
-            let more = format!(" {} ", theme.glyphs.falling);
-            panel.text(width.saturating_sub(6), bottom, &more, theme.key());
+        let foot = self.foot.as_ref().map(|foot| Line::styled(format!(" {foot} "), theme.soft()));
+        let more = (rows > self.scroll + visible).then(|| more(theme));
+        let bottom = foot.into_iter().chain(more);
+        let inside = popup(area, buffer, theme, (width, height), &text::HELP_TITLE, bottom);
+        let areas: [Rect; 2] =
+            Layout::horizontal([Constraint::Length(column), Constraint::Fill(1)])
+                .spacing(3)
+                .areas(inside.inner(Margin::new(2, 0)));
+        for (area, lines) in areas.into_iter().zip(columns.into_iter().rev()) {
+            Paragraph::new(lines).scroll((self.scroll as u16, 0)).render(area, buffer);
         }
     }
 }
 
-/// Lines, with a marker on the first line of each section.
-fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
-    let mut lines = Vec::new();
-    for context in Context::all() {
-        if !lines.is_empty() {
-            lines.push((false, Line::default()));
-        }
-        lines.push((true, Line::styled(context.heading(), theme.heading())));
-        for binding in table().iter().filter(|it| it.context == context && !it.keys.is_empty()) {
-            let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
-            let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
-            let meaning =
-                left(binding.action.help(), width.saturating_sub(KEYS + 1), theme.glyphs.ellipsis);
-            let line = Line::from(vec![
-                Span::styled(keys, theme.key()),
-                Span::raw(" "),
-                Span::raw(meaning),
-            ]);
-            lines.push((false, line));
-        }
-    }
-    lines
+/// The bindings of each context below its heading.
+fn sections(theme: Theme, width: usize) -> Vec<Vec<Line<'static>>> {
+    let line = |binding: &Binding| {
+        let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
+        let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
+        let room = width.saturating_sub(KEYS + 1);
+        let meaning = fit(binding.action.help(), room, theme.glyphs.ellipsis);
+        Line::from(vec![Span::styled(keys, theme.key()), Span::raw(" "), Span::raw(meaning)])
+    };
+    let section = |context: Context| {
+        let heading = Line::styled(context.heading(), theme.heading());
+        let bound = table().iter().filter(|it| it.context == context && !it.keys.is_empty());
+        std::iter::once(heading).chain(bound.map(line)).collect()
+    };
+    Context::all().map(section).collect()
 }
 
 /// Where to split into two columns: at the section nearest to the middle.
-fn half(lines: &[(bool, Line<'_>)]) -> usize {
-    let middle = lines.len() / 2;
-    let heads = lines.iter().enumerate().filter(|(_, (head, _))| *head).map(|(at, _)| at);
-    heads.min_by_key(|at| at.abs_diff(middle)).unwrap_or(lines.len())
+fn half(sections: &[Vec<Line<'_>>]) -> usize {
+    let rows = |sections: &[Vec<Line<'_>>]| sections.iter().map(|it| it.len() + 1).sum::<usize>();
+    let places = 0..=sections.len();
+    places
+        .min_by_key(|at| rows(&sections[..*at]).abs_diff(rows(&sections[*at..])))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -97,8 +95,8 @@ mod tests {
     #[test]
     fn every_binding_is_listed() {
         // The narrower of the two columns.
-        let lines = lines(Theme::new(Depth::None, false), 53);
-        let rows: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
+        let lines = sections(Theme::new(Depth::None, false), 53).concat();
+        let rows: Vec<String> = lines.iter().map(Line::to_string).collect();
         for binding in table() {
             let meaning = binding.action.help();
             let key = binding.keys[0].label();

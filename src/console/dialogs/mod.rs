@@ -16,10 +16,17 @@ pub(crate) use forms::{Subject, Submission};
 pub(crate) use help::Help;
 pub(crate) use palette::{Offer, Palette};
 
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Position, Rect},
+    style::Style,
+    text::{Line, Span},
+    widgets::{List, ListState, StatefulWidget},
+};
 use seckill_model::VoucherId;
 use tui_input::Input;
 
-use super::{keymap::Context, theme::Theme, widgets::Canvas};
+use super::{keymap::Context, theme::Theme};
 
 /// The open dialog.
 #[derive(Debug)]
@@ -65,46 +72,49 @@ impl Dialog {
     }
 
     /// Draws over the view; returns the cursor position, if any.
-    pub(crate) fn draw(&mut self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
+    pub(crate) fn draw(
+        &mut self,
+        area: Rect,
+        buffer: &mut Buffer,
+        theme: Theme,
+    ) -> Option<Position> {
         match self {
-            Self::Confirm(confirm) => confirm.draw(canvas, theme, str::to_owned),
-            Self::Form(form) => form.draw(canvas, theme),
-            Self::Palette(palette) => palette.draw(canvas, theme),
-            Self::Help(help) => {
-                help.draw(canvas, theme);
-                None
-            }
-            Self::Export(menu) => {
-                menu.draw(canvas, theme);
-                None
-            }
+            Self::Confirm(confirm) => return confirm.draw(area, buffer, theme, str::to_owned),
+            Self::Form(form) => return form.draw(area, buffer, theme),
+            Self::Palette(palette) => return palette.draw(area, buffer, theme),
+            Self::Help(help) => help.draw(area, buffer, theme),
+            Self::Export(menu) => menu.draw(area, buffer, theme),
         }
+        None
     }
 }
 
-/// A cleared, framed box of at most that size in the middle of the area.
-fn panel<'p>(
-    canvas: &'p mut Canvas<'_>,
-    theme: Theme,
-    (width, height): (u16, u16),
-    title: &str,
-) -> Canvas<'p> {
-    let width = width.min(canvas.width());
-    let height = height.min(canvas.height());
-    let (x, y) = ((canvas.width() - width) / 2, (canvas.height() - height) / 2);
-    let mut panel = canvas.part(x, y, width, height);
-    panel.clear();
-    panel.frame(title, theme.glyphs.ascii, theme.soft(), theme.strong());
-    panel
-}
+/// Cells of the labels of text fields.
+const LABEL: Constraint = Constraint::Length(9);
 
 /// Two right-aligned buttons; the focused one is reversed.
-fn buttons(canvas: &mut Canvas<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
-    let wide = |label: &str| super::widgets::width(label) as u16 + 4;
-    let mut x = canvas.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
-    for (place, label) in labels.into_iter().enumerate() {
+fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'static> {
+    let [cancel, yes] = [0, 1].map(|place| {
         let style = if focus == Some(place) { theme.selected() } else { theme.soft() };
-        canvas.text(x, y, &format!("[ {label} ]"), style);
-        x += wide(label) + 2;
-    }
+        Span::styled(format!("[ {} ]", labels[place]), style)
+    });
+    Line::from(vec![cancel, Span::raw("  "), yes]).right_aligned()
+}
+
+/// Marks the lower edge of a dialog that has more rows below.
+fn more(theme: Theme) -> Line<'static> {
+    Line::styled(format!(" {} ", theme.glyphs.falling), theme.key()).right_aligned()
+}
+
+/// A list with a cursor.
+fn draw_list(
+    area: Rect,
+    buffer: &mut Buffer,
+    theme: Theme,
+    lines: Vec<Line<'_>>,
+    cursor: Option<usize>,
+) {
+    let mut state = ListState::default().with_selected(cursor);
+    let style = Style::reset().patch(theme.selected());
+    List::new(lines).highlight_style(style).render(area, buffer, &mut state);
 }

@@ -1,15 +1,22 @@
 //! The command palette: runs an action by name.
 
-use ratatui::{crossterm::event::Event, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    crossterm::event::Event,
+    layout::{Constraint, Layout, Margin, Position, Rect},
+    style::Style,
+    text::{Line, Span},
+    widgets::Widget,
+};
 use seckill_model::message::Label;
 use tui_input::Input;
 
-use super::{draw_input, panel, typed};
+use super::{draw_input, draw_list, more, typed};
 use crate::{
     keymap::{Action, key_of},
     text::{self},
     theme::Theme,
-    widgets::{Canvas, fit, right, width},
+    widgets::{self, fit, left, popup, right},
 };
 
 /// An entry.
@@ -33,9 +40,9 @@ pub(crate) struct Palette {
 }
 
 /// Cells for the longest name.
-const NAME: u16 = 22;
+const NAME: usize = 22;
 /// Cells for a key.
-const KEY: u16 = 9;
+const KEY: usize = 9;
 
 impl Palette {
     /// All entries, the most recently used first.
@@ -84,48 +91,40 @@ impl Palette {
         found.into_iter().map(|(_, offer)| offer).collect()
     }
 
-    pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, theme: Theme) -> Option<(u16, u16)> {
-        let rows = (self.offers.len() as u16 + 4).min(16).min(canvas.height().saturating_sub(2));
-        let wide = canvas.width().saturating_sub(4).min(74);
-        let mut panel = panel(canvas, theme, (wide, rows), &text::PALETTE_TITLE);
-        let inner = wide.saturating_sub(6);
-        panel.text(3, 1, ":", theme.key());
-        let cursor = draw_input(
-            &mut panel.part(5, 1, inner.saturating_sub(2), 1),
-            theme,
-            &self.input,
-            false,
-        );
+    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
+        let height = (self.offers.len() as u16 + 4).min(16).min(area.height.saturating_sub(2));
+        let width = area.width.saturating_sub(4).min(74);
         let matches = self.matches();
+        let hidden = matches.len() > self.cursor.max(usize::from(height - 5)) + 1;
+        let more = hidden.then(|| more(theme));
+        let inside = popup(area, buffer, theme, (width, height), &text::PALETTE_TITLE, more);
+        let [prompt, _, list] =
+            Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)])
+                .areas(inside.inner(Margin::new(2, 0)));
+        let [colon, input] =
+            Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(prompt);
+        Span::styled(":", theme.key()).render(colon, buffer);
+        let cursor = draw_input(input, buffer, &self.input, Style::new());
         if matches.is_empty() {
-            panel.text(3, 3, &text::NO_COMMAND, theme.soft());
+            Span::styled(&*text::NO_COMMAND, theme.soft()).render(list, buffer);
         }
-        let room = usize::from(rows.saturating_sub(4));
-        let first = (self.cursor + 1).saturating_sub(room);
-        for (row, offer) in matches.iter().enumerate().skip(first).take(room) {
-            let mut line = panel.part(3, (row - first) as u16 + 3, inner, 1);
+        let line = |(row, offer): (usize, &&Offer)| {
             let style = if offer.why.is_some() { theme.soft() } else { Style::new() };
-            line.text(0, 0, offer.name, style);
+            let name = left(offer.name, NAME.max(widgets::width(offer.name) + 1), "");
+            let key = right(&key_of(offer.action), KEY, theme.glyphs.ellipsis);
             let recent = row < self.recent && self.input.value().is_empty();
-            let beside =
-                offer.why.as_deref().or(recent.then_some(&*Label("conventions-used-before")));
-            let ellipsis = theme.glyphs.ellipsis;
-            let x = NAME.max(width(offer.name) as u16 + 1);
-            let key = right(&key_of(offer.action), usize::from(KEY), ellipsis);
-            line.text(x, 0, &key, theme.key());
-            let x = x + KEY + 3;
-            let beside =
-                fit(beside.unwrap_or_default(), usize::from(inner.saturating_sub(x)), ellipsis);
-            line.text(x, 0, &beside, theme.soft());
-            if row == self.cursor {
-                line.tint(0, Style::reset());
-                line.tint(0, theme.selected());
-            }
-        }
-        if matches.len() > first + room {
-            let more = format!(" {} ", theme.glyphs.falling);
-            panel.text(wide.saturating_sub(6), rows.saturating_sub(1), &more, theme.key());
-        }
+            let recent = recent.then_some(&*Label("conventions-used-before"));
+            let room = usize::from(list.width).saturating_sub(widgets::width(&name) + KEY + 3);
+            let beside = offer.why.as_deref().or(recent).unwrap_or_default();
+            let beside = fit(beside, room, theme.glyphs.ellipsis);
+            Line::from(vec![
+                Span::styled(name, style),
+                Span::styled(key, theme.key()),
+                Span::styled(format!("   {beside}"), theme.soft()),
+            ])
+        };
+        let lines = matches.iter().enumerate().map(line).collect();
+        draw_list(list, buffer, theme, lines, Some(self.cursor));
         cursor
     }
 }

@@ -21,10 +21,7 @@ use super::{
     letters::{letters_counted, poisoned, under_way},
     screens::{assert_screen, plan_of},
 };
-use crate::{
-    theme::{Depth, Theme},
-    widgets::Canvas,
-};
+use crate::theme::{Depth, Theme};
 
 type Scene = (&'static str, fn() -> Snapshot);
 type Opened = (&'static str, fn() -> Snapshot, &'static str);
@@ -113,7 +110,7 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
         Some(dialog) => {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             let area = buffer.area;
-            dialog.draw(&mut Canvas::new(&mut buffer, area), theme);
+            dialog.draw(area, &mut buffer, theme);
             buffer
         }
         None => bench.draw(width, height),

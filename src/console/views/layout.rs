@@ -1,6 +1,7 @@
 //! The frame around every view: header, tabs, guide, status line, keys.
 
 use ratatui::{
+    layout::Position,
     style::{Modifier, Style},
     text::{Line, Span},
 };
@@ -41,7 +42,7 @@ const MOST_IN_FLIGHT: u64 = 99_999;
 const STORY: u16 = 2;
 
 /// Draws the frame and the view in it; returns the cursor position.
-pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<(u16, u16)> {
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<Position> {
     let (width, height) = (canvas.width(), canvas.height());
     if app.presenter.on {
         presenter::draw(app, canvas);
@@ -331,12 +332,13 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     rows.chain(typed).collect()
 }
 
-fn filter_input(app: &mut App, canvas: &mut Canvas<'_>, y: u16) -> Option<(u16, u16)> {
+fn filter_input(app: &mut App, canvas: &mut Canvas<'_>, y: u16) -> Option<Position> {
     let theme = app.theme;
     let input = app.filter()?;
     let x = canvas.text(1, y, "/", theme.key());
     let room = canvas.width().saturating_sub(x + 1);
-    draw_input(&mut canvas.part(x, y, room, 1), theme, input, false)
+    let area = canvas.part(x, y, room, 1).area();
+    draw_input(area, canvas.buffer(), input, Style::new())
 }
 
 /// The guide in one or two lines, three below 80 columns, its title first.

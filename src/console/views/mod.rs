@@ -25,6 +25,7 @@ use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
+    layout::Position,
     text::{Line, Span},
 };
 
@@ -292,10 +293,10 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
 }
 
 /// Draws everything into `buffer`, and returns the cursor position.
-pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
-    let mut cursor = None;
+pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
+    let area = buffer.area;
+    let mut cursor;
     {
-        let area = buffer.area;
         let mut canvas = Canvas::new(buffer, area);
         let (width, height) = (canvas.width(), canvas.height());
         app.unseen = is_too_small(width, height);
@@ -312,16 +313,16 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
             app.theme.settle(buffer);
             return None;
         }
-        cursor = layout::draw(app, &mut canvas).or(cursor);
-        cursor = match &mut app.dialog {
-            Some(Dialog::Confirm(confirm)) if app.presenter.on => {
-                let titles: Vec<&str> = confirm.launched().into_iter().collect();
-                let word = |text: &str| by_title(&app.newest, &titles, text);
-                confirm.draw(&mut canvas, app.theme, word)
-            }
-            Some(dialog) => dialog.draw(&mut canvas, app.theme),
-            None => cursor,
-        };
+        cursor = layout::draw(app, &mut canvas);
+    }
+    match &mut app.dialog {
+        Some(Dialog::Confirm(confirm)) if app.presenter.on => {
+            let titles: Vec<&str> = confirm.launched().into_iter().collect();
+            let word = |text: &str| by_title(&app.newest, &titles, text);
+            cursor = confirm.draw(area, buffer, app.theme, word);
+        }
+        Some(dialog) => cursor = dialog.draw(area, buffer, app.theme),
+        None => {}
     }
     if app.theme.glyphs.ascii {
         widgets::to_ascii(buffer, !language().is_ascii());

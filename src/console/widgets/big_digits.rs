@@ -5,7 +5,7 @@
 
 use ratatui::style::Style;
 
-use super::Canvas;
+use super::{Canvas, popup};
 use crate::theme::Theme;
 
 /// Pixel rows of a character.
@@ -74,12 +74,9 @@ pub(crate) fn big(
 pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
     let digits = number.to_string();
-    let width = big_width(&digits, PIXEL) + 8;
-    let height = SIGN_ROWS + 4;
-    let x = canvas.width().saturating_sub(width) / 2;
-    let y = canvas.height().saturating_sub(height) / 2;
-    let mut panel = canvas.part(x, y, width, height);
-    panel.clear();
-    panel.frame("", theme.glyphs.ascii, theme.soft(), theme.soft());
-    big(&mut panel, theme, (4, 2), &digits, PIXEL, theme.key());
+    let size = (big_width(&digits, PIXEL) + 8, SIGN_ROWS + 4);
+    let area = canvas.area();
+    let inside = popup(area, canvas.buffer(), theme, size, "", []);
+    let mut inside = Canvas::new(canvas.buffer(), inside);
+    big(&mut inside, theme, (3, 1), &digits, PIXEL, theme.key());
 }

@@ -124,28 +124,4 @@ impl<'a> Canvas<'a> {
         let line = glyph.repeat(usize::from(self.area.width));
         self.text(0, y, &line, style);
     }
-
-    /// A frame around the area with a title in its upper edge.
-    pub(crate) fn frame(&mut self, title: &str, ascii: bool, edge: Style, head: Style) {
-        let (w, h) = (self.area.width, self.area.height);
-        if w < 2 || h < 2 {
-            return;
-        }
-        let [tl, tr, bl, br, across, down] = if ascii {
-            ["+", "+", "+", "+", "-", "|"]
-        } else {
-            ["╭", "╮", "╰", "╯", "─", "│"]
-        };
-        let middle = across.repeat(usize::from(w - 2));
-        self.text(0, 0, &format!("{tl}{middle}{tr}"), edge);
-        self.text(0, h - 1, &format!("{bl}{middle}{br}"), edge);
-        for y in 1..h - 1 {
-            self.text(0, y, down, edge);
-            self.text(w - 1, y, down, edge);
-        }
-        let title = super::fit(title, usize::from(w.saturating_sub(6)), "…");
-        if !title.is_empty() {
-            self.text(2, 0, &format!(" {title} "), head);
-        }
-    }
 }
