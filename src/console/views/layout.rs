@@ -1,9 +1,11 @@
 //! The frame around every view: header, tabs, guide, status line, keys.
 
 use ratatui::{
-    layout::Position,
+    buffer::Buffer,
+    layout::{Constraint, Layout, Margin, Position, Rect},
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::{Clear, Paragraph, Widget},
 };
 use seckill_engine::{
     error::StoreError,
@@ -28,7 +30,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::Theme,
-    widgets::{Canvas, fit, right, width, wrap},
+    widgets::{Canvas, fit, left, plain, right, width, wrap},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -42,144 +44,123 @@ const MOST_IN_FLIGHT: u64 = 99_999;
 const STORY: u16 = 2;
 
 /// Draws the frame and the view in it; returns the cursor position.
-pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) -> Option<Position> {
-    let (width, height) = (canvas.width(), canvas.height());
+pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if app.presenter.on {
-        presenter::draw(app, canvas);
+        presenter::draw(app, area, buffer);
         return None;
     }
-    let compact = width < COMPLETE.0 || height < COMPLETE.1;
-    header(app, &mut canvas.part(0, 0, width, 1));
-    let top = if compact { 2 } else { 3 };
-    if !compact {
-        canvas.rule(2, app.theme.glyphs.rule, app.theme.soft());
-    }
-    app.tabs = tabs::draw(app, &mut canvas.part(0, 1, width, top - 1));
-    // Badges must not take space from a name.
-    let badges = badges(app);
-    let mut keys_room = width;
-    if compact {
-        canvas.part(0, height - 1, width.saturating_sub(1), 1).line_right(0, &badges);
-        keys_room = width.saturating_sub(badges.width() as u16 + 1);
-    } else {
-        canvas.part(0, 2, width.saturating_sub(1), 1).line_right(0, &badges);
-    }
-    keys(app, &mut canvas.part(0, height - 1, keys_room, 1));
-    let answer = answer_lines(app, width);
+    let (theme, compact) = (app.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
+    let answer = answer_lines(app, area.width);
     let answer_rows = answer.len() as u16;
     // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
     // it.
     let kept = if app.view == View::Overview { 1 } else { answer_rows };
     let story_rows = if app.story.is_blank() { 0 } else { STORY };
-    let body = (height - 1).saturating_sub(top + kept + story_rows);
-    draw_body(app, &mut canvas.part(0, top, width, body), compact);
-    let mut bottom = height - 1 - answer_rows;
-    canvas.part(0, bottom.saturating_sub(story_rows), width, answer_rows + story_rows).clear();
-    for (row, line) in answer.iter().enumerate() {
-        canvas.line(1, bottom + row as u16, line);
+    let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(u16::from(!compact)),
+        Constraint::Fill(1),
+        Constraint::Length(story_rows + kept),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    header(app, head.inner(SIDES), buffer);
+    let dashes = theme.glyphs.rule.repeat(usize::from(rule.width));
+    Line::styled(dashes, theme.soft()).render(rule, buffer);
+    app.tabs = tabs::draw(app, tab_row, rule, buffer);
+    let badges = badges(app);
+    let hints =
+        Constraint::Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
+    let [hints] = Layout::horizontal([hints]).areas(foot);
+    badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
+    keys(app, hints.inner(SIDES), buffer);
+    draw_body(app, &mut Canvas::new(buffer, body), compact);
+
+    let rows = Constraint::Length(story_rows + answer_rows);
+    let [_, messages] = Layout::vertical([Constraint::Fill(1), rows]).areas(body.union(messages));
+    Clear.render(messages, buffer);
+    let [story, answers] =
+        Layout::vertical([Constraint::Length(story_rows), Constraint::Fill(1)]).areas(messages);
+    // A third line of the guide is in the row of the messages, which come first.
+    let is_covered = app.filtering || app.status.shown().is_some();
+    draw_story(app, if is_covered { story } else { messages }, buffer);
+    if !answer.is_empty() {
+        Paragraph::new(answer).render(answers.inner(SIDES), buffer);
     }
     // Messages are above the input.
-    let cursor = if app.filtering { filter_input(app, canvas, height - 2) } else { None };
-    bottom = bottom.saturating_sub(story_rows);
-    // A third line is in the row of the messages, which come first.
-    let is_covered = app.filtering || app.status.shown().is_some();
-    let story_rows = story_rows + u16::from(!is_covered);
-    for (row, line) in story_lines(app, width).iter().take(usize::from(story_rows)).enumerate() {
-        canvas.line(1, bottom + row as u16, line);
-        if row == 0 {
-            let key = story_key(app);
-            canvas.part(0, bottom, width.saturating_sub(1), 1).line_right(0, &key);
-        }
-    }
-    cursor
+    if app.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
 }
 
-/// The subject of the header.
-enum Headline<'a> {
-    Sale(&'a SaleLine),
-    /// This many sales have a load test.
-    Rushes(usize),
-}
+/// One cell at each side.
+pub(super) const SIDES: Margin = Margin::new(1, 0);
 
-/// The sale that a command would affect, so that no dialog ever differs from the header. If there is none yet: the
-/// number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
-fn headline(app: &App) -> Option<Headline<'_>> {
-    let shown = &app.shown;
-    if let Some(target) = app.target_sale() {
-        return Some(Headline::Sale(target));
-    }
-    let rushed = shown.rushed().len();
-    if rushed > 1 {
-        return Some(Headline::Rushes(rushed));
-    }
-    app.at_sale()
-        .or_else(|| shown.foremost().filter(|sale| !sale.phase.is_over()))
-        .map(Headline::Sale)
-}
-
-fn header(app: &App, canvas: &mut Canvas<'_>) {
+fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = app.theme;
-    let wide = canvas.width() >= WIDE;
-    let mut states = Vec::new();
-    audit(theme, &super::steady_audit(&app.shown), wide, &mut states);
+    let wide = area.width + 2 >= WIDE;
+    let mut states = Line::default();
+    states.extend(audit(theme, &super::steady_audit(&app.shown), wide));
     // The state of the servers is live, even while the display is paused.
-    health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
-    health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
-    let states = Line::from(states);
-    let room = canvas.width().saturating_sub(states.width() as u16 + 3);
-    canvas.part(0, 0, canvas.width().saturating_sub(1), 1).line_right(0, &states);
-    let mut left = canvas.part(0, 0, room, 1);
-    let x = left.text(1, 0, text::PROGRAM, theme.key());
+    for (server, name) in [(&app.newest.redis, text::REDIS), (&app.newest.sql, text::SQL)] {
+        states.extend(health(theme, server, name, app.now, wide));
+    }
+    let [left, right] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(states.width() as u16)])
+            .spacing(2)
+            .areas(area);
+    states.render(right, buffer);
+    let mut line = Line::styled(text::PROGRAM, theme.key());
+    line.push_span(" ");
+    let room = usize::from(left.width).saturating_sub(line.width());
     // An armed launch takes precedence over the active sale, and a question over both.
     let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
-    if !asked && armed(app, &mut left, x + 1, true) {
-        return;
-    }
-    let Some(subject) = headline(app) else { return };
-    let x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft()) + 1;
-    match subject {
-        Headline::Rushes(count) => {
-            left.text(x, 0, &text!("overview-rushes", count), theme.strong());
-        }
-        Headline::Sale(sale) => {
-            let width_left = room.saturating_sub(x);
-            sale_headline(app, &mut left.part(x, 0, width_left, 1), sale, wide);
-        }
-    }
+    let armed = if asked { None } else { armed(app, room, true) };
+    line.extend(armed.unwrap_or_else(|| headline(app, room, wide)));
+    line.render(left, buffer);
 }
 
-/// A sale's name, its phase, and the time left in it.
-fn sale_headline(app: &App, canvas: &mut Canvas<'_>, sale: &SaleLine, wide: bool) {
-    let theme = app.theme;
+/// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
+/// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
+fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
+    let (theme, shown) = (app.theme, &app.shown);
+    let mut line = Line::styled(format!("{} ", theme.glyphs.pointer), theme.soft());
+    let rushed = shown.rushed().len();
+    if app.target_sale().is_none() && rushed > 1 {
+        line.push_span(Span::styled(text!("overview-rushes", count = rushed), theme.strong()));
+        return line;
+    }
+    let open = || shown.foremost().filter(|sale| !sale.phase.is_over());
+    let Some(sale) = app.target_sale().or_else(|| app.at_sale()).or_else(open) else {
+        return Line::default();
+    };
     let (word, style) = phase(theme, sale.phase);
     let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
-    let title = text::sale_name(sale.voucher_id, &sale.title);
-    let mut room = usize::from(canvas.width().saturating_sub(2)).saturating_sub(width(&word));
+    let mut room = cells.saturating_sub(line.width() + width(&word) + 2);
     // The name matters more than the time.
     if room < width(&time) + 2 + LEAST_TITLE {
         time.clear();
     }
     room = room.saturating_sub(width(&time) + 2);
-    let x = canvas.text(0, 0, &fit(&title, room, theme.glyphs.ellipsis), theme.strong());
-    let x = canvas.text(x + 2, 0, &word, style);
-    canvas.text(x + 2, 0, &time, Style::new());
+    let title = text::sale_name(sale.voucher_id, &sale.title);
+    line.push_span(Span::styled(fit(&title, room, theme.glyphs.ellipsis), theme.strong()));
+    line.push_span(Span::styled(format!("  {word}"), style));
+    line.push_span(format!("  {time}"));
+    line
 }
 
-/// The armed launch, in the top line of every view; `false` if there is none.
-pub(super) fn armed(app: &App, canvas: &mut Canvas<'_>, x: u16, ids: bool) -> bool {
+/// The armed launch in `cells`, for the top line of every view.
+pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     let theme = app.theme;
-    let (badge, launch) = match app.director.standing(app.now) {
-        Some(LaunchSummary::Counting(launch, left)) => {
+    let (badge, launch) = match app.director.standing(app.now)? {
+        LaunchSummary::Counting(launch, left) => {
             (text!("director-armed", left = figures::clock(left)), launch)
         }
-        Some(LaunchSummary::Opening(launch)) => (text!("director-opening"), launch),
-        None => return false,
+        LaunchSummary::Opening(launch) => (text!("director-opening"), launch),
     };
-    let x = canvas.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
-    let room = usize::from(canvas.width().saturating_sub(x));
-    let text = text::launch::badge(launch, ids);
-    canvas.text(x, 0, &fit(&text, room, theme.glyphs.ellipsis), theme.strong());
-    true
+    let badge = Span::styled(format!(" {badge} "), theme.badge());
+    let room = cells.saturating_sub(badge.width() + 1);
+    let launch = fit(&text::launch::badge(launch, ids), room, theme.glyphs.ellipsis);
+    Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong())]))
 }
 
 /// A phase in capitals, in the colour of its state.
@@ -219,16 +200,14 @@ fn health(
     fallback: &str,
     now: Millis,
     wide: bool,
-    out: &mut Vec<Span<'static>>,
-) {
+) -> impl Iterator<Item = Span<'static>> {
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
-    out.push(Span::raw(format!("  {name} ")));
     let age = health.last_ok.map(|at| now.since(at));
     let (glyph, [style, beside], text) = if !health.up {
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
-        let locked = (why.data() == Some(ReadError::Sql(StoreError::Locked)))
-            .then(|| text!("console-locked"));
+        let locked = why.data() == Some(ReadError::Sql(StoreError::Locked));
+        let locked = locked.then(|| text!("console-locked"));
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
         (theme.glyphs.away, [theme.bad(); 2], text)
     } else if is_stale(health, now) {
@@ -236,14 +215,14 @@ fn health(
     } else {
         (theme.glyphs.up, [theme.good(), theme.soft()], figures::latency(health.latency_us))
     };
-    out.push(Span::styled(glyph, style));
-    if wide {
+    let text = wide.then(|| {
         let room = width(&figures::steady_span(0));
-        out.push(Span::styled(format!(" {}", right(&text, room, theme.glyphs.ellipsis)), beside));
-    }
+        Span::styled(format!(" {}", right(&text, room, theme.glyphs.ellipsis)), beside)
+    });
+    [Span::raw(format!("  {} ", plain(name))), Span::styled(glyph, style)].into_iter().chain(text)
 }
 
-fn audit(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static>>) {
+fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
     let glyphs = theme.glyphs;
     let (glyph, style, full) = match balance {
         Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),
@@ -251,16 +230,13 @@ fn audit(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
         Balance::Off { .. } => (glyphs.cross, theme.bad(), text!("console-audit-failed")),
         Balance::Unknown => ("?", theme.warn(), text!("console-audit-unknown")),
     };
-    if wide {
-        // As wide as the widest state, so that nothing beside it moves.
-        let states = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
-        let states = states.iter().map(|it| width(it)).max().unwrap_or(0);
-        let states = crate::widgets::left(&full, states, "");
-        out.push(Span::styled(format!("{glyph} {states}"), style));
-    } else {
-        out.push(Span::raw(format!("{} ", text::BOOKS)));
-        out.push(Span::styled(glyph.to_owned(), style));
+    if !wide {
+        return [Span::raw(format!("{} ", text::BOOKS)), Span::styled(glyph, style)];
     }
+    // As wide as the widest state, so that nothing beside it moves.
+    let widest = width(&text::in_flight(MOST_IN_FLIGHT)).max(width(&text::BALANCED));
+    let full = left(&full, widest, "");
+    [Span::styled(format!("{glyph} "), style), Span::styled(full, style)]
 }
 
 /// Important properties of the display, as badges.
@@ -279,26 +255,29 @@ pub(super) fn badges(app: &App) -> Line<'static> {
 }
 
 /// Key hints of the context, as many as fit: packed more closely if there are many.
-pub(super) fn keys(app: &App, canvas: &mut Canvas<'_>) {
+pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
-    let hints: Vec<_> = keymap::footer(app.context())
+    let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
-        .map(|it| (keymap::Key::label(it.keys[0]), it.action.label()))
-        .collect();
-    let cells: usize = hints.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
-    let gaps = hints.len().saturating_sub(1);
-    let gap = if cells + gaps * 3 + 2 > usize::from(canvas.width()) { 2 } else { 3 };
-    let mut x = 1;
-    for (key, word) in hints {
-        let room = canvas.width().saturating_sub(x + 1);
-        if width(&key) + width(word) + 1 > usize::from(room) {
-            continue;
+        .map(|it| {
+            let key = Span::styled(it.keys[0].label(), app.theme.key());
+            let word = Span::styled(format!(" {}", it.action.label()), app.theme.soft());
+            Line::from(vec![key, word])
+        });
+    let hints: Vec<Line<'_>> = hints.collect();
+    let cells: usize = hints.iter().map(Line::width).sum();
+    let room = usize::from(area.width);
+    let gap = if cells + 3 * hints.len().saturating_sub(1) > room { "  " } else { "   " };
+    let mut line = Line::default();
+    for hint in hints {
+        if line.width() + hint.width() <= room {
+            line.extend(hint);
+            line.push_span(gap);
         }
-        x = canvas.text(x, 0, &key, app.theme.key());
-        x = canvas.text(x + 1, 0, word, app.theme.soft()) + gap;
     }
+    line.render(area, buffer);
 }
 
 /// The status line, of at least one row, so that nothing moves when a message appears; filter input has a row of its
@@ -326,19 +305,30 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     lines.truncate(3);
     let rows = lines.into_iter().enumerate().map(|(row, line)| {
         let head = if row == 0 { glyph } else { "" };
-        let head = crate::widgets::left(head, indent, "");
+        let head = left(head, indent, "");
         Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
     });
     rows.chain(typed).collect()
 }
 
-fn filter_input(app: &mut App, canvas: &mut Canvas<'_>, y: u16) -> Option<Position> {
+/// The filter, in the last row.
+fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let theme = app.theme;
     let input = app.filter()?;
-    let x = canvas.text(1, y, "/", theme.key());
-    let room = canvas.width().saturating_sub(x + 1);
-    let area = canvas.part(x, y, room, 1).area();
-    draw_input(area, canvas.buffer(), input, Style::new())
+    let [_, row] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let [slash, field] =
+        Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(row);
+    Span::styled("/", theme.key()).render(slash, buffer);
+    draw_input(field, buffer, input, Style::new())
+}
+
+/// The guide with its key, as far as there are rows.
+pub(super) fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
+    let lines = story_lines(app, area.width);
+    if !lines.is_empty() {
+        Paragraph::new(lines).render(area.inner(SIDES), buffer);
+        story_key(app).right_aligned().render(area.inner(SIDES), buffer);
+    }
 }
 
 /// The guide in one or two lines, three below 80 columns, its title first.
@@ -382,7 +372,7 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     styled.collect()
 }
 
-pub(super) fn story_key(app: &App) -> Line<'static> {
+fn story_key(app: &App) -> Line<'static> {
     let Some(key) = app.story.key.as_ref() else { return Line::default() };
     // Keys of the views have no effect in the presenter layout.
     let first = key.split_whitespace().next();

@@ -3,7 +3,6 @@
 //! A view draws a snapshot and the user's position in it. It sends nothing.
 
 pub(crate) mod activity;
-mod big_figure;
 mod detail;
 mod jobs;
 mod layout;
@@ -25,8 +24,9 @@ use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
-    layout::Position,
+    layout::{Constraint, Position},
     text::{Line, Span},
+    widgets::{Paragraph, Widget},
 };
 
 pub(crate) use locks::Leases;
@@ -295,26 +295,18 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
 /// Draws everything into `buffer`, and returns the cursor position.
 pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
     let area = buffer.area;
-    let mut cursor;
-    {
-        let mut canvas = Canvas::new(buffer, area);
-        let (width, height) = (canvas.width(), canvas.height());
-        app.unseen = is_too_small(width, height);
-        if app.unseen {
-            let lines = widgets::wrap(
-                &text!("console-window-too-small-x-minimum", width, height),
-                usize::from(width),
-            );
-            let top = usize::from(height).saturating_sub(lines.len()) / 2;
-            for (row, line) in lines.iter().enumerate() {
-                let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
-                canvas.text(x as u16, (top + row) as u16, line, app.theme.strong());
-            }
-            app.theme.settle(buffer);
-            return None;
-        }
-        cursor = layout::draw(app, &mut canvas);
+    app.unseen = is_too_small(area.width, area.height);
+    if app.unseen {
+        let size =
+            text!("console-window-too-small-x-minimum", width = area.width, height = area.height);
+        let lines = widgets::wrap(&size, usize::from(area.width));
+        let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
+        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+        Paragraph::new(lines).style(app.theme.strong()).centered().render(middle, buffer);
+        app.theme.settle(buffer);
+        return None;
     }
+    let mut cursor = layout::draw(app, area, buffer);
     match &mut app.dialog {
         Some(Dialog::Confirm(confirm)) if app.presenter.on => {
             let titles: Vec<&str> = confirm.launched().into_iter().collect();

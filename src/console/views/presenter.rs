@@ -3,8 +3,11 @@
 //! It contains no IDs and no users. It takes the whole screen, and draws its own parts of the frame.
 
 use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Flex, HorizontalAlignment, Layout, Margin, Rect},
     style::Style,
     text::{Line, Span},
+    widgets::{Clear, Paragraph, Widget},
 };
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
 use seckill_model::{
@@ -13,13 +16,13 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{COMPLETE, Source, big_figure::Figure, is_stale, layout, steady_audit};
+use super::{COMPLETE, Source, is_stale, layout, layout::SIDES, steady_audit};
 use crate::{
     app::App,
     launch::LaunchSummary,
     text::{self, figures, presenter as words},
     theme::Theme,
-    widgets::{Canvas, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
+    widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
 };
 
 /// Scales of the main figure, the largest first.
@@ -37,25 +40,126 @@ const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
-/// How the secondary figures are drawn.
+/// How figures are drawn.
 #[derive(Clone, Copy)]
-enum Small {
-    Signs(Pixel),
-    Words,
+enum Scale {
+    /// Above their labels.
+    Digits(Pixel),
+    Text,
     /// With their labels in the same row.
     Row,
     Nothing,
 }
 
-impl Small {
+impl Scale {
     /// Including the row of labels.
     fn rows(self) -> u16 {
         match self {
-            Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
-            Self::Words => 2,
+            Self::Digits(pixel) => SIGN_ROWS * pixel.1 + 1,
+            Self::Text => 2,
             Self::Row => 1,
             Self::Nothing => 0,
         }
+    }
+}
+
+/// A figure with its label.
+struct Figure {
+    signs: String,
+    /// The widest expected value: its place is reserved, so that nothing moves while a figure counts.
+    widest: String,
+    style: Style,
+    label: String,
+    /// The label in a narrow column.
+    brief: Option<Label>,
+    /// Its age, if it is outdated.
+    age: Option<String>,
+}
+
+impl Figure {
+    fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
+        Self { widest: signs.clone(), signs, style, label: label.into(), brief: None, age: None }
+    }
+
+    fn in_brief(self, brief: Label) -> Self {
+        Self { brief: Some(brief), ..self }
+    }
+
+    /// Reserves space for a value of this size.
+    fn up_to(self, most: u64) -> Self {
+        self.as_wide_as(figures::thousands(most))
+    }
+
+    fn as_wide_as(self, widest: impl Into<String>) -> Self {
+        Self { widest: widest.into(), ..self }
+    }
+
+    /// Cells in large digits.
+    fn cells(&self, pixel: Pixel) -> u16 {
+        big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
+    }
+
+    /// The label in the given width. The age of an outdated figure matters more.
+    fn label(&self, theme: Theme, cells: usize) -> Span<'static> {
+        let brief = self.brief.filter(|_| width(&self.label) >= cells);
+        let label = brief.map_or(self.label.as_str(), |brief| brief.read());
+        let Some(age) = &self.age else {
+            return Span::raw(fit(label, cells, theme.glyphs.ellipsis));
+        };
+        let both = format!("{label}  {age}");
+        let shown = if width(&both) > cells { age } else { &both };
+        Span::styled(fit(shown, cells, theme.glyphs.ellipsis), theme.warn())
+    }
+
+    /// The figure as text, in a constant width.
+    fn text(&self, theme: Theme) -> Span<'static> {
+        let signs = match self.signs.as_str() {
+            "✔" => theme.glyphs.check,
+            "✖" => theme.glyphs.cross,
+            "≈" => theme.glyphs.moving,
+            signs => signs,
+        };
+        let cells = width(&self.widest).max(width(signs));
+        Span::styled(right(signs, cells, ""), self.style.patch(theme.strong()))
+    }
+
+    /// Digits are right-aligned in a constant width, so that nothing moves whatever their number.
+    fn draw(
+        &self,
+        area: Rect,
+        buffer: &mut Buffer,
+        theme: Theme,
+        scale: Scale,
+        aligned: HorizontalAlignment,
+    ) {
+        let text = self.text(theme);
+        let cells = match scale {
+            Scale::Nothing => return,
+            Scale::Row => {
+                let room = usize::from(area.width).saturating_sub(text.width() + 1);
+                let line = Line::from(vec![text, Span::raw(" "), self.label(theme, room)]);
+                return line.centered().render(area, buffer);
+            }
+            Scale::Digits(pixel) => self.cells(pixel),
+            Scale::Text => text.width() as u16,
+        };
+        let label = self.label(theme, usize::from(area.width));
+        let area = area.centered_horizontally(Constraint::Max(cells.max(label.width() as u16)));
+        let [above, below] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+        match scale {
+            Scale::Digits(pixel) if big_width(&self.signs, pixel) <= area.width => {
+                let digits = Constraint::Length(big_width(&self.signs, pixel));
+                let [place] = Layout::horizontal([digits]).flex(Flex::End).areas(above);
+                BigText { text: &self.signs, pixel, theme, style: self.style }
+                    .render(place, buffer);
+            }
+            _ => {
+                let [row] = Layout::vertical([Constraint::Length(1)]).flex(Flex::End).areas(above);
+                text.into_right_aligned_line().render(row, buffer);
+            }
+        }
+        Line::from(label).alignment(aligned).render(below, buffer);
     }
 }
 
@@ -66,23 +170,15 @@ struct Page {
     large: Figure,
     /// The share that is left, as an emptying bar.
     left: Option<(f64, String)>,
-    small: Vec<Figure>,
+    small: [Figure; 4],
 }
 
 /// Draws the page.
-pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
+pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     app.tabs.clear();
-    let (w, h) = (canvas.width(), canvas.height());
     let theme = app.theme;
-    let badges = layout::badges(app);
-    let room = w.saturating_sub(badges.width() as u16 + 3);
-    if !layout::armed(app, &mut canvas.part(0, 0, room, 1), 1, false) {
-        canvas.text(1, 0, text::PROGRAM, theme.soft());
-    }
-    canvas.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
-    layout::keys(app, &mut canvas.part(0, h - 1, w, 1));
-    let roomy = h >= COMPLETE.1;
-    let text = alarm(app, w);
+    let roomy = area.height >= COMPLETE.1;
+    let alarm = alarm(app, area.width);
     // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
     // end.
     let kept = match (app.story.is_blank(), roomy) {
@@ -91,37 +187,42 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         (false, false) => 1,
     };
     let shared = !roomy && kept == ANSWER;
-    let mut bottom = (h - 1).saturating_sub(kept);
-    let lines = layout::story_lines(app, w);
-    bottom = bottom.saturating_sub(lines.len() as u16);
-    for (row, line) in (0_u16..).zip(&lines) {
-        canvas.line(1, bottom + row, line);
-    }
-    if !app.story.is_blank() {
-        let key = layout::story_key(app);
-        canvas.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
-    }
     // Its row is reserved, so that nothing moves when an alarm appears.
-    if roomy || (text.is_some() && !shared) {
-        bottom = bottom.saturating_sub(1);
-    }
-    let most = usize::from(ANSWER - u16::from(shared && text.is_some()));
-    canvas.line(1, bottom, &text.unwrap_or_default());
-    let mut lines = layout::answer_lines(app, w);
-    lines.truncate(most);
-    let from = (h - 1).saturating_sub(lines.len() as u16);
-    for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
-        // A longer message covers the guide while it is shown.
-        canvas.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
-        canvas.line(1, from + row, line);
-    }
-    let mut area = canvas.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
+    let alarm_rows = u16::from(roomy || (alarm.is_some() && !shared));
+    let story_rows = layout::story_lines(app, area.width).len() as u16;
+    let [head, body, alarm_row, story, kept, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(alarm_rows),
+        Constraint::Length(story_rows),
+        Constraint::Length(kept),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let badges = layout::badges(app);
+    let room = usize::from(area.width).saturating_sub(badges.width() + 4);
+    let program = || Line::styled(text::PROGRAM, theme.soft());
+    layout::armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
+    badges.right_aligned().render(head.inner(SIDES), buffer);
+    layout::keys(app, foot.inner(SIDES), buffer);
+    layout::draw_story(app, story, buffer);
+    let most = ANSWER - u16::from(shared && alarm.is_some());
+    alarm.unwrap_or_default().render(if shared { kept } else { alarm_row }.inner(SIDES), buffer);
+    let mut lines = layout::answer_lines(app, area.width);
+    lines.retain(|line| line.width() > 0);
+    lines.truncate(usize::from(most));
+    // A longer message covers the guide while it is shown.
+    let rows = Constraint::Length(lines.len() as u16);
+    let [messages] = Layout::vertical([rows]).flex(Flex::End).areas(body.union(kept));
+    Clear.render(messages, buffer);
+    Paragraph::new(lines).render(messages.inner(SIDES), buffer);
+    let body = body.inner(Margin::new(MARGIN, 0));
     if let Some(page) = page(app) {
-        draw_page(&mut area, theme, &page);
+        draw_page(body, buffer, theme, &page);
     } else {
         let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
-        let y = area.height() / 2;
-        centred(&mut area, y, &text, theme.strong());
+        let middle = body.centered_vertically(Constraint::Length(1));
+        Line::styled(text, theme.strong()).centered().render(middle, buffer);
     }
 }
 
@@ -160,7 +261,7 @@ fn page(app: &App) -> Option<Page> {
                 phase: None,
                 large: Figure::new(figures::clock(left), theme.key(), words::OPENS),
                 left: None,
-                small: vec![
+                small: [
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), Label("presenter-buyers-wait")),
                     flight(theme, &steady_audit(&app.shown)),
@@ -188,7 +289,7 @@ fn page(app: &App) -> Option<Page> {
         phase: Some(layout::phase(theme, sale.phase)),
         large,
         left: share_left,
-        small: vec![
+        small: [
             second(app, sale),
             written(app, sale),
             flight(theme, &steady_audit(&app.shown)),
@@ -305,185 +406,68 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
         Balance::Off { .. } => ("✖", theme.bad(), words::OFF),
         Balance::Unknown => ("?", theme.warn(), words::UNKNOWN),
     };
-    let labels = [words::BALANCED, words::OPEN, words::OFF, words::UNKNOWN];
-    let room = labels.iter().map(|label| width(label)).max().unwrap_or(0) as u16;
-    let figure = Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit"));
-    Figure { widest: "✔".to_owned(), room, ..figure }
+    Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).as_wide_as("✔")
 }
 
 /// The largest scale that fits, with blank rows if some are left.
-fn draw_page(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
-    let (w, h) = (canvas.width(), canvas.height());
-    let columns = columns(w);
+fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
+    // Three wide columns and one for the audit.
+    let audit = Constraint::Percentage(if area.width < 64 { 17 } else { 20 });
+    let [fill, ..] = [Constraint::Fill(1); 3];
+    let columns = Layout::horizontal([fill, fill, fill, audit]).spacing(2);
     // Based on usual sizes: one larger figure does not shrink the others.
+    let widths = columns.areas::<4>(area).map(|column| column.width);
     let small = SMALL.into_iter().find(|pixel| {
-        let mut figures = page.small.iter().zip(columns);
-        figures.all(|(it, (_, cells))| big_width(&it.widest, *pixel) + 2 <= cells)
+        let mut figures = page.small.iter().zip(widths);
+        figures.all(|(it, cells)| big_width(&it.widest, *pixel) <= cells)
     });
     let bars = u16::from(page.left.is_some());
-    let rows =
-        |large: Pixel, small: Small, bar: u16| 2 + SIGN_ROWS * large.1 + bars * bar + small.rows();
-    let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
-        page.large.cells(large) <= w && rows(large, small, bar) + air <= h
-    };
     // Secondary large figures matter more than the largest main figure, and spacing more than both.
-    let signs = LARGE.into_iter().filter(|large| large.1 > 1);
-    let signs = signs.filter_map(|large| Some((large, Small::Signs(small?))));
-    let choice = signs
-        .flat_map(|(large, small)| [(large, small, large.1, 3), (large, small, 1, 3)])
-        .chain(LARGE.map(|large| (large, Small::Words, 1, 2)))
-        .chain(LARGE.map(|large| (large, Small::Words, 1, 0)))
-        .chain(LARGE.map(|large| (large, Small::Row, 1, 0)))
-        .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
-        .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
-    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(canvas, theme, page) };
-    let mut spare = h.saturating_sub(rows(large, small, bar_rows));
-    let mut air = |most: u16| {
-        let rows = spare.min(most);
-        spare -= rows;
-        rows
-    };
-    // Scarce spacing goes around the bar first.
-    let [around, below, title_gap, label_gap, more, most] =
-        [air(1), air(1), air(1), air(1), air(1), air(1)];
-    let mut y = spare / 2;
-    title(canvas, theme, y, page);
-    y += 1 + title_gap + more;
-    let x = w.saturating_sub(big_width(&page.large.signs, large)) / 2;
-    big(canvas, theme, (x, y), &page.large.signs, large, page.large.style);
-    y += SIGN_ROWS * large.1 + label_gap;
-    label(canvas, theme, (0, w), y, &page.large);
-    y += 1 + around;
+    let large = LARGE.into_iter().filter(|large| page.large.cells(*large) <= area.width);
+    let with_digits = large.clone().filter(|large| large.1 > 1).flat_map(|large| {
+        let small = small.map(Scale::Digits);
+        small.into_iter().flat_map(move |small| [(large, small, large.1, 3), (large, small, 1, 3)])
+    });
+    let plain = [(Scale::Text, 2), (Scale::Text, 0), (Scale::Row, 0), (Scale::Nothing, 0)];
+    let with_text = plain
+        .into_iter()
+        .flat_map(|(small, air)| large.clone().map(move |large| (large, small, 1, air)));
+    let rows = |large: Scale, small: Scale, bar: u16| 1 + large.rows() + bars * bar + small.rows();
+    let (large, small, bar_rows) = with_digits
+        .chain(with_text)
+        .map(|(large, small, bar, air)| (Scale::Digits(large), small, bar, air))
+        .find(|(large, small, bar, air)| rows(*large, *small, *bar) + air <= area.height)
+        .map_or((Scale::Text, Scale::Row, 1), |(large, small, bar, _)| (large, small, bar));
+    // Scarce spacing is shared, and not more than two rows between the parts.
+    let most = rows(large, small, bar_rows) + 8;
+    let [title_row, large_area, bar_area, small_area] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(large.rows()),
+        Constraint::Length(bars * bar_rows),
+        Constraint::Length(small.rows()),
+    ])
+    .flex(Flex::SpaceBetween)
+    .areas(area.centered_vertically(Constraint::Max(most)));
+    title(theme, page, title_row.width).centered().render(title_row, buffer);
+    page.large.draw(large_area, buffer, theme, large, HorizontalAlignment::Center);
     if let Some((part, text)) = &page.left {
-        let cells = w.saturating_sub(SHARE);
-        let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
-        for row in 0..bar_rows {
-            canvas.line(0, y + row, &line);
-        }
-        let text = right(text, usize::from(SHARE), theme.glyphs.ellipsis);
-        canvas.text(cells, y + bar_rows / 2, &text, theme.strong());
-        y += bar_rows + below;
+        let [bar_area, share] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(SHARE)]).areas(bar_area);
+        let line = bar(theme, *part, bar_area.width, theme.accent(), Some(theme.glyphs.empty));
+        let lines = vec![Line::from(line); usize::from(bar_rows)];
+        Paragraph::new(lines).render(bar_area, buffer);
+        let middle = share.centered_vertically(Constraint::Length(1));
+        Line::styled(text, theme.strong()).right_aligned().render(middle, buffer);
     }
-    y += most;
-    for (figure, (from, cells)) in page.small.iter().zip(columns) {
-        let mut y = y;
-        match small {
-            Small::Nothing => return,
-            Small::Signs(pixel) => {
-                let end = figure.end(big_width(&figure.widest, pixel), cells);
-                let signs = big_width(&figure.signs, pixel);
-                y += SIGN_ROWS * pixel.1;
-                if signs + 2 <= cells {
-                    let x = from + end.saturating_sub(signs);
-                    let at = (x, y - SIGN_ROWS * pixel.1);
-                    big(canvas, theme, at, &figure.signs, pixel, figure.style);
-                } else {
-                    plain(canvas, theme, (from, end), y - 1, figure);
-                }
-                below_it(canvas, theme, (from, cells), (y, end), figure);
-            }
-            Small::Words => {
-                let end = figure.end(width(&figure.widest) as u16, cells);
-                plain(canvas, theme, (from, end), y, figure);
-                below_it(canvas, theme, (from, cells), (y + 1, end), figure);
-            }
-            Small::Row => {
-                in_brief(&mut canvas.part(from, y, cells, 1), theme, figure);
-            }
-        }
+    for (figure, column) in page.small.iter().zip(columns.areas::<4>(small_area)) {
+        figure.draw(column, buffer, theme, small, HorizontalAlignment::Right);
     }
 }
 
-/// Three wide columns and one for the audit.
-fn columns(w: u16) -> [(u16, u16); 4] {
-    let last = if w < 64 { w / 6 } else { w / 5 };
-    let each = (w - last) / 3;
-    [(0, each), (each, each), (2 * each, each), (3 * each, last)]
-}
-
-/// For a window too small for large digits.
-fn draw_plain(canvas: &mut Canvas<'_>, theme: Theme, page: &Page) {
-    title(canvas, theme, 0, page);
-    let w = canvas.width();
-    for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
-        let text = format!("{}  {}", figure.in_a_row(theme), figure.label);
-        centred(&mut canvas.part(0, 2 + row, w, 1), 0, &text, theme.strong());
-    }
-}
-
-fn title(canvas: &mut Canvas<'_>, theme: Theme, y: u16, page: &Page) {
-    let phase = page.phase.clone().unwrap_or_default();
-    let room = usize::from(canvas.width()).saturating_sub(width(&phase.0) + 2);
+fn title(theme: Theme, page: &Page, cells: u16) -> Line<'static> {
+    let phase = page.phase.as_ref();
+    let phase = phase.map(|(word, style)| Span::styled(format!("  {word}"), *style));
+    let room = usize::from(cells).saturating_sub(phase.as_ref().map_or(0, Span::width));
     let title = fit(&page.title, room, theme.glyphs.ellipsis);
-    let mut line = vec![Span::styled(title, theme.strong())];
-    if !phase.0.is_empty() {
-        line.push(Span::styled(format!("  {}", phase.0), phase.1));
-    }
-    let line = Line::from(line);
-    let x = canvas.width().saturating_sub(line.width() as u16) / 2;
-    canvas.line(x, y, &line);
-}
-
-/// The label in the given width, with the age of outdated figures.
-fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Style) {
-    let cells = usize::from(cells);
-    let (text, style) = match &figure.age {
-        None => (label.to_owned(), Style::new()),
-        Some(age) => {
-            let both = format!("{label}  {age}");
-            // The age matters more than the label, and keeps its position.
-            (if width(&both) > cells { age.clone() } else { both }, theme.warn())
-        }
-    };
-    (fit(&text, cells, theme.glyphs.ellipsis), style)
-}
-
-fn label(
-    canvas: &mut Canvas<'_>,
-    theme: Theme,
-    (from, cells): (u16, u16),
-    y: u16,
-    figure: &Figure,
-) {
-    let (text, style) = named(theme, figure, &figure.label, cells);
-    centred(&mut canvas.part(from, y, cells, 1), 0, &text, style);
-}
-
-/// The label, right-aligned below its figure.
-fn below_it(
-    canvas: &mut Canvas<'_>,
-    theme: Theme,
-    (from, cells): (u16, u16),
-    (y, end): (u16, u16),
-    figure: &Figure,
-) {
-    let (text, style) = named(theme, figure, figure.called(cells).0, cells);
-    canvas.text(from + end.saturating_sub(width(&text) as u16), y, &text, style);
-}
-
-/// A figure and its short label in one row.
-fn in_brief(canvas: &mut Canvas<'_>, theme: Theme, figure: &Figure) {
-    let signs = figure.in_a_row(theme);
-    let (label, style) = match (&figure.age, figure.brief) {
-        (Some(age), _) => (age.as_str(), theme.warn()),
-        (None, Some(brief)) => (brief.read(), Style::new()),
-        (None, None) => (figure.label.as_str(), Style::new()),
-    };
-    let room = usize::from(canvas.width()).saturating_sub(width(&signs) + 1);
-    let label = fit(label, room, theme.glyphs.ellipsis);
-    let x = usize::from(canvas.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
-    let x = canvas.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
-    canvas.text(x + 1, 0, &label, style);
-}
-
-/// A right-aligned figure in one row, if large digits do not fit.
-fn plain(canvas: &mut Canvas<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
-    let signs = figure.in_a_row(theme);
-    let x = from + end.saturating_sub(width(&signs) as u16);
-    canvas.text(x, y, &signs, figure.style.patch(theme.strong()));
-}
-
-fn centred(canvas: &mut Canvas<'_>, y: u16, text: &str, style: Style) {
-    let x = usize::from(canvas.width()).saturating_sub(width(text)) / 2;
-    canvas.text(x as u16, y, text, style);
+    std::iter::once(Span::styled(title, theme.strong())).chain(phase).collect()
 }

@@ -3,8 +3,15 @@
 //! The position of a tab depends only on the window width and the language: each count has reserved cells. If the line
 //! has no room for counts, they are on the rule below it.
 
-use ratatui::style::Style;
+use std::ops::Range;
 
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Widget,
+};
 use strum::VariantArray as _;
 
 use super::{View, pending};
@@ -12,7 +19,7 @@ use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
-    widgets::{Canvas, width},
+    widgets::width,
 };
 
 /// How the tabs share a line.
@@ -21,7 +28,7 @@ struct Fit {
     /// Blanks between tabs.
     gap: u16,
     /// Blanks between a key and the name.
-    space: u16,
+    space: usize,
     /// Cells of a count.
     count: usize,
     /// Sales and locks have counts as well; they need no attention, unlike stuck entries.
@@ -63,7 +70,7 @@ impl Fit {
     }
 
     fn cells(self, tab: &Tab, current: View) -> usize {
-        let name = usize::from(self.space) + width(tab.name);
+        let name = self.space + width(tab.name);
         let name = if self.names(tab, current) { name } else { 0 };
         let counted = self.counts(tab) && !self.below;
         width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
@@ -74,11 +81,16 @@ impl Fit {
     }
 }
 
-/// Draws the line, over a rule if there is one; returns the cells of each view.
-pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+/// Draws the tabs, and counts on the rule below if there is one; returns the cells of each view.
+pub(super) fn draw(
+    app: &App,
+    area: Rect,
+    rule: Rect,
+    buffer: &mut Buffer,
+) -> Vec<(Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
-    let tab = |view: View| {
+    let tab = |view: &View| {
         let count = match view {
             View::Sales => Some(app.shown.sales.len() as u64),
             View::Pending => Some(pending::pending_in(&app.shown)),
@@ -86,29 +98,28 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u
             View::Locks => Some(app.shown.locks.total),
             _ => None,
         };
-        Tab { view, key: key_of(Action::Go(view)), name: view.tab(), count }
+        Tab { view: *view, key: key_of(Action::Go(*view)), name: view.tab(), count }
     };
-    let tabs: Vec<Tab> = View::VARIANTS.iter().copied().map(tab).collect();
+    let tabs: Vec<Tab> = View::VARIANTS.iter().map(tab).collect();
     // One blank before the first tab.
-    let room = usize::from(canvas.width()).saturating_sub(1);
+    let room = usize::from(area.width).saturating_sub(1);
     let fits = |fit: &Fit| {
         let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
         let line = cells + usize::from(fit.gap) * (tabs.len() - 1) <= room;
-        line && (!fit.below || canvas.height() > 1)
+        line && (!fit.below || !rule.is_empty())
     };
     let [.., narrowest] = FITS;
     let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
     let mut places = Vec::new();
-    let mut x = 1;
+    let mut x = area.x + 1;
     for tab in tabs {
-        let (start, end) = (x, x + fit.cells(&tab, app.view) as u16);
-        places.push((start..end, tab.view));
-        x = canvas.text(x, 0, &tab.key, theme.key());
+        let place = Rect { x, width: fit.cells(&tab, app.view) as u16, ..area };
+        let mut title = Line::from(Span::styled(tab.key.clone(), theme.key()));
         if fit.names(&tab, app.view) {
-            let current = app.view == tab.view;
-            let style =
-                if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
-            x = canvas.text(x + fit.space, 0, tab.name, style);
+            let current = theme.strong().patch(theme.underlined());
+            let style = if app.view == tab.view { current } else { Style::new() };
+            title.push_span(" ".repeat(fit.space));
+            title.push_span(Span::styled(tab.name, style));
         }
         if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
             let loud = match tab.view {
@@ -116,14 +127,17 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) -> Vec<(std::ops::Range<u
                 view => view == View::Letters,
             };
             let style = if loud { theme.warn() } else { theme.soft() };
-            let text = fit.count_text(count);
+            let count = fit.count_text(count);
             if fit.below {
-                canvas.text(start, 1, &format!(" {text} "), style);
+                Span::styled(format!(" {count} "), style)
+                    .render(Rect { y: rule.y, ..place }, buffer);
             } else {
-                canvas.text(x + 1, 0, &text, style);
+                title.push_span(Span::styled(format!(" {count}"), style));
             }
         }
-        x = end + fit.gap;
+        title.render(place, buffer);
+        x = place.right() + fit.gap;
+        places.push((place.x..place.right(), tab.view));
     }
     places
 }

@@ -3,7 +3,12 @@
 //! The fonts of `tui-big-text` are eight pixels high and have one width; these are five pixels high at any scale, so
 //! that a counting figure fits a small window, and are drawn with ASCII too.
 
-use ratatui::style::Style;
+use ratatui::{
+    buffer::Buffer,
+    layout::{Margin, Rect},
+    style::Style,
+    widgets::Widget,
+};
 
 use super::{Canvas, popup};
 use crate::theme::Theme;
@@ -47,36 +52,41 @@ pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
     pixels.saturating_sub(1) * pixel.0
 }
 
-/// Draws a text in large digits from a position; the background is kept.
-pub(crate) fn big(
-    canvas: &mut Canvas<'_>,
-    theme: Theme,
-    (mut x, y): (u16, u16),
-    text: &str,
-    pixel: Pixel,
-    style: Style,
-) {
-    let block = theme.glyphs.full.repeat(usize::from(pixel.0));
-    for c in text.chars() {
-        let (width, rows) = sign(c);
-        for (row, pixels) in (0_u16..).zip(rows) {
-            for column in (0..width).filter(|column| pixels >> (width - 1 - column) & 1 == 1) {
-                for line in 0..pixel.1 {
-                    canvas.text(x + column * pixel.0, y + row * pixel.1 + line, &block, style);
+/// A text in large digits, from the left upper corner of the area; the background is kept.
+pub(crate) struct BigText<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) pixel: Pixel,
+    pub(crate) theme: Theme,
+    pub(crate) style: Style,
+}
+
+impl Widget for BigText<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let (wide, high) = self.pixel;
+        let mut x = area.x;
+        for c in self.text.chars() {
+            let (width, rows) = sign(c);
+            for (row, pixels) in (0_u16..).zip(rows) {
+                for column in (0..width).filter(|column| pixels >> (width - 1 - column) & 1 == 1) {
+                    let (x, y) = (x + column * wide, area.y + row * high);
+                    let block = Rect::new(x, y, wide, high).intersection(area);
+                    for cell in block.positions() {
+                        buffer[cell].set_symbol(self.theme.glyphs.full).set_style(self.style);
+                    }
                 }
             }
+            x += (width + 1) * wide;
         }
-        x += (width + 1) * pixel.0;
     }
 }
 
 /// Draws a number in the middle of the area, over existing content.
 pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
-    let digits = number.to_string();
-    let size = (big_width(&digits, PIXEL) + 8, SIGN_ROWS + 4);
+    let text = &number.to_string();
+    let size = (big_width(text, PIXEL) + 8, SIGN_ROWS + 4);
     let area = canvas.area();
     let inside = popup(area, canvas.buffer(), theme, size, "", []);
-    let mut inside = Canvas::new(canvas.buffer(), inside);
-    big(&mut inside, theme, (3, 1), &digits, PIXEL, theme.key());
+    let digits = BigText { text, pixel: PIXEL, theme, style: theme.key() };
+    digits.render(inside.inner(Margin::new(3, 1)), canvas.buffer());
 }

@@ -15,7 +15,7 @@ mod text_width;
 
 pub(crate) use ascii::to_ascii;
 pub(crate) use bar::bar;
-pub(crate) use big_digits::{Pixel, SIGN_ROWS, big, big_number, big_width};
+pub(crate) use big_digits::{BigText, Pixel, SIGN_ROWS, big_number, big_width};
 pub(crate) use canvas::Canvas;
 pub(crate) use chart::{Axis, Chart, Sign, chart};
 pub(crate) use halves::Halves;
