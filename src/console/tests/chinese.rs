@@ -129,7 +129,11 @@ fn both(name: &str, snapshot: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]
         let (_, english) = read("en");
         let (chinese, cut) = read("zh");
         assert!(cut <= english, "{name}: {chinese}");
-        assert_screen(&format!("{name}_zh_{width}x{height}"), &chinese);
+        // Where widths matter: views, and the dialogs with columns.
+        let aligned = ["_normal", "_detail", "_all", "form_sale", "help", "palette"];
+        if (width, height) == (80, 24) && aligned.iter().any(|end| name.ends_with(end)) {
+            assert_screen(&format!("{name}_zh_{width}x{height}"), &chinese);
+        }
     }
 }
 

@@ -85,8 +85,15 @@ fn every_state() {
             for (width, height) in SIZES {
                 let mut bench = Bench::new(snapshot());
                 bench.keys("t");
-                let name = format!("presenter_{name}{tail}_{width}x{height}");
-                assert_screen(&name, &bench.text(width, height));
+                let text = bench.text(width, height);
+                // One wide and one narrow window; Chinese where the labels are longest.
+                let shown = match lang {
+                    "zh" => name == "running" && width == 80,
+                    _ => width == 120 || width == 60,
+                };
+                if shown {
+                    assert_screen(&format!("presenter_{name}{tail}_{width}x{height}"), &text);
+                }
             }
         }
     }
@@ -100,7 +107,9 @@ fn a_guide_and_an_alarm_are_below_the_figures() {
         bench.keys("t");
         let text = bench.text(width, height);
         assert!(text.contains("86  orders held by a dead node; press t then 4."), "{text}");
-        assert_screen(&format!("presenter_story_{width}x{height}"), &text);
+        if width == 80 {
+            assert_screen("presenter_story_80x24", &text);
+        }
     }
 }
 
@@ -115,13 +124,11 @@ fn a_paused_display_has_a_badge_and_does_not_change() {
             bench.app.status.key_pressed();
             let text = bench.text(width, height);
             assert!(text.contains("FROZEN") && text.contains("RUNNING"), "{text}");
-            assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
+            if width == 80 {
+                assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
+            }
         }
     }
-    set_thread_language("zh");
-    let mut bench = Bench::new(running());
-    bench.keys("tf");
-    assert_screen("presenter_frozen_zh_80x24", &bench.text(80, 24));
 }
 
 #[test]
@@ -161,7 +168,9 @@ fn a_question_names_the_sale_by_its_title() {
             let text = bench.text(width, height);
             assert!(text.contains("Cancel") && text.contains("hot pot 50% off"), "{text}");
             assert!(!text.contains('#'), "{text}");
-            assert_screen(&format!("presenter_asks_{name}_{width}x{height}"), &text);
+            if width == 60 {
+                assert_screen(&format!("presenter_asks_{name}_60x15"), &text);
+            }
         }
     }
     let snapshot = running();
@@ -188,7 +197,7 @@ fn a_countdown_uses_the_largest_digits() {
     bench.app.now = NOW.plus(1_500);
     bench.app.status.key_pressed();
     assert!(!bench.text(120, 36).contains('#'), "no id");
-    for (width, height) in SIZES {
+    for (width, height) in [(200, 50), (60, 15)] {
         assert_screen(&format!("presenter_armed_{width}x{height}"), &bench.text(width, height));
     }
 }

@@ -30,14 +30,7 @@ pub(super) fn assert_screen(name: &str, text: &str) {
 pub(super) type Scene = (&'static str, fn() -> Snapshot);
 
 /// Languages and sizes of a screen.
-pub(super) const SHOTS: [(&str, u16, u16); 6] = [
-    ("en", 120, 36),
-    ("en", 80, 24),
-    ("en", 60, 15),
-    ("zh", 120, 36),
-    ("zh", 80, 24),
-    ("zh", 60, 15),
-];
+pub(super) const SHOTS: [(&str, u16, u16); 3] = [("en", 120, 36), ("en", 60, 15), ("zh", 80, 24)];
 
 const SCENES: [Scene; 5] = [
     ("empty", empty),
@@ -53,7 +46,9 @@ fn every_scene(view: &str, key: char) {
             let mut bench = Bench::new(snapshot());
             bench.keys(&key.to_string());
             let text = bench.text(width, height);
-            assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
+            if scene == "normal" || (width, height) == (80, 24) {
+                assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
+            }
         }
     }
 }
@@ -119,7 +114,11 @@ fn details_and_dialogs() {
             if let [Command::Plan(scope)] = bench.sent().as_slice() {
                 bench.answer(Ok(Reply::Planned(plan_of(scope))));
             }
-            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
+            let text = bench.text(width, height);
+            // Dialogs depend on the size only where they have columns.
+            if width == 80 || name.ends_with("_detail") || name == "help" {
+                assert_screen(&format!("{name}_{width}x{height}"), &text);
+            }
         }
     }
 }

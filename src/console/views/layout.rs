@@ -109,7 +109,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
             .spacing(2)
             .areas(area);
     states.render(right, buffer);
-    let mut line = Line::styled(text::PROGRAM, theme.key());
+    let mut line = Line::from(Span::styled(text::PROGRAM, theme.key()));
     line.push_span(" ");
     let room = usize::from(left.width).saturating_sub(line.width());
     // An armed launch takes precedence over the active sale, and a question over both.
@@ -123,7 +123,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 /// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let (theme, shown) = (app.theme, &app.shown);
-    let mut line = Line::styled(format!("{} ", theme.glyphs.pointer), theme.soft());
+    let mut line = Line::from(Span::styled(format!("{} ", theme.glyphs.pointer), theme.soft()));
     let rushed = shown.rushed().len();
     if app.target_sale().is_none() && rushed > 1 {
         line.push_span(Span::styled(text!("overview-rushes", count = rushed), theme.strong()));

@@ -87,10 +87,10 @@ impl Figure {
 
     /// Reserves space for a value of this size.
     fn up_to(self, most: u64) -> Self {
-        self.as_wide_as(figures::thousands(most))
+        self.reserving(figures::thousands(most))
     }
 
-    fn as_wide_as(self, widest: impl Into<String>) -> Self {
+    fn reserving(self, widest: impl Into<String>) -> Self {
         Self { widest: widest.into(), ..self }
     }
 
@@ -406,7 +406,7 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
         Balance::Off { .. } => ("✖", theme.bad(), words::OFF),
         Balance::Unknown => ("?", theme.warn(), words::UNKNOWN),
     };
-    Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).as_wide_as("✔")
+    Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).reserving("✔")
 }
 
 /// The largest scale that fits, with blank rows if some are left.

@@ -63,7 +63,7 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     for (to, _) in linebreaks(&text) {
         let piece = &text[from..to];
         from = to;
-        if width(&format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
+        if width(format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
         for (part, cells) in visible(piece) {
