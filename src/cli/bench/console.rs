@@ -195,8 +195,10 @@ fn quantiles<const N: usize>(mut of: Vec<f64>, at: [f64; N]) -> [f64; N] {
 
 fn render(report: &Report) -> String {
     let Report { rest, rush, .. } = report;
-    let rows =
-        [(Label("cli-bench-drawn"), &report.frame_us), (Label("cli-bench-answered"), &report.key_us)];
+    let rows = [
+        (Label("cli-bench-drawn"), &report.frame_us),
+        (Label("cli-bench-answered"), &report.key_us),
+    ];
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let [both, engine] = [rest.engine_and_console, rest.engine].map(percent);
     let [watched, alone] = [rush.watched_per_second as u64, rush.alone_per_second as u64];
