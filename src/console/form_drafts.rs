@@ -38,15 +38,14 @@ impl FormDrafts {
     /// The command was sent: the next form starts empty.
     pub(super) fn settle(&mut self, intent: &Intent) {
         match intent {
-            Intent::Send(command) => {
-                if let Command::LoadTest(plan) = &**command {
-                    self.take(&Subject::LoadTest(plan.voucher));
-                }
-            }
             Intent::Arm(_) => {
                 self.take(&Subject::Launch(None));
             }
-            _ => {}
+            other => {
+                if let Some(Command::LoadTest(plan)) = other.command() {
+                    self.take(&Subject::LoadTest(plan.voucher));
+                }
+            }
         }
     }
 }

@@ -43,6 +43,14 @@ pub(crate) enum Intent {
 }
 
 impl Intent {
+    /// The command to send.
+    pub(crate) fn command(&self) -> Option<&Command> {
+        match self {
+            Self::Send(command) => Some(command),
+            _ => None,
+        }
+    }
+
     /// The command, or what it leads to, is recorded in the audit log.
     fn is_recorded(&self) -> bool {
         match self {
@@ -59,21 +67,19 @@ const LARGE: u64 = 1_000;
 const CROWD: u64 = 100_000;
 /// How long a question that opened automatically ignores a confirmation, in milliseconds.
 const UNREAD_MS: u64 = 400;
-/// Digits of the largest count, and cells for them.
-const MOST_DIGITS: usize = 20;
+/// Cells for the number.
 const DIGITS: u16 = 12;
 
 /// The number of entries of a command, if it is known and large.
 fn large(intent: &Intent) -> Option<u64> {
-    let Intent::Send(command) = intent else { return None };
-    let count = match &**command {
-        Command::Apply(plan, _) => plan.totals.to_do(),
-        Command::Rewind(parts) => parts.iter().map(|part| part.again).sum(),
-        Command::Claim(plan) => plan.count(),
-        Command::LoadTest(plan) => return (plan.users > CROWD).then_some(plan.users),
-        _ => 0,
+    let (count, limit) = match intent.command()? {
+        Command::Apply(plan, _) => (plan.totals.to_do(), LARGE),
+        Command::Rewind(parts) => (parts.iter().map(|part| part.again).sum(), LARGE),
+        Command::Claim(plan) => (plan.count(), LARGE),
+        Command::LoadTest(plan) => (plan.users, CROWD),
+        _ => return None,
     };
-    (count > LARGE).then_some(count)
+    (count > limit).then_some(count)
 }
 
 /// The focused element.
@@ -181,11 +187,8 @@ impl Confirm {
 
     /// The plan in question.
     pub(crate) fn plan(&self) -> Option<&Plan> {
-        match &self.intent {
-            Intent::Send(command) => match &**command {
-                Command::Apply(plan, _) => Some(plan),
-                _ => None,
-            },
+        match self.intent.command()? {
+            Command::Apply(plan, _) => Some(plan),
             _ => None,
         }
     }
@@ -198,8 +201,8 @@ impl Confirm {
     /// Sets the number of dead letters in question, which the command alone does not contain.
     #[must_use]
     pub(crate) fn about(self, count: u64) -> Self {
-        let all_counts = matches!(&self.intent, Intent::Send(command)
-            if matches!(**command, Command::DiscardLetters { compensate: true, .. }));
+        let all_counts =
+            matches!(self.intent.command(), Some(Command::DiscardLetters { compensate: true, .. }));
         if all_counts || count > LARGE { self.numbered(count) } else { self }
     }
 
@@ -217,30 +220,17 @@ impl Confirm {
         }
         let Some((_, number)) = &mut self.number else { return false };
         let event = Event::Key(*key);
-        let taken = match to_input_request(&event) {
+        match to_input_request(&event) {
+            None | Some(InputRequest::GoToPrevChar | InputRequest::GoToNextChar) => return false,
             // A comma, as in the question.
-            Some(InputRequest::InsertChar(',')) => true,
-            Some(InputRequest::InsertChar(c)) if c.is_ascii_digit() => {
-                if number.value().len() < MOST_DIGITS {
-                    typed(number, &event);
-                }
-                true
-            }
-            Some(
-                InputRequest::InsertChar(_)
-                | InputRequest::GoToPrevChar
-                | InputRequest::GoToNextChar,
-            )
-            | None => false,
+            Some(InputRequest::InsertChar(',')) => {}
+            Some(InputRequest::InsertChar(c)) if !c.is_ascii_digit() => return false,
             Some(_) => {
                 typed(number, &event);
-                true
             }
-        };
-        if taken {
-            self.focus = Stop::Number;
         }
-        taken
+        self.focus = Stop::Number;
+        true
     }
 
     /// Enter runs the command, or reports what is missing.
@@ -295,11 +285,8 @@ impl Confirm {
 
     /// The sale that it would create.
     pub(crate) fn creates(&self) -> Option<&NewSale> {
-        match &self.intent {
-            Intent::Send(command) => match &**command {
-                Command::CreateSale(sale) => Some(sale),
-                _ => None,
-            },
+        match self.intent.command()? {
+            Command::CreateSale(sale) => Some(sale),
             _ => None,
         }
     }
