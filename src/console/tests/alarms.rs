@@ -1,27 +1,10 @@
 //! Alarms fit in the smallest full window, in each language.
 
-use seckill_engine::{
-    error::{RedisError, RedisReason, SqlReason, StoreError},
-    telemetry::{
-        data_loss::RecentLosses,
-        read_error::ReadError,
-        snapshot::{Alarm, AlarmKind, Urgency},
-    },
-};
-use seckill_model::{
-    ForeignKey, Message, NO_NUMBER, OsError, VoucherId,
-    ledger::{Finding, SaleFinding},
-    locale::set_thread_language,
-};
+use seckill_engine::telemetry::data_loss::RecentLosses;
 
-use super::{
-    fixture::{Bench, NOW, normal},
-    screens::assert_screen,
-};
-use crate::{
-    text::{self},
-    widgets::width,
-};
+use super::prelude::*;
+use super::screens::assert_screen;
+use crate::text;
 
 pub(super) fn sql_away(reason: SqlReason) -> ReadError {
     ReadError::Sql(StoreError::Away(reason))
@@ -128,7 +111,7 @@ fn each_alarm_fits_in_80_columns() {
             let text = text::alarm(&kind).words;
             let mut snapshot = normal();
             snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-            let screen = Bench::new(snapshot).text(80, 24);
+            let screen = Tui::new(snapshot).screen_at(80, 24);
             if !closed_up(&screen).contains(&closed_up(&text)) {
                 cut.push(format!("{}: {text}", width(&text)));
             }
@@ -179,9 +162,9 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
                             let mut snapshot = normal();
                             let kind = later(&kind, age_ms, count);
                             snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
-                            let mut bench = Bench::new(snapshot);
-                            bench.app.presenter.on = presents;
-                            words_at(&bench.text(w, h))
+                            let mut tui = Tui::new(snapshot);
+                            tui.app.presenter.on = presents;
+                            words_at(&tui.screen_at(w, h))
                         });
                     let first = &places[0];
                     let grows = later(&kind, 3_000, 2) != kind;
@@ -205,7 +188,7 @@ fn only_the_error_of_a_long_alarm_is_truncated() {
             ))),
         };
         snapshot.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
-        let screen = Bench::new(snapshot).text(80, 24);
+        let screen = Tui::new(snapshot).screen_at(80, 24);
         assert!(screen.contains(words), "{screen}");
     }
 }
@@ -235,7 +218,7 @@ fn crowded() -> Vec<Alarm> {
 }
 
 fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
-    let screen = Bench::new(seckill_engine::telemetry::Snapshot { alarms, ..normal() }).text(w, h);
+    let screen = Tui::new(Snapshot { alarms, ..normal() }).screen_at(w, h);
     let from = screen.lines().position(|line| line.contains("ALARMS") || line.starts_with(" ! "));
     screen.lines().skip(from.unwrap_or(0)).collect::<Vec<_>>().join("\n")
 }

@@ -1,20 +1,7 @@
 //! Features of every table: filter, order, copies, the mouse, large counts, and custom keys.
 
-use crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
-use seckill_engine::{
-    command::{Command, LettersCounted, Pace, Reply},
-    plan::made_up,
-    telemetry::Snapshot,
-};
-use seckill_model::{LetterCounts, LetterVerdict, Verdict, VoucherId, locale::set_thread_language};
-
-use super::{
-    fixture::{Bench, entry, normal, overflowing},
-    letters::{letter, poisoned},
-};
-use crate::{Keys, dialogs::Dialog, keymap, text::conventions, views::View};
+use super::prelude::*;
+use crate::text::conventions;
 
 fn keys(text: &str) -> Keys {
     toml::from_str(text).expect("keys that can be read")
@@ -26,31 +13,29 @@ fn fault(text: &str) -> String {
 
 #[test]
 fn esc_dismisses_a_message_before_leaving_the_view() {
-    let mut bench = Bench::new(normal());
-    bench.keys("6Z");
-    assert!(bench.said().contains("has no function here"), "{}", bench.said());
-    bench.press(KeyCode::Esc);
-    assert_eq!((bench.app.view, bench.said().as_str()), (View::Locks, ""));
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.app.view, View::Overview);
+    let mut tui = Tui::open(normal(), "6Z");
+    tui.assert_status_contains("has no function here");
+    tui.press("\x1b");
+    assert_eq!((tui.app.view, tui.status().as_str()), (View::Locks, ""));
+    tui.press("\x1b");
+    assert_eq!(tui.app.view, View::Overview);
 }
 
 #[test]
 fn a_question_that_opens_by_itself_ignores_keys_meant_for_the_view() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4A");
-    bench.sent();
+    let mut tui = Tui::open(normal(), "4A");
+    tui.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
-    let asked = bench.app.now;
-    bench.answer(Ok(Reply::Planned(plan.clone())));
+    let asked = tui.app.now;
+    tui.answer(Ok(Reply::Planned(plan.clone())));
     // The user was about to copy a row.
-    bench.app.now = asked.plus(100);
-    bench.keys("y");
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    assert_eq!(bench.said(), "the question has just appeared; read it, then press y again");
-    bench.app.now = asked.plus(1_000);
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    tui.app.now = asked.plus(100);
+    tui.press("y");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_some());
+    tui.assert_status("the question has just appeared; read it, then press y again");
+    tui.app.now = asked.plus(1_000);
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
 }
 
 #[test]
@@ -66,13 +51,11 @@ fn every_table_is_filtered_alike() {
         ('8', "!paused !done", "1 of 3"),
     ];
     for (view, filter, expected) in counts {
-        let mut bench = Bench::new(poisoned());
-        bench.keys(&format!("{view}/{filter}"));
-        let text = bench.text(120, 36);
+        let mut tui = Tui::open(with_letters(), &format!("{view}/{filter}"));
+        let text = tui.screen();
         assert!(text.contains(expected), "{view} {filter}: {text}");
-        bench.press(KeyCode::Enter);
-        bench.press(KeyCode::Esc);
-        assert!(!bench.text(120, 36).contains(&format!("/{filter}")), "{view}");
+        tui.press("\n\x1b");
+        assert!(!tui.screen().contains(&format!("/{filter}")), "{view}");
     }
 }
 
@@ -82,61 +65,55 @@ fn ids(text: &str) -> Vec<&str> {
 
 #[test]
 fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jk");
-    bench.text(120, 36);
-    bench.keys("o");
-    assert_eq!(bench.said(), "sorted by ID, ascending");
-    let text = bench.text(120, 36);
+    let mut tui = Tui::open(normal(), "2jk");
+    tui.screen();
+    tui.press("o");
+    tui.assert_status("sorted by ID, ascending");
+    let text = tui.screen();
     let table: Vec<&str> = text.lines().skip(5).take(6).collect();
     assert!(table.join("\n").contains("ID↑"), "{text}");
     assert_eq!(ids(&table.join("\n")), ["#5", "#7", "#8", "#9"], "{text}");
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
-    bench.keys("r");
-    let text = bench.text(120, 36);
-    assert!(text.contains("ID↓"), "{text}");
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
+    tui.press("r");
+    tui.assert_shows("ID↓");
     // The command applies to the row that was chosen, wherever that moved.
-    bench.keys("Ey");
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    tui.press("Ey");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
     for _ in 0..8 {
-        bench.keys("o");
+        tui.press("o");
     }
-    assert!(!bench.text(120, 36).lines().nth(5).unwrap_or_default().contains(['↑', '↓']));
+    assert!(!tui.screen().lines().nth(5).unwrap_or_default().contains(['↑', '↓']));
 }
 
 #[test]
 fn paged_lists_are_not_sortable_and_explain_it() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4");
-    bench.text(120, 36);
-    bench.keys("o");
-    assert!(bench.said().starts_with("12,340 are loaded in pages by ID"), "{}", bench.said());
-    let mut bench = Bench::new(normal());
-    bench.keys("4");
-    bench.text(120, 36);
-    bench.keys("oo");
-    assert_eq!(bench.said(), "sorted by AGE, ascending");
-    bench.show(overflowing());
-    assert!(bench.said().contains("more than one page of rows"), "{}", bench.said());
-    bench.keys("1o");
-    assert_eq!(bench.said(), "this view has no table");
+    let mut tui = Tui::open(overflowing(), "4");
+    tui.screen();
+    tui.press("o");
+    assert!(tui.status().starts_with("12,340 are loaded in pages by ID"), "{}", tui.status());
+    let mut tui = Tui::open(normal(), "4");
+    tui.screen();
+    tui.press("oo");
+    tui.assert_status("sorted by AGE, ascending");
+    tui.show(overflowing());
+    tui.assert_status_contains("more than one page of rows");
+    tui.press("1o");
+    tui.assert_status("this view has no table");
 }
 
 #[test]
 fn a_copy_is_reported_and_has_no_control_characters() {
     let mut hostile = normal();
     hostile.sales[2].title = "a\x1b[31m\u{202e}火锅\r\n".to_owned();
-    let mut bench = Bench::new(hostile);
-    bench.keys("2jjy");
-    assert_eq!(bench.said(), "copied: 9");
-    assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
-    bench.keys("w");
-    let copied = bench.app.clipboard.take().unwrap_or_default();
+    let mut tui = Tui::open(hostile, "2jjy");
+    tui.assert_status("copied: 9");
+    assert_eq!(tui.app.clipboard.take().as_deref(), Some("9"));
+    tui.press("w");
+    let copied = tui.app.clipboard.take().unwrap_or_default();
     assert!(copied.contains(r#""title":"a\u001b[31m"#), "{copied:?}");
     assert!(!copied.contains(char::is_control), "{copied:?}");
-    let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
-    bench.keys("2y");
-    assert_eq!(bench.said(), "no row is selected; use ↑ and ↓");
+    let mut tui = Tui::open(Snapshot { sales: Vec::new(), ..normal() }, "2y");
+    tui.assert_status("no row is selected; use ↑ and ↓");
 }
 
 #[test]
@@ -146,79 +123,78 @@ fn a_copy_in_tmux_says_what_it_needs() {
         ("zh", "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
     ] {
         set_thread_language(lang);
-        let mut bench = Bench::new(normal());
-        bench.app.in_tmux = true;
-        bench.keys("2jjy");
-        assert_eq!(bench.said(), expected);
-        assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
-        bench.keys("w");
-        assert!(bench.said().contains("tmux"), "{}", bench.said());
+        let mut tui = Tui::new(normal());
+        tui.app.in_tmux = true;
+        tui.press("2jjy");
+        tui.assert_status(expected);
+        assert_eq!(tui.app.clipboard.take().as_deref(), Some("9"));
+        tui.press("w");
+        tui.assert_status_contains("tmux");
     }
 }
 
-fn mouse(bench: &mut Bench, kind: MouseEventKind, column: u16, row: u16) {
+fn mouse(tui: &mut Tui, kind: MouseEventKind, column: u16, row: u16) {
     let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
-    bench.app.on_event(&Event::Mouse(event));
+    tui.app.on_event(&Event::Mouse(event));
 }
 
 #[test]
 fn the_mouse_chooses_only_while_it_is_on() {
     const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
-    let mut bench = Bench::new(normal());
-    let text = bench.text(120, 36);
+    let mut tui = Tui::new(normal());
+    let text = tui.screen();
     let tabs: Vec<char> = text.lines().nth(1).unwrap_or_default().chars().collect();
     let at = tabs.windows(5).position(|it| it.iter().collect::<String>() == "Sales").unwrap_or(0);
-    mouse(&mut bench, CLICK, at as u16, 1);
-    assert_eq!(bench.app.view, View::Overview, "it is off");
-    bench.keys("m");
-    mouse(&mut bench, CLICK, at as u16, 1);
-    assert_eq!(bench.app.view, View::Sales);
-    let text = bench.text(120, 36);
+    mouse(&mut tui, CLICK, at as u16, 1);
+    assert_eq!(tui.app.view, View::Overview, "it is off");
+    tui.press("m");
+    mouse(&mut tui, CLICK, at as u16, 1);
+    assert_eq!(tui.app.view, View::Sales);
+    let text = tui.screen();
     let row = text.lines().position(|line| line.contains("noodles")).unwrap_or(0);
-    mouse(&mut bench, CLICK, 20, row as u16);
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(5)));
-    bench.text(120, 36);
-    mouse(&mut bench, MouseEventKind::ScrollUp, 20, 9);
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
+    mouse(&mut tui, CLICK, 20, row as u16);
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(5)));
+    tui.screen();
+    mouse(&mut tui, MouseEventKind::ScrollUp, 20, 9);
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
     // Questions are answered with keys only.
-    bench.keys("E");
-    bench.text(120, 36);
+    tui.press("E");
+    tui.screen();
     for y in 0..36 {
         for x in 0..120 {
-            mouse(&mut bench, CLICK, x, y);
+            mouse(&mut tui, CLICK, x, y);
         }
     }
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))) && bench.sent().is_empty());
-    bench.keys("nm");
-    mouse(&mut bench, CLICK, 1, 1);
-    assert_eq!(bench.app.view, View::Sales);
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))) && tui.sent().is_empty());
+    tui.press("nm");
+    mouse(&mut tui, CLICK, 1, 1);
+    assert_eq!(tui.app.view, View::Sales);
 }
 
 #[test]
 fn a_large_command_requires_typing_its_count() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4A");
-    bench.sent();
+    let mut tui = Tui::open(overflowing(), "4A");
+    tui.sent();
     let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
     let plan = made_up::plan(&entries, "");
-    bench.answer(Ok(Reply::Planned(plan.clone())));
-    assert!(bench.text(120, 36).contains("Type 1,204 to confirm"), "{}", bench.text(120, 36));
-    bench.keys("y120y");
-    bench.press(KeyCode::Right);
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty(), "the number is not there yet");
-    bench.app.on_event(&Event::Paste("4".to_owned()));
-    bench.keys("y");
-    assert!(bench.sent().is_empty(), "a paste is no typing");
-    bench.keys("9");
+    tui.answer(Ok(Reply::Planned(plan.clone())));
+    tui.assert_shows("Type 1,204 to confirm");
+    tui.press("y120y");
+    tui.key(KeyCode::Right);
+    tui.press("\n");
+    assert!(tui.sent().is_empty(), "the number is not there yet");
+    tui.paste("4");
+    tui.press("y");
+    assert!(tui.sent().is_empty(), "a paste is no typing");
+    tui.press("9");
     // It is edited like a form field.
     let held = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
-    bench.app.on_event(&held('u'));
-    bench.keys("2049");
-    bench.press(KeyCode::Backspace);
-    bench.press(KeyCode::Home);
-    bench.keys("1y");
-    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    tui.app.on_event(&held('u'));
+    tui.press("2049");
+    tui.key(KeyCode::Backspace);
+    tui.key(KeyCode::Home);
+    tui.press("1y");
+    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
 }
 
 #[test]
@@ -227,72 +203,63 @@ fn few_letters_are_replayed_without_typing_a_count() {
     counts.add(LetterVerdict::Awaited);
     let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) });
     for (key, needed) in [("R", false), ("C", true)] {
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5");
-        bench.keys(key);
-        bench.sent();
-        bench.answer(Ok(counted.clone()));
-        assert_eq!(bench.text(80, 24).contains("Type 1 to confirm"), needed, "{key}");
+        let mut tui = Tui::open(with_letters(), "5");
+        tui.press(key);
+        tui.reply(Ok(counted.clone()));
+        assert_eq!(tui.screen_at(80, 24).contains("Type 1 to confirm"), needed, "{key}");
     }
 }
 
 #[test]
 fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2:return stock");
-    assert!(bench.text(120, 36).contains("in Dead letters"), "{}", bench.text(120, 36));
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
-    bench.press(KeyCode::Esc);
-    bench.keys(":freeze");
-    bench.press(KeyCode::Enter);
-    bench.keys(":");
-    let text = bench.text(120, 36);
+    let mut tui = Tui::open(normal(), "2:return stock");
+    tui.assert_shows("in Dead letters");
+    tui.press("\n");
+    assert!(tui.app.dialog.is_some() && tui.sent().is_empty());
+    tui.press("\x1b:freeze\n:");
+    let text = tui.screen();
     let first = text.lines().find(|line| line.contains("recently used"));
     assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
-    bench.press(KeyCode::Enter);
-    assert!(!bench.app.frozen);
+    tui.press("\n");
+    assert!(!tui.app.frozen);
 }
 
 #[test]
 fn a_long_paste_is_truncated_with_a_notice() {
-    let shown = |bench: &mut Bench| {
-        bench.text(120, 36).contains("the pasted text was truncated to 1,000 characters")
-    };
+    let shown =
+        |tui: &mut Tui| tui.screen().contains("the pasted text was truncated to 1,000 characters");
     for keys in ["N", ":", "2jkE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
-        let mut bench = Bench::new(normal());
+        let mut tui = Tui::new(normal());
         for key in keys.chars() {
-            bench.press(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
+            tui.key(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
         }
-        bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(!shown(&mut bench), "{keys}: there is room for it");
-        bench.app.on_event(&Event::Paste("锅".repeat(600)));
-        assert!(shown(&mut bench), "{keys}: {}", bench.text(120, 36));
-        bench.press(KeyCode::Backspace);
-        assert!(!shown(&mut bench), "{keys}: until the next key");
+        tui.paste("锅".repeat(600));
+        assert!(!shown(&mut tui), "{keys}: there is room for it");
+        tui.paste("锅".repeat(600));
+        assert!(shown(&mut tui), "{keys}: {}", tui.screen());
+        tui.key(KeyCode::Backspace);
+        assert!(!shown(&mut tui), "{keys}: until the next key");
     }
     // Without input nothing is truncated.
     for keys in ["2", "x", "?", "8P"] {
-        let mut bench = Bench::new(normal());
-        bench.keys(keys);
-        bench.app.on_event(&Event::Paste("锅".repeat(2_000)));
-        assert!(!shown(&mut bench), "{keys}");
+        let mut tui = Tui::open(normal(), keys);
+        tui.paste("锅".repeat(2_000));
+        assert!(!shown(&mut tui), "{keys}");
     }
 }
 
 #[test]
 fn messages_are_above_the_filter_input() {
-    let mut bench = Bench::new(normal());
-    bench.keys("6/job");
-    bench.app.on_event(&Event::Paste("x".repeat(2_000)));
+    let mut tui = Tui::open(normal(), "6/job");
+    tui.paste("x".repeat(2_000));
     for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let text = bench.text(width, height);
+        let text = tui.screen_at(width, height);
         let lines: Vec<&str> = text.lines().collect();
-        let said =
+        let message =
             lines.iter().position(|line| line.contains("the pasted text was truncated")).unwrap();
         let typed = lines.get(usize::from(height) - 2).unwrap();
         assert!(typed.starts_with(" /") && typed.contains('x'), "{text}");
-        assert_eq!(said, usize::from(height) - 3, "{text}");
+        assert_eq!(message, usize::from(height) - 3, "{text}");
     }
 }
 
@@ -304,19 +271,17 @@ fn configured_keys_apply_to_dispatch_help_and_messages() {
     .table()
     .expect("a good choice");
     keymap::choose_here(table);
-    let mut bench = Bench::new(normal());
-    bench.keys("4vA");
-    assert_eq!(bench.sent().len(), 1);
-    bench.keys("2");
-    assert!(bench.text(160, 40).contains("B new "), "{}", bench.text(160, 40));
-    bench.keys("E");
-    assert_eq!(bench.said(), "E has no function here; press F1 for the keys");
-    bench.press(KeyCode::F(1));
-    let text = bench.text(160, 80);
+    let mut tui = Tui::open(normal(), "4vA");
+    assert_eq!(tui.sent().len(), 1);
+    tui.press("2");
+    assert!(tui.screen_at(160, 40).contains("B new "), "{}", tui.screen_at(160, 40));
+    tui.press("E");
+    tui.assert_status("E has no function here; press F1 for the keys");
+    tui.key(KeyCode::F(1));
+    let text = tui.screen_at(160, 80);
     assert!(text.contains("v F5") && text.contains("Ctrl-Q"), "{text}");
-    let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
-    bench.keys("2");
-    assert!(bench.text(120, 36).contains("Press B to create one"));
+    let mut tui = Tui::open(Snapshot { sales: Vec::new(), ..normal() }, "2");
+    tui.assert_shows("Press B to create one");
 }
 
 #[test]
@@ -324,10 +289,8 @@ fn a_confirmation_names_the_configured_keys() {
     let table =
         keys("next-part = [\"ctrl-n\"]\npress = [\"ctrl-j\"]").table().expect("a good choice");
     keymap::choose_here(table);
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkE");
-    let text = bench.text(120, 36);
-    assert!(text.contains("optional, for the log; Ctrl-N to edit"), "{text}");
+    let mut tui = Tui::open(normal(), "2jkE");
+    tui.assert_shows("optional, for the log; Ctrl-N to edit");
     let large = conventions::number_typed(1_204);
     assert_eq!(large, "1,204: press Ctrl-J to confirm");
     assert!(conventions::number_first(1_204).ends_with("type that number, then press Ctrl-J"));
@@ -368,7 +331,7 @@ fn invalid_keys_are_reported_one_by_one() {
 fn no_control_character_reaches_the_screen() {
     const HOSTILE: &str =
         "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
-    let mut snapshot = poisoned();
+    let mut snapshot = with_letters();
     for sale in &mut snapshot.sales {
         sale.title = HOSTILE.to_owned();
     }
@@ -377,7 +340,7 @@ fn no_control_character_reaches_the_screen() {
         line.fault = Some(HOSTILE.into());
         line.verdict = None;
     }
-    for line in std::sync::Arc::make_mut(&mut snapshot.letters.lines) {
+    for line in Arc::make_mut(&mut snapshot.letters.lines) {
         line.reason = HOSTILE.into();
         line.consumer = HOSTILE.to_owned();
         line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
@@ -393,13 +356,13 @@ fn no_control_character_reaches_the_screen() {
             (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
         }
     }
-    let mut bench = Bench::new(snapshot);
+    let mut tui = Tui::new(snapshot);
     for view in ["1", "2", "4", "5", "6", "8"] {
         for keys in ["", "l", "y", "w", "/\u{202e}"] {
-            bench.keys(view);
-            bench.keys(keys);
+            tui.press(view);
+            tui.press(keys);
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
-                let buffer = bench.draw(width, height);
+                let buffer = tui.draw(width, height);
                 for cell in &buffer.content {
                     let is_display_control = |c: char| {
                         c.is_control()
@@ -412,48 +375,45 @@ fn no_control_character_reaches_the_screen() {
                     );
                 }
             }
-            bench.press(KeyCode::Esc);
+            tui.press("\x1b");
         }
     }
 }
 
 #[test]
 fn the_log_is_sorted_and_the_stream_keeps_its_order() {
-    let mut bench = Bench::new(normal());
-    bench.keys("0");
-    bench.draw(120, 36);
-    bench.keys("oo");
-    assert!(bench.said().starts_with("sorted by "), "{}", bench.said());
-    let text = bench.text(120, 36);
-    assert!(text.contains("sorted by event within these "), "{text}");
-    bench.keys("g");
-    let rows = bench.app.log.rows(&bench.app.shown);
-    assert_eq!(bench.app.log.position(&rows), Some(0));
-    bench.keys("3o");
-    let said = "the stream is always in delivery order";
-    assert_eq!(bench.said(), said);
+    let mut tui = Tui::open(normal(), "0");
+    tui.draw(120, 36);
+    tui.press("oo");
+    assert!(tui.status().starts_with("sorted by "), "{}", tui.status());
+    tui.assert_shows("sorted by event within these ");
+    tui.press("g");
+    let rows = tui.app.log.rows(&tui.app.shown);
+    assert_eq!(tui.app.log.position(&rows), Some(0));
+    tui.press("3o");
+    let message = "the stream is always in delivery order";
+    tui.assert_status(message);
 }
 
 #[test]
 fn a_paused_job_shows_the_reply_until_a_snapshot_agrees() {
-    let mut bench = Bench::new(normal());
-    bench.keys("8Py");
-    let sent = bench.sent();
+    let mut tui = Tui::open(normal(), "8Py");
+    let sent = tui.sent();
     let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
     let (job, paused) = (job.clone(), *paused);
-    bench.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
-    let shown = |bench: &Bench| {
-        let all = &bench.app.shown.jobs;
+    tui.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
+    let shown = |tui: &Tui| {
+        let all = &tui.app.shown.jobs;
         all.iter().find(|it| it.name == job).map(|it| it.paused)
     };
-    assert_eq!(shown(&bench), Some(paused));
+    assert_eq!(shown(&tui), Some(paused));
     // A snapshot that was read before the reply.
-    bench.show(normal());
-    assert_eq!(shown(&bench), Some(paused));
-    bench.keys("Py");
-    assert_eq!(bench.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
+    tui.show(normal());
+    assert_eq!(shown(&tui), Some(paused));
+    tui.press("Py");
+    assert_eq!(tui.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
     // The reply expires.
-    bench.app.now = bench.app.now.plus(60_000);
-    bench.show(normal());
-    assert_eq!(shown(&bench), Some(!paused));
+    tui.app.now = tui.app.now.plus(60_000);
+    tui.show(normal());
+    assert_eq!(shown(&tui), Some(!paused));
 }

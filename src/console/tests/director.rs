@@ -1,15 +1,6 @@
 //! A launch: armed, aborted, fired, and what happens if anything has changed.
 
-use crossterm::event::KeyCode;
-use seckill_engine::{
-    EngineError,
-    command::{Command, LoadReport, LoadTest, Reply},
-    telemetry::{Snapshot, snapshot::LoadTestLine},
-};
-use seckill_model::{Phase, SaleState, VoucherId, locale::set_thread_language};
-
-use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
-use crate::dialogs::{Dialog, Form};
+use super::prelude::*;
 
 /// A change of the snapshot meanwhile.
 type Change = fn(&mut Snapshot);
@@ -17,28 +8,25 @@ type Change = fn(&mut Snapshot);
 const TEA: VoucherId = VoucherId(9);
 
 /// Selects the planned sale and fills in the form, up to the question.
-fn asked(bench: &mut Bench) {
-    bench.keys("2jjL");
-    for _ in 0..5 {
-        bench.press(KeyCode::Tab);
-    }
+fn asked(tui: &mut Tui) {
+    tui.press("2jjL\t\t\t\t\t");
     // From the Cancel button back to the last field, where Enter submits the form.
-    bench.press(KeyCode::BackTab);
-    bench.press(KeyCode::Enter);
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
+    tui.key(KeyCode::BackTab);
+    tui.press("\n");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "{}", tui.screen());
 }
 
-fn armed() -> Bench {
-    let mut bench = Bench::new(normal());
-    asked(&mut bench);
-    bench.keys("y");
-    assert!(bench.app.director.armed().is_some(), "{}", bench.said());
-    bench
+fn armed() -> Tui {
+    let mut tui = Tui::new(normal());
+    asked(&mut tui);
+    tui.press("y");
+    assert!(tui.app.director.armed().is_some(), "{}", tui.status());
+    tui
 }
 
-fn later(bench: &mut Bench, millis: i64) {
-    bench.app.now = NOW.plus(millis);
-    bench.app.on_launch_due();
+fn later(tui: &mut Tui, millis: i64) {
+    tui.app.now = NOW.plus(millis);
+    tui.app.on_launch_due();
 }
 
 fn opened(state: SaleState) -> Reply {
@@ -46,15 +34,15 @@ fn opened(state: SaleState) -> Reply {
 }
 
 /// The buyers of the form, spread over its seconds.
-fn rush() -> Command {
+fn load_test() -> Command {
     Command::LoadTest(LoadTest { rate: Some(2_200.0), ..LoadTest::new(TEA, 20_000) })
 }
 
 #[test]
 fn nothing_is_armed_without_confirmation() {
-    let mut bench = Bench::new(normal());
-    asked(&mut bench);
-    let text = bench.text(120, 36);
+    let mut tui = Tui::new(normal());
+    asked(&mut tui);
+    let text = tui.screen();
     for shown in [
         "10 s after you confirm, by the Redis clock:",
         "#9 starts with 2,000 pieces, before its planned time.",
@@ -63,113 +51,104 @@ fn nothing_is_armed_without_confirmation() {
     ] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_none() && bench.app.director.launch.is_none());
-    later(&mut bench, 60_000);
-    assert!(bench.sent().is_empty());
+    tui.press("\n");
+    assert!(tui.app.dialog.is_none() && tui.app.director.launch.is_none());
+    later(&mut tui, 60_000);
+    assert!(tui.sent().is_empty());
 }
 
 #[test]
 fn an_armed_launch_is_in_the_top_line_of_every_view() {
-    let mut bench = armed();
-    later(&mut bench, 2_000);
+    let mut tui = armed();
+    later(&mut tui, 2_000);
     for view in "1234567809".chars().filter(|view| *view != '9') {
-        bench.keys(&view.to_string());
+        tui.press(&view.to_string());
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let text = bench.text(width, height);
+            let text = tui.screen_at(width, height);
             let top = text.lines().next().unwrap_or_default().to_owned();
             assert!(top.contains("LAUNCH 00:08") && top.contains("#9 cin"), "{view}: {top}");
         }
     }
-    bench.keys("t");
-    assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("LAUNCH 00:08"));
-    bench.keys("tf");
-    later(&mut bench, 7_000);
-    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a paused display stops no countdown");
+    tui.press("t");
+    assert!(tui.screen_at(80, 24).lines().next().unwrap_or_default().contains("LAUNCH 00:08"));
+    tui.press("tf");
+    later(&mut tui, 7_000);
+    assert!(tui.screen_at(80, 24).contains("LAUNCH 00:03"), "a paused display stops no countdown");
 }
 
 #[test]
 fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
-    let mut bench = armed();
-    assert_eq!(bench.app.launch_due().map(|it| it.as_millis()), Some(1_000));
-    later(&mut bench, 9_999);
-    assert!(bench.sent().is_empty(), "not before its time");
-    assert_eq!(bench.app.launch_due().map(|it| it.as_millis()), Some(1));
-    later(&mut bench, 10_000);
-    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
-    assert!(bench.app.launch_due().is_none(), "once");
-    later(&mut bench, 11_000);
-    assert!(bench.sent().is_empty(), "no buyer before the sale is open");
-    bench.answer(Ok(opened(SaleState::Running)));
-    assert_eq!(bench.sent(), [rush()]);
-    bench.answer(Ok(Reply::LoadTestDone(LoadReport { settled: true, ..LoadReport::default() })));
-    assert!(bench.app.director.launch.is_none());
-    assert!(bench.said().starts_with("✔ load test"), "{}", bench.said());
+    let mut tui = armed();
+    assert_eq!(tui.app.launch_due().map(|it| it.as_millis()), Some(1_000));
+    later(&mut tui, 9_999);
+    assert!(tui.sent().is_empty(), "not before its time");
+    assert_eq!(tui.app.launch_due().map(|it| it.as_millis()), Some(1));
+    later(&mut tui, 10_000);
+    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
+    assert!(tui.app.launch_due().is_none(), "once");
+    later(&mut tui, 11_000);
+    assert!(tui.sent().is_empty(), "no buyer before the sale is open");
+    tui.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(tui.sent(), [load_test()]);
+    tui.answer(Ok(Reply::LoadTestDone(LoadReport { settled: true, ..LoadReport::default() })));
+    assert!(tui.app.director.launch.is_none());
+    assert!(tui.status().starts_with("✔ load test"), "{}", tui.status());
 }
 
 /// Fills in a launch of 500 pieces, up to the question.
-fn soup_asked() -> Bench {
-    let mut bench = Bench::new(normal());
-    bench.keys("L");
-    bench.keys("hot soup");
-    bench.press(KeyCode::Tab);
-    bench.keys("500");
-    for _ in 0..3 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::Enter);
-    bench
+fn soup_asked() -> Tui {
+    let tui = Tui::open(normal(), "Lhot soup\t500\t\t\t\n");
+    tui
 }
 
 #[test]
 fn a_new_sale_is_created_only_when_the_countdown_ends() {
-    let mut bench = soup_asked();
-    assert!(bench.text(120, 36).contains("'hot soup' is created with 500 pieces"));
-    bench.keys("y");
-    assert!(bench.sent().is_empty());
-    later(&mut bench, 10_000);
-    let sent = bench.sent();
+    let mut tui = soup_asked();
+    tui.assert_shows("'hot soup' is created with 500 pieces");
+    tui.press("y");
+    assert!(tui.sent().is_empty());
+    later(&mut tui, 10_000);
+    let sent = tui.sent();
     assert!(
         matches!(&sent[..], [Command::CreateSale(it)] if it.title == "hot soup" && it.stock == 500)
     );
-    bench.answer(Ok(Reply::SaleCreated(VoucherId(12))));
-    let sent = bench.sent();
+    tui.answer(Ok(Reply::SaleCreated(VoucherId(12))));
+    let sent = tui.sent();
     assert!(matches!(&sent[..], [Command::LoadTest(plan)] if plan.voucher == VoucherId(12)));
 }
 
 #[test]
 fn an_aborted_launch_has_no_effect() {
-    let mut bench = armed();
-    bench.keys("H");
-    assert!(bench.text(80, 24).contains("Cancel the launch?"));
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.director.armed().is_some(), "Cancel has the focus");
-    bench.keys("Hy");
-    assert!(bench.app.dialog.is_none());
-    assert_eq!(bench.said(), "✔ cancelled: #9 cinema ticket was not started, nothing was changed");
-    later(&mut bench, 60_000);
-    assert!(bench.sent().is_empty());
-    bench.keys("H");
-    assert_eq!(bench.said(), "no launch is scheduled and no load test is running");
-    bench.keys("F");
-    assert_eq!(bench.said(), "no launch is scheduled; press L to schedule one");
+    let mut tui = armed();
+    tui.press("H");
+    assert!(tui.screen_at(80, 24).contains("Cancel the launch?"));
+    tui.press("\n");
+    assert!(tui.app.director.armed().is_some(), "Cancel has the focus");
+    tui.press("Hy");
+    assert!(tui.app.dialog.is_none());
+    tui.assert_status("✔ cancelled: #9 cinema ticket was not started, nothing was changed");
+    later(&mut tui, 60_000);
+    assert!(tui.sent().is_empty());
+    tui.press("H");
+    tui.assert_status("no launch is scheduled and no load test is running");
+    tui.press("F");
+    tui.assert_status("no launch is scheduled; press L to schedule one");
 }
 
 #[test]
 fn it_fires_early_only_after_confirmation() {
-    let mut bench = armed();
-    bench.keys("F");
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty() && bench.app.director.armed().is_some());
-    bench.keys("Fy");
-    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+    let mut tui = armed();
+    tui.press("F\n");
+    assert!(tui.sent().is_empty() && tui.app.director.armed().is_some());
+    tui.press("Fy");
+    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
     // The countdown was faster than the answer: it fires once.
-    let mut bench = armed();
-    bench.keys("F");
-    later(&mut bench, 10_000);
-    assert!(bench.app.dialog.is_none());
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+    let mut tui = armed();
+    tui.press("F");
+    later(&mut tui, 10_000);
+    assert!(tui.app.dialog.is_none());
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
 }
 
 #[test]
@@ -187,91 +166,88 @@ fn it_is_aborted_if_the_sale_has_changed() {
     for (change, expected) in cases {
         // Also while an older snapshot is shown.
         for keys in ["", "f"] {
-            let mut bench = armed();
-            bench.keys(keys);
+            let mut tui = armed();
+            tui.press(keys);
             let mut snapshot = normal();
             change(&mut snapshot);
-            bench.show(snapshot);
-            let text = bench.text(160, 36);
+            tui.show(snapshot);
+            let text = tui.screen_at(160, 36);
             assert!(text.contains(expected) && text.contains("nothing was started"), "{text}");
-            later(&mut bench, 20_000);
-            assert!(bench.sent().is_empty(), "{expected}");
+            later(&mut tui, 20_000);
+            assert!(tui.sent().is_empty(), "{expected}");
         }
     }
 }
 
 #[test]
 fn it_does_not_fire_into_an_outage_or_late() {
-    let mut bench = armed();
-    bench.show(outage());
-    later(&mut bench, 10_000);
-    assert!(bench.text(160, 36).contains("nothing was started: Redis is unreachable"));
-    let mut bench = armed();
-    later(&mut bench, 14_000);
-    assert!(bench.text(160, 36).contains("was suspended and is 4 s late"));
-    assert!(bench.sent().is_empty());
+    let mut tui = armed();
+    tui.show(outage());
+    later(&mut tui, 10_000);
+    assert!(tui.screen_at(160, 36).contains("nothing was started: Redis is unreachable"));
+    let mut tui = armed();
+    later(&mut tui, 14_000);
+    assert!(tui.screen_at(160, 36).contains("was suspended and is 4 s late"));
+    assert!(tui.sent().is_empty());
 }
 
 #[test]
 fn a_sale_that_does_not_open_gets_no_buyers() {
-    let mut bench = armed();
-    later(&mut bench, 10_000);
-    bench.sent();
-    bench.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
-    assert!(bench.said().starts_with("✖ the database does not answer"), "{}", bench.said());
-    assert!(bench.sent().is_empty() && bench.app.director.launch.is_none());
+    let mut tui = armed();
+    later(&mut tui, 10_000);
+    tui.sent();
+    tui.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
+    assert!(tui.status().starts_with("✖ the database does not answer"), "{}", tui.status());
+    assert!(tui.sent().is_empty() && tui.app.director.launch.is_none());
 }
 
 #[test]
 fn stopping_while_the_sale_opens_admits_no_buyers() {
-    let mut bench = armed();
-    later(&mut bench, 10_000);
-    bench.sent();
-    bench.keys("Hy");
-    bench.answer(Ok(opened(SaleState::Running)));
-    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+    let mut tui = armed();
+    later(&mut tui, 10_000);
+    tui.sent();
+    tui.press("Hy");
+    tui.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(tui.sent(), [Command::PauseSale(TEA)]);
     // The countdown does not wait for the answer to the question.
-    let mut bench = armed();
-    bench.keys("H");
-    later(&mut bench, 10_000);
-    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
-    bench.keys("y");
-    bench.answer(Ok(opened(SaleState::Running)));
-    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+    let mut tui = armed();
+    tui.press("H");
+    later(&mut tui, 10_000);
+    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
+    tui.press("y");
+    tui.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(tui.sent(), [Command::PauseSale(TEA)]);
     // Its buyers arrived meanwhile: that is another question.
-    let mut bench = armed();
-    bench.keys("H");
-    later(&mut bench, 10_000);
-    bench.sent();
-    bench.answer(Ok(opened(SaleState::Running)));
-    bench.sent();
-    bench.keys("y");
-    assert!(bench.sent().is_empty());
-    assert!(bench.text(120, 36).contains("Stop the load test"));
+    let mut tui = armed();
+    tui.press("H");
+    later(&mut tui, 10_000);
+    tui.reply(Ok(opened(SaleState::Running)));
+    tui.sent();
+    tui.press("y");
+    assert!(tui.sent().is_empty());
+    tui.assert_shows("Stop the load test");
 }
 
 #[test]
-fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
-    let mut bench = armed();
-    later(&mut bench, 10_000);
-    bench.sent();
-    bench.answer(Ok(opened(SaleState::Running)));
-    bench.sent();
+fn a_load_test_is_stopped_and_its_sale_paused_after_confirmation() {
+    let mut tui = armed();
+    later(&mut tui, 10_000);
+    tui.reply(Ok(opened(SaleState::Running)));
+    tui.sent();
     let mut snapshot = normal();
     snapshot.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
     snapshot.load_tests = vec![LoadTestLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
-    bench.show(snapshot);
-    bench.keys("H");
-    assert!(bench.text(120, 36).contains("1,100 of 22,000 requests sent"));
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty(), "Cancel has the focus");
-    bench.keys("Hy");
-    assert_eq!(bench.sent(), [Command::StopLoadTest(TEA), Command::PauseSale(TEA)]);
-    // A rush without a launch is stopped in the same way.
-    let mut bench = Bench::new(rushing());
-    bench.keys("Hy");
+    tui.show(snapshot);
+    tui.press("H");
+    tui.assert_shows("1,100 of 22,000 requests sent");
+    tui.press("\n");
+    assert!(tui.sent().is_empty(), "Cancel has the focus");
+    tui.press("Hy");
+    assert_eq!(tui.sent(), [Command::StopLoadTest(TEA), Command::PauseSale(TEA)]);
+    // A load test without a launch is stopped in the same way.
+    let mut tui = Tui::open(with_load_test(), "Hy");
     assert_eq!(
-        bench.sent(),
+        tui.sent(),
         [VoucherId(7)]
             .map(Command::StopLoadTest)
             .into_iter()
@@ -282,18 +258,18 @@ fn a_rush_is_stopped_and_its_sale_paused_after_confirmation() {
 
 #[test]
 fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
-    let mut bench = armed();
-    bench.keys("L");
-    assert!(bench.app.dialog.is_none());
-    assert_eq!(bench.said(), "a launch is scheduled; press H to cancel it first");
-    bench.keys("q");
-    assert!(bench.text(120, 36).contains("Quit while a launch is scheduled?"));
-    let mut bench = Bench::new(read_only());
+    let mut tui = armed();
+    tui.press("L");
+    assert!(tui.app.dialog.is_none());
+    tui.assert_status("a launch is scheduled; press H to cancel it first");
+    tui.press("q");
+    tui.assert_shows("Quit while a launch is scheduled?");
+    let mut tui = Tui::new(read_only());
     for key in ["L", "F", "H", "t", "L"] {
-        bench.keys(key);
-        assert!(bench.app.dialog.is_none(), "{key}");
+        tui.press(key);
+        assert!(tui.app.dialog.is_none(), "{key}");
     }
-    assert!(bench.sent().is_empty());
+    assert!(tui.sent().is_empty());
 }
 
 #[test]
@@ -327,133 +303,88 @@ fn errors_are_below_their_field() {
 
 #[test]
 fn the_form_names_the_sale_that_its_number_means() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jjL");
-    let text = bench.text(80, 24);
+    let mut tui = Tui::open(normal(), "2jjL");
+    let text = tui.screen_at(80, 24);
     assert!(text.contains("#9") && text.contains("cinema ticket, 2,000 pieces"), "{text}");
-    bench.keys("9");
-    assert!(!bench.text(80, 24).contains("cinema ticket, "), "99 is none");
-    bench.press(KeyCode::Backspace);
-    assert!(bench.text(80, 24).contains("cinema ticket, "));
+    tui.press("9");
+    assert!(!tui.screen_at(80, 24).contains("cinema ticket, "), "99 is none");
+    tui.key(KeyCode::Backspace);
+    assert!(tui.screen_at(80, 24).contains("cinema ticket, "));
     for _ in 0..2 {
-        bench.press(KeyCode::Backspace);
+        tui.key(KeyCode::Backspace);
     }
-    assert!(bench.text(80, 24).contains("ID of a planned sale"));
-    bench.keys("9");
-    assert!(bench.text(80, 24).contains("cinema ticket, "), "without its sign as well");
+    assert!(tui.screen_at(80, 24).contains("ID of a planned sale"));
+    tui.press("9");
+    assert!(tui.screen_at(80, 24).contains("cinema ticket, "), "without its sign as well");
 }
 
 #[test]
 fn input_is_restored_after_cancelling() {
-    let mut bench = soup_asked();
-    bench.press(KeyCode::Esc);
-    bench.keys("L");
-    let text = bench.text(120, 36);
-    assert!(text.contains("hot soup") && text.contains("500"), "{text}");
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was changed; the form keeps your input");
-    bench.keys("L");
-    for _ in 0..4 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::Enter);
-    bench.keys("yHyL");
-    assert!(!bench.text(120, 36).contains("hot soup"), "what is armed is not asked for again");
+    let mut tui = soup_asked();
+    tui.press("\x1bL");
+    tui.assert_shows("hot soup");
+    tui.assert_shows("500");
+    tui.press("\x1b");
+    tui.assert_status("nothing was changed; the form keeps your input");
+    tui.press("L\t\t\t\t\nyHyL");
+    tui.assert_hides("hot soup");
 }
 
-#[test]
-fn forms_and_questions() {
-    for lang in ["en", "zh"] {
-        set_thread_language(lang);
-        let tail = if lang == "zh" { "_zh" } else { "" };
-        for (width, height) in [(120, 36), (80, 24)] {
-            let shot = |name: &str, bench: &mut Bench| {
-                let name = format!("launch_{name}{tail}_{width}x{height}");
-                super::screens::assert_screen(&name, &bench.text(width, height));
-            };
-            let mut bench = Bench::new(normal());
-            bench.keys("2jjL");
-            shot("form", &mut bench);
-            let mut bench = Bench::new(normal());
-            asked(&mut bench);
-            shot("confirm_arm", &mut bench);
-            let mut bench = armed();
-            later(&mut bench, 2_000);
-            shot("armed", &mut bench);
-            bench.keys("F");
-            shot("confirm_fire", &mut bench);
-            let mut bench = armed();
-            bench.keys("H");
-            shot("confirm_disarm", &mut bench);
-            let mut bench = Bench::new(rushing());
-            bench.keys("H");
-            shot("confirm_abort", &mut bench);
-        }
-    }
-}
-
-fn rushed_twice() -> Snapshot {
-    let rush = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1_000, planned: 2_000 };
-    Snapshot { load_tests: vec![rush(8), rush(7)], ..normal() }
+fn two_load_tests() -> Snapshot {
+    let load_test = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1_000, planned: 2_000 };
+    Snapshot { load_tests: vec![load_test(8), load_test(7)], ..normal() }
 }
 
 #[test]
 fn a_stop_targets_the_load_test_of_the_selected_sale() {
-    let mut bench = Bench::new(rushed_twice());
-    bench.keys("2jk");
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
-    bench.keys("Hy");
+    let mut tui = Tui::open(two_load_tests(), "2jk");
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
+    tui.press("Hy");
     assert_eq!(
-        bench.sent(),
+        tui.sent(),
         [Command::StopLoadTest(VoucherId(7)), Command::PauseSale(VoucherId(7))],
         "{}",
-        bench.text(120, 36)
+        tui.screen()
     );
     // The presenter layout shows one.
-    let mut bench = Bench::new(rushed_twice());
-    bench.keys("tHy");
-    assert_eq!(bench.sent().first(), Some(&Command::StopLoadTest(VoucherId(7))));
+    let mut tui = Tui::open(two_load_tests(), "tHy");
+    assert_eq!(tui.sent().first(), Some(&Command::StopLoadTest(VoucherId(7))));
     // Two, neither of them chosen.
-    let mut bench = Bench::new(rushed_twice());
-    bench.keys("H");
-    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
+    let mut tui = Tui::open(two_load_tests(), "H");
+    assert!(tui.app.dialog.is_none(), "{}", tui.screen());
     assert!(
-        bench.said().ends_with("select a sale with ↑ and ↓, then press H again"),
+        tui.status().ends_with("select a sale with ↑ and ↓, then press H again"),
         "{}",
-        bench.said()
+        tui.status()
     );
-    bench.keys("jHy");
-    assert_eq!(bench.sent().first(), Some(&Command::StopLoadTest(VoucherId(8))));
-    let mut bench = Bench::new(rushed_twice());
-    bench.keys("2jjH");
-    assert!(bench.app.dialog.is_none(), "#9 is not rushed");
+    tui.press("jHy");
+    assert_eq!(tui.sent().first(), Some(&Command::StopLoadTest(VoucherId(8))));
+    let tui = Tui::open(two_load_tests(), "2jjH");
+    assert!(tui.app.dialog.is_none(), "#9 is not rushed");
 }
 
 #[test]
 fn a_changed_stock_is_reported() {
-    let mut bench = armed();
-    bench.keys("F");
+    let mut tui = armed();
+    tui.press("F");
     let mut snapshot = normal();
     snapshot.sales[2].initial += 1;
-    bench.show(snapshot);
-    assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
-    let text = bench.text(160, 36);
+    tui.show(snapshot);
+    assert!(tui.app.dialog.is_none(), "nothing is left to be fired");
+    let text = tui.screen_at(160, 36);
     assert!(text.contains("the stock changed from 2,000 to 2,001"), "{text}");
 }
 
 #[test]
 fn a_launch_that_is_withdrawn_holds_its_sale_for_the_reason_that_was_given() {
-    let mut bench = Bench::new(normal());
-    asked(&mut bench);
-    bench.press(KeyCode::Tab);
-    bench.keys("drill");
-    bench.press(KeyCode::Enter);
-    bench.keys("y");
-    later(&mut bench, 10_000);
-    bench.sent();
-    assert_eq!(bench.reason().as_deref(), Some("drill"));
-    bench.keys("Hy");
-    bench.answer(Ok(opened(SaleState::Running)));
-    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
-    assert_eq!(bench.reason().as_deref(), Some("drill"));
+    let mut tui = Tui::new(normal());
+    asked(&mut tui);
+    tui.press("\tdrill\ny");
+    later(&mut tui, 10_000);
+    tui.sent();
+    assert_eq!(tui.reason().as_deref(), Some("drill"));
+    tui.press("Hy");
+    tui.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(tui.sent(), [Command::PauseSale(TEA)]);
+    assert_eq!(tui.reason().as_deref(), Some("drill"));
 }

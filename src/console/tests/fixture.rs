@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use futures::FutureExt;
 use jiff::tz::TimeZone;
-use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
+use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
     EngineError,
     command::{Command, Focus, Remote, Reply, Request},
@@ -42,7 +42,7 @@ use crate::{
 pub(super) const NOW: Millis = Millis(1_795_000_000_000);
 
 /// A console on a fake engine.
-pub(super) struct Bench {
+pub(super) struct Tui {
     pub(super) app: App,
     pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) focus: watch::Receiver<Focus>,
@@ -50,9 +50,16 @@ pub(super) struct Bench {
     outstanding: Vec<Request>,
 }
 
-impl Bench {
+impl Tui {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         Self::themed(snapshot, Theme::new(Depth::Ansi256, false))
+    }
+
+    /// A console after these keys.
+    pub(super) fn open(snapshot: Snapshot, keys: &str) -> Self {
+        let mut tui = Self::new(snapshot);
+        tui.press(keys);
+        tui
     }
 
     pub(super) fn themed(snapshot: Snapshot, theme: Theme) -> Self {
@@ -68,13 +75,29 @@ impl Bench {
         self.app.on_snapshot(Arc::new(snapshot));
     }
 
-    pub(super) fn press(&mut self, code: KeyCode) {
+    pub(super) fn key(&mut self, code: KeyCode) {
         self.app.on_event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Presses each character in turn.
-    pub(super) fn keys(&mut self, keys: &str) {
-        keys.chars().for_each(|c| self.press(KeyCode::Char(c)));
+    pub(super) fn control(&mut self, letter: char) {
+        let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        self.app.on_event(&Event::Key(key));
+    }
+
+    pub(super) fn paste(&mut self, text: impl Into<String>) {
+        self.app.on_event(&Event::Paste(text.into()));
+    }
+
+    /// Presses each character in turn: a newline is Enter, `\t` is Tab, and `\x1b` is Esc.
+    pub(super) fn press(&mut self, keys: &str) {
+        for key in keys.chars() {
+            self.key(match key {
+                '\n' => KeyCode::Enter,
+                '\t' => KeyCode::Tab,
+                '\x1b' => KeyCode::Esc,
+                key => KeyCode::Char(key),
+            });
+        }
     }
 
     /// Commands sent since the last call.
@@ -93,18 +116,24 @@ impl Bench {
     }
 
     /// Whether a command returned by [`Self::sent`] is outstanding.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn has_outstanding(&self) -> bool {
         !self.outstanding.is_empty()
     }
 
     /// Answers the oldest command returned by [`Self::sent`].
     pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
-        assert!(self.is_asked(), "nothing waits for an answer: {answer:?}");
+        assert!(self.has_outstanding(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
         let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
         self.app.on_answer(answer);
         // Users read the reply before they continue.
         self.app.now = self.app.now.plus(1_000);
+    }
+
+    /// Answers a command that was sent since the last call of [`Self::sent`].
+    pub(super) fn reply(&mut self, reply: Result<Reply, EngineError>) {
+        self.sent();
+        self.answer(reply);
     }
 
     pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {
@@ -116,28 +145,64 @@ impl Bench {
         Buffer::default()
     }
 
-    /// The screen as lines of text, without trailing blanks.
-    pub(super) fn text(&mut self, width: u16, height: u16) -> String {
+    /// The screen at 120 columns as lines of text, without trailing blanks.
+    pub(super) fn screen(&mut self) -> String {
+        self.screen_at(120, 36)
+    }
+
+    pub(super) fn screen_at(&mut self, width: u16, height: u16) -> String {
         let buffer = self.draw(width, height);
-        let mut lines = Vec::new();
-        for y in 0..height {
-            let mut line = String::new();
-            let mut x = 0;
-            while x < width {
-                let symbol = buffer[(x, y)].symbol();
-                line.push_str(symbol);
-                x += crate::widgets::width(symbol).max(1) as u16;
-            }
-            lines.push(line.trim_end().to_owned());
-        }
-        lines.join("\n")
+        lines(&buffer, buffer.area)
     }
 
     /// The status line, at 120 columns.
-    pub(super) fn said(&mut self) -> String {
-        let text = self.text(120, 36);
-        text.lines().nth(34).unwrap_or_default().trim().to_owned()
+    pub(super) fn status(&mut self) -> String {
+        self.screen().lines().nth(34).unwrap_or_default().trim().to_owned()
     }
+
+    #[track_caller]
+    pub(super) fn assert_shows(&mut self, text: impl AsRef<str>) {
+        let (text, screen) = (text.as_ref(), self.screen());
+        assert!(screen.contains(text), "{text:?} is not shown:\n{screen}");
+    }
+
+    #[track_caller]
+    pub(super) fn assert_hides(&mut self, text: impl AsRef<str>) {
+        let (text, screen) = (text.as_ref(), self.screen());
+        assert!(!screen.contains(text), "{text:?} is shown:\n{screen}");
+    }
+
+    #[track_caller]
+    pub(super) fn assert_status(&mut self, expected: &str) {
+        assert_eq!(self.status(), expected);
+    }
+
+    #[track_caller]
+    pub(super) fn assert_status_contains(&mut self, text: &str) {
+        let status = self.status();
+        assert!(status.contains(text), "{text:?} is not in the status: {status}");
+    }
+
+    /// No question is open, and nothing was sent.
+    #[track_caller]
+    pub(super) fn assert_idle(&mut self) {
+        assert!(self.app.dialog.is_none() && self.sent().is_empty(), "{}", self.screen());
+    }
+}
+
+/// Part of a screen as lines of text, without trailing blanks.
+pub(super) fn lines(buffer: &Buffer, area: Rect) -> String {
+    let mut lines = Vec::new();
+    for y in area.top()..area.bottom() {
+        let (mut line, mut x) = (String::new(), area.left());
+        while x < area.right() {
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            x += crate::widgets::width(symbol).max(1) as u16;
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n")
 }
 
 fn count(total: u64, per_second: f64) -> Count {
@@ -475,7 +540,7 @@ pub(super) fn read_only() -> Snapshot {
     Snapshot { read_only: true, ..normal() }
 }
 
-pub(super) fn rushing() -> Snapshot {
-    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    Snapshot { load_tests: vec![rush], ..normal() }
+pub(super) fn with_load_test() -> Snapshot {
+    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    Snapshot { load_tests: vec![load_test], ..normal() }
 }

@@ -1,20 +1,7 @@
-//! Forms keep their position and height, whatever is typed into them.
+//! Forms keep their position and height, and the creation of a sale from the form to the reply.
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use seckill_engine::telemetry::Snapshot;
-
-use seckill_model::locale::set_thread_language;
-
-use super::{
-    fixture::{Bench, normal},
-    screens::assert_screen,
-    stream::flowing,
-};
-use crate::{
-    Keys,
-    dialogs::{Dialog, Form},
-    keymap,
-};
+use super::prelude::*;
+use seckill_model::NewSale;
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
 
@@ -25,8 +12,8 @@ const FORMS: [Opened; 5] = [
     ("sale", normal, "N", 5),
     ("rush", normal, "2jkR", 2),
     ("launch", normal, "L", 5),
-    ("rewind", flowing, "3W", 1),
-    ("claim", flowing, "3cC", 1),
+    ("rewind", with_stream, "3W", 1),
+    ("claim", with_stream, "3cC", 1),
 ];
 
 /// Invalid input of every length.
@@ -39,10 +26,10 @@ fn frame(text: &str) -> Vec<(usize, usize)> {
     text.lines().enumerate().filter_map(|(y, line)| Some((y, corner(line)?))).collect()
 }
 
-fn clear(bench: &mut Bench) {
-    bench.press(KeyCode::End);
+fn clear(tui: &mut Tui) {
+    tui.key(KeyCode::End);
     let all = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
-    bench.app.on_event(&Event::Key(all));
+    tui.app.on_event(&Event::Key(all));
 }
 
 #[test]
@@ -51,18 +38,17 @@ fn no_form_changes_its_height() {
         set_thread_language(lang);
         for (name, snapshot, keys, fields) in FORMS {
             for (width, height) in SIZES {
-                let mut bench = Bench::new(snapshot());
-                bench.keys(keys);
-                let first = bench.text(width, height);
+                let mut tui = Tui::open(snapshot(), keys);
+                let first = tui.screen_at(width, height);
                 assert_eq!(frame(&first).len(), 2, "{name}: {first}");
                 for _ in 0..fields {
                     for bad in BAD {
-                        clear(&mut bench);
-                        bench.app.on_event(&Event::Paste(bad.to_owned()));
-                        let text = bench.text(width, height);
+                        clear(&mut tui);
+                        tui.paste(bad.to_owned());
+                        let text = tui.screen_at(width, height);
                         assert_eq!(frame(&text), frame(&first), "{name} {bad:?}: {text}");
                     }
-                    bench.press(KeyCode::Tab);
+                    tui.press("\t");
                 }
             }
         }
@@ -70,25 +56,22 @@ fn no_form_changes_its_height() {
 }
 
 #[test]
-fn an_invalid_rush_replaces_the_plan_by_the_error() {
+fn an_invalid_load_test_replaces_the_plan_by_the_error() {
     for (lang, expected) in [
         ("en", "The plan appears here once both numbers are valid."),
         ("zh", "两个数字都有效后，这里显示计划。"),
     ] {
         set_thread_language(lang);
-        let tail = if lang == "zh" { "_zh" } else { "" };
         for (width, height) in SIZES {
-            let mut bench = Bench::new(normal());
-            bench.keys("2jkR");
+            let mut tui = Tui::open(normal(), "2jkR");
             let row = |text: &str, what: &str| text.lines().position(|line| line.contains(what));
-            let good = bench.text(width, height);
+            let good = tui.screen_at(width, height);
             let plan = if lang == "zh" { "100,000 位买家" } else { "110,000 requests" };
-            clear(&mut bench);
-            bench.keys("ten");
-            let bad = bench.text(width, height);
+            clear(&mut tui);
+            tui.press("ten");
+            let bad = tui.screen_at(width, height);
             assert!(row(&bad, expected).is_some(), "{bad}");
             assert_eq!(row(&good, plan), row(&bad, expected), "{good}{bad}");
-            assert_screen(&format!("form_rush_fault{tail}_{width}x{height}"), &bad);
         }
     }
 }
@@ -98,12 +81,11 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for (name, snapshot, keys, fields) in FORMS {
-            let mut bench = Bench::new(snapshot());
-            bench.keys(keys);
+            let mut tui = Tui::open(snapshot(), keys);
             for _ in 0..fields {
-                clear(&mut bench);
-                let text = bench.text(60, 15);
-                let buffer = bench.draw(60, 15);
+                clear(&mut tui);
+                let text = tui.screen_at(60, 15);
+                let buffer = tui.draw(60, 15);
                 let is = |x, y, sign| buffer[(x, y)].symbol() == sign;
                 let corner = (0..15).find_map(|y| (0..60).find(|x| is(*x, y, "╮")).zip(Some(y)));
                 let (right, top) = corner.unwrap();
@@ -112,14 +94,14 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
                     let whole = is(right - 2, y, " ") && is(right - 1, y, " ") && is(right, y, "│");
                     assert!(whole && !(0..right).any(|x| is(x, y, "…")), "{name}: {text}");
                 }
-                bench.press(KeyCode::Tab);
+                tui.press("\t");
             }
         }
     }
 }
 
-fn form_of(bench: &Bench) -> &Form {
-    match &bench.app.dialog {
+fn form_of(tui: &Tui) -> &Form {
+    match &tui.app.dialog {
         Some(Dialog::Form(form)) => form,
         other => panic!("no form is open: {other:?}"),
     }
@@ -128,39 +110,38 @@ fn form_of(bench: &Bench) -> &Form {
 #[test]
 fn arrows_move_between_buttons_and_inside_a_text() {
     for (name, snapshot, keys, fields) in FORMS {
-        let mut bench = Bench::new(snapshot());
-        bench.keys(keys);
+        let mut tui = Tui::open(snapshot(), keys);
         // In a text field they and the letters are text.
-        clear(&mut bench);
-        bench.keys("hl");
-        bench.press(KeyCode::Left);
-        bench.keys("x");
-        bench.press(KeyCode::Right);
-        bench.keys("y");
-        let form = |bench: &Bench| {
-            let form = form_of(bench);
+        clear(&mut tui);
+        tui.press("hl");
+        tui.key(KeyCode::Left);
+        tui.press("x");
+        tui.key(KeyCode::Right);
+        tui.press("y");
+        let form = |tui: &Tui| {
+            let form = form_of(tui);
             (form.value(0).to_owned(), form.at_cancel(), form.at_submit())
         };
         let text = "hxly".to_owned();
         let (cancel, submit) = ((text.clone(), true, false), (text.clone(), false, true));
         for _ in 0..fields {
-            bench.press(KeyCode::Tab);
+            tui.press("\t");
         }
-        assert_eq!(form(&bench), cancel, "{name}");
+        assert_eq!(form(&tui), cancel, "{name}");
         for (on, back) in
             [(KeyCode::Right, KeyCode::Left), (KeyCode::Char('l'), KeyCode::Char('h'))]
         {
-            bench.press(on);
-            assert_eq!(form(&bench), submit, "{name} {on}");
-            bench.press(back);
-            assert_eq!(form(&bench), cancel, "{name} {back}");
+            tui.key(on);
+            assert_eq!(form(&tui), submit, "{name} {on}");
+            tui.key(back);
+            assert_eq!(form(&tui), cancel, "{name} {back}");
         }
         // The last field precedes the first button, and the first field follows the last button.
-        bench.press(KeyCode::Right);
-        bench.press(KeyCode::Right);
-        bench.keys("!");
-        assert_eq!(form(&bench).0, format!("{text}!"), "{name}");
-        assert!(bench.app.dialog.is_some() && bench.sent().is_empty(), "{name}");
+        tui.key(KeyCode::Right);
+        tui.key(KeyCode::Right);
+        tui.press("!");
+        assert_eq!(form(&tui).0, format!("{text}!"), "{name}");
+        assert!(tui.app.dialog.is_some() && tui.sent().is_empty(), "{name}");
     }
 }
 
@@ -168,18 +149,104 @@ fn arrows_move_between_buttons_and_inside_a_text() {
 fn rebound_keys_move_between_buttons() {
     let chosen: Keys = toml::from_str("next-part = [\"ctrl-n\"]\nprevious-part = \"p\"").unwrap();
     keymap::choose_here(chosen.table().unwrap());
-    let mut bench = Bench::new(normal());
-    bench.keys("N");
-    for _ in 0..5 {
-        bench.press(KeyCode::Tab);
-    }
-    let at = |bench: &Bench| form_of(bench).at_cancel();
-    assert!(at(&bench));
-    bench.app.on_event(&Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL)));
-    assert!(!at(&bench), "Create has the focus");
-    bench.keys("p");
-    assert!(at(&bench));
+    let mut tui = Tui::open(normal(), "N\t\t\t\t\t");
+    let at = |tui: &Tui| form_of(tui).at_cancel();
+    assert!(at(&tui));
+    tui.control('n');
+    assert!(!at(&tui), "Create has the focus");
+    tui.press("p");
+    assert!(at(&tui));
     // Bindings that are reserved for text input still work.
-    bench.press(KeyCode::Tab);
-    assert!(!at(&bench));
+    tui.press("\t");
+    assert!(!at(&tui));
+}
+
+/// Fills in the form, up to the question.
+fn asked(values: [&str; 5]) -> Tui {
+    let mut tui = Tui::open(normal(), "N");
+    for (place, value) in values.into_iter().enumerate() {
+        if place > 0 {
+            tui.press("\t");
+        }
+        if place == 2 {
+            tui.key(KeyCode::Backspace);
+        }
+        tui.press(value);
+    }
+    tui.press("\n");
+    tui
+}
+
+fn soup() -> Command {
+    let sale = NewSale::checked("hot soup", 50, None, None, NOW).and_then(|it| it.limited(2));
+    Command::CreateSale(sale.unwrap())
+}
+
+#[test]
+fn nothing_is_created_without_confirmation() {
+    let mut tui = asked(["hot soup", "50", "2", "", ""]);
+    assert!(tui.sent().is_empty(), "the form leads to a question");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "{}", tui.screen());
+    let text = tui.screen();
+    for shown in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    tui.press("\n");
+    tui.assert_idle();
+    tui.assert_status("nothing was created; the form keeps your input");
+    tui.press("N");
+    tui.assert_shows("hot soup");
+    tui.press("\n");
+    // For the log, as any audited command.
+    tui.press("\tdrill\ny");
+    assert_eq!(tui.sent(), [soup()]);
+    assert_eq!(tui.reason().as_deref(), Some("drill"));
+}
+
+#[test]
+fn a_sale_that_is_on_its_way_is_not_sent_twice() {
+    let mut tui = asked(["hot soup", "50", "2", "", ""]);
+    tui.press("y");
+    assert_eq!(tui.sent(), [soup()]);
+    tui.press("N");
+    assert!(tui.app.dialog.is_none(), "{}", tui.screen());
+    tui.assert_status(
+        "hot soup is being created; wait for the engine before creating another sale",
+    );
+    tui.answer(Ok(Reply::SaleCreated(VoucherId(12))));
+    tui.assert_status("✔ sale #12 created and loaded into Redis");
+    tui.press("N");
+    tui.assert_hides("hot soup");
+    tui.press("noodles\x1b");
+    // A sale created by a launch does not affect the form.
+    tui.app.on_answer((soup(), Ok(Ok(Reply::SaleCreated(VoucherId(13))))));
+    tui.press("N");
+    tui.assert_shows("noodles");
+}
+
+#[test]
+fn rejected_input_is_restored_in_the_form() {
+    let mut tui = asked(["hot soup", "50", "2", "", ""]);
+    tui.press("y");
+    tui.sent();
+    tui.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
+    tui.press("N");
+    tui.assert_shows("hot soup");
+}
+
+#[test]
+fn the_question_shows_the_sale_window() {
+    for lang in ["en", "zh"] {
+        set_thread_language(lang);
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut tui = asked(["火锅五折 🍲", "10000", "1", "+10m", "+1h"]);
+            let at = |minutes: i64| {
+                let at: Millis = NOW.plus(minutes * 60_000);
+                at.date_time(&tui.app.zone)
+            };
+            let (begin, end) = (at(10), at(60));
+            let text = tui.screen_at(width, height);
+            assert!(text.contains(&begin) && text.contains(&end), "{begin} {end}: {text}");
+        }
+    }
 }

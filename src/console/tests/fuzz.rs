@@ -1,29 +1,10 @@
 //! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
-use std::sync::Arc;
+use rand::Rng;
+use seckill_engine::telemetry::log::LogView;
 
-use crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
-use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use seckill_engine::{
-    EngineError,
-    command::{Command, LettersCounted, LettersReplayed, ReplayReport, Reply},
-    plan::made_up,
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::LetterPage},
-};
-use seckill_model::{EntryId, LetterCounts, LetterVerdict, Verdict, VoucherId};
-
-use super::{
-    fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing},
-    letters::{letters, poisoned},
-    orders, stream,
-};
-use crate::{
-    dialogs::{Dialog, Intent},
-    guide_banner::Story,
-};
+use super::{history, letters::letters, prelude::*};
+use crate::dialogs::Intent;
 
 /// What the next key may send.
 enum Allowed {
@@ -31,12 +12,12 @@ enum Allowed {
     This(Box<Command>),
     /// A launch confirmed before its time.
     Opening,
-    /// Stops the rush on this sale, which is paused as well.
+    /// Stops the load test on this sale, which is paused as well.
     Stop(VoucherId),
 }
 
-fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
-    match &bench.app.dialog {
+fn allowed(tui: &Tui, key: &KeyEvent) -> Allowed {
+    match &tui.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
                 // In the reason letters are text, and a large command requires its number first.
@@ -71,7 +52,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
         KeyCode::End,
         KeyCode::Backspace,
     ];
-    const LETTERS: &str = "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68";
+    const LETTERS: &str = "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68v<>[]";
     let letters: Vec<char> = LETTERS.chars().collect();
     if random.random_bool(0.45) {
         KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
@@ -83,7 +64,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
 
 fn any_snapshot(random: &mut impl Rng) -> Snapshot {
     let scenes: [fn() -> Snapshot; 7] =
-        [empty, normal, overflowing, outage, read_only, rushing, poisoned];
+        [empty, normal, overflowing, outage, read_only, with_load_test, with_letters];
     let mut snapshot = scenes[random.random_range(0..scenes.len())]();
     if random.random_bool(0.3) {
         let first = random.random_range(0..13_000);
@@ -110,6 +91,8 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
         let view = StreamView { partition: None, before: None };
         snapshot.entries = stream::page(view, random.random_range(0..300));
         snapshot.orders = orders::page(OrdersView::default(), random.random_range(0..300));
+        let first = random.random_range(0..3_000);
+        snapshot.log = history::page(LogView::default(), first, 200, random.random());
     }
     snapshot.seq = random.random_range(0..3);
     snapshot
@@ -162,8 +145,8 @@ fn any_mouse(random: &mut impl Rng) -> Event {
 }
 
 /// Commands sent, without read-only ones, which a snapshot may trigger.
-fn acts(bench: &mut Bench) -> Vec<Command> {
-    let mut sent = bench.sent();
+fn acts(tui: &mut Tui) -> Vec<Command> {
+    let mut sent = tui.sent();
     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
     sent
 }
@@ -173,15 +156,15 @@ fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
     {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut bench = Bench::new(normal());
+        let mut tui = Tui::new(normal());
         for step in 0..6_300_i64 {
-            bench.app.now = NOW.plus(step * 700);
+            tui.app.now = NOW.plus(step * 700);
             match random.random_range(0..100) {
                 0..80 => {
                     let key = any_key(&mut random);
-                    let may = allowed(&bench, &key);
-                    bench.app.on_event(&Event::Key(key));
-                    let mut sent = bench.sent();
+                    let may = allowed(&tui, &key);
+                    tui.app.on_event(&Event::Key(key));
+                    let mut sent = tui.sent();
                     sent_in_all += sent.len();
                     // Read-only requests; a snapshot may trigger one as well.
                     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
@@ -203,15 +186,15 @@ fn play(seed: u64) -> usize {
                 }
                 80..88 => {
                     let snapshot = any_snapshot(&mut random);
-                    bench.app.on_snapshot(Arc::new(snapshot));
+                    tui.app.on_snapshot(Arc::new(snapshot));
                 }
                 88..92 => {
                     let answer = any_answer(&mut random);
-                    if bench.is_asked() {
-                        bench.answer(answer);
+                    if tui.has_outstanding() {
+                        tui.answer(answer);
                     }
                     // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
-                    let sent = acts(&mut bench);
+                    let sent = acts(&mut tui);
                     let fine =
                         matches!(sent[..], [] | [Command::LoadTest(_) | Command::PauseSale(_)]);
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
@@ -219,9 +202,9 @@ fn play(seed: u64) -> usize {
                 92..94 => {
                     let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
                     let text = text[random.random_range(0..text.len())];
-                    bench.app.on_event(&Event::Paste(text.to_owned()));
+                    tui.paste(text.to_owned());
                 }
-                94..95 => bench.app.on_story(Story {
+                94..95 => tui.app.on_story(Story {
                     title: "火锅 ".repeat(random.random_range(0..30)),
                     text: "word ".repeat(random.random_range(0..90)),
                     key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),
@@ -229,28 +212,25 @@ fn play(seed: u64) -> usize {
                     done: random.random_bool(0.2),
                 }),
                 95..97 => {
-                    bench.app.on_tick();
-                    bench.app.on_launch_due();
+                    tui.app.on_tick();
+                    tui.app.on_launch_due();
                     // What was armed was confirmed then.
-                    let sent = acts(&mut bench);
+                    let sent = acts(&mut tui);
                     let opening =
                         |it: &Command| matches!(it, Command::CreateSale(_) | Command::StartSale(_));
                     assert!(sent.len() <= 1 && sent.iter().all(opening), "seed {seed}: {sent:?}");
                 }
                 _ => {
-                    bench.app.on_event(&any_mouse(&mut random));
+                    tui.app.on_event(&any_mouse(&mut random));
                     assert!(
-                        acts(&mut bench).is_empty(),
+                        acts(&mut tui).is_empty(),
                         "seed {seed}, step {step}: the mouse did an act"
                     );
                 }
             }
             if step % 2_500 == 9 {
-                bench.app.on_event(&Event::Paste("\x1b[31m锅 ".repeat(150_000)));
-                assert!(
-                    acts(&mut bench).is_empty(),
-                    "seed {seed}, step {step}: a paste did an act"
-                );
+                tui.paste("\x1b[31m锅 ".repeat(150_000));
+                assert!(acts(&mut tui).is_empty(), "seed {seed}, step {step}: a paste did an act");
             }
             if step % 25 == 0 {
                 let (width, height) = match random.random_range(0..6) {
@@ -261,7 +241,7 @@ fn play(seed: u64) -> usize {
                     4 => (random.random_range(1..401), random.random_range(1..101)),
                     _ => (120, 36),
                 };
-                bench.draw(width, height);
+                tui.draw(width, height);
             }
         }
     }

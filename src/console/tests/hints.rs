@@ -1,22 +1,8 @@
 //! A refusal that suggests a step names its key, wherever that is bound, in both languages.
 
-use crossterm::event::KeyCode;
-use futures::FutureExt;
-use seckill_engine::{
-    command::{Command, LettersCounted, Reply},
-    group::{Preview, RemoveReport},
-    plan::made_up,
-    telemetry::{Snapshot, snapshot::LetterPage},
-};
-use seckill_model::{LetterCounts, Verdict, VoucherId, locale::set_thread_language};
 use tokio::sync::oneshot;
 
-use super::{
-    fixture::{Bench, entry, normal},
-    letters::poisoned,
-    stream::flowing,
-};
-use crate::{Keys, keymap};
+use super::prelude::*;
 
 fn choose(text: &str) {
     let keys: Keys = toml::from_str(text).expect("keys that can be read");
@@ -31,10 +17,10 @@ fn a_paused_display_names_the_resume_key() {
         ("zh", "画面已冻结，按 F6 恢复后才能读取更多"),
     ] {
         set_thread_language(lang);
-        let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
-        bench.press(KeyCode::F(6));
-        bench.keys("5");
-        assert_eq!(bench.said(), expected);
+        let mut tui = Tui::new(Snapshot { letters: LetterPage::default(), ..normal() });
+        tui.key(KeyCode::F(6));
+        tui.press("5");
+        tui.assert_status(expected);
     }
 }
 
@@ -54,12 +40,10 @@ fn choosing_names_its_keys() {
         ),
     ] {
         set_thread_language(lang);
-        let mut bench = Bench::new(normal());
-        bench.keys("B");
-        assert_eq!(bench.said(), sale);
-        let mut bench = Bench::new(flowing());
-        bench.keys("3K");
-        assert_eq!(bench.said(), consumer);
+        let mut tui = Tui::open(normal(), "B");
+        tui.assert_status(sale);
+        let mut tui = Tui::open(with_stream(), "3K");
+        tui.assert_status(consumer);
     }
 }
 
@@ -70,42 +54,38 @@ fn a_covered_question_names_the_keys_to_close_and_retry() {
     let over =
         [("1N", false, "Esc"), ("2jkE", false, "n"), ("2jkE", true, "Esc"), (":", false, "Esc")];
     for (keys, tab, closes) in over {
-        let mut bench = Bench::new(normal());
-        bench.keys("4A");
-        bench.sent();
-        bench.keys(keys);
+        let mut tui = Tui::open(normal(), "4A");
+        tui.sent();
+        tui.press(keys);
         if tab {
-            bench.press(KeyCode::Tab);
+            tui.press("\t");
         }
-        bench.answer(Ok(plan()));
+        tui.answer(Ok(plan()));
         let text = format!("the plan is ready; press {closes} to close this, then A again");
-        assert_eq!(bench.said(), text, "{keys}");
+        assert_eq!(tui.status(), text, "{keys}");
         match closes {
-            "n" => bench.keys("n"),
-            _ => bench.press(KeyCode::Esc),
+            "n" => tui.press("n"),
+            _ => tui.key(KeyCode::Esc),
         }
-        assert!(bench.app.dialog.is_none(), "{keys}");
+        assert!(tui.app.dialog.is_none(), "{keys}");
     }
     set_thread_language("zh");
     for (key, name) in [("R", "ReplayLetters"), ("D", "Discard"), ("C", "Compensate")] {
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5");
-        bench.keys(key);
-        bench.sent();
-        bench.keys(":");
+        let mut tui = Tui::open(with_letters(), "5");
+        tui.press(key);
+        tui.sent();
+        tui.press(":");
         let counts = LetterCounts::default();
-        let last = super::letters::letter(8);
-        bench.answer(Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last })));
-        assert_eq!(bench.said(), format!("死信已统计，按 Esc 关闭此处，再按一次 {key}"), "{name}");
+        let last = letter(8);
+        tui.answer(Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last })));
+        assert_eq!(tui.status(), format!("死信已统计，按 Esc 关闭此处，再按一次 {key}"), "{name}");
     }
-    let mut bench = Bench::new(flowing());
-    bench.keys("3cjj");
-    bench.keys("D");
-    assert_eq!(bench.sent().len(), 1);
-    bench.keys(":");
+    let mut tui = Tui::open(with_stream(), "3cjjD");
+    assert_eq!(tui.sent().len(), 1);
+    tui.press(":");
     let found = RemoveReport { consumer: "node-c/1".to_owned(), partitions: vec![0] };
-    bench.answer(Ok(Reply::Previewed(Preview::Remove(found))));
-    assert_eq!(bench.said(), "统计已就绪，按 Esc 关闭此处，再按一次 D");
+    tui.answer(Ok(Reply::Previewed(Preview::Remove(found))));
+    tui.assert_status("统计已就绪，按 Esc 关闭此处，再按一次 D");
 }
 
 #[test]
@@ -116,24 +96,22 @@ fn an_unanswered_command_names_the_view_to_check() {
         ("zh", "请先在日志（F9）中核对结果再重试"),
     ] {
         set_thread_language(lang);
-        let mut bench = Bench::new(normal());
+        let mut tui = Tui::new(normal());
         let (sender, answer) = oneshot::channel();
         drop(sender);
         let answer = answer.now_or_never().expect("the reply is ready");
-        bench.app.on_answer((Command::EndSale(VoucherId(7)), answer));
-        assert!(bench.said().contains(expected), "{}", bench.said());
+        tui.app.on_answer((Command::EndSale(VoucherId(7)), answer));
+        tui.assert_status_contains(expected);
     }
 }
 
 #[test]
 fn no_key_is_named_that_does_nothing_there() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkE");
+    let mut tui = Tui::open(normal(), "2jkE");
     for key in ["z", "?"] {
-        bench.keys(key);
-        assert_eq!(bench.said(), format!("{key} has no function here"));
+        tui.press(key);
+        assert_eq!(tui.status(), format!("{key} has no function here"));
     }
-    bench.keys("n");
-    bench.keys("z");
-    assert_eq!(bench.said(), "z has no function here; press ? for the keys");
+    tui.press("nz");
+    tui.assert_status("z has no function here; press ? for the keys");
 }

@@ -1,27 +1,14 @@
 //! Going back in time: moments in the chart, pages of the log, one sale over its time.
 
-use std::sync::Arc;
-
-use crossterm::event::KeyCode;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use seckill_engine::{
-    command::{ReplayReport, Reply},
-    event::{Event, Subject},
-    outcome::CommandOutcome,
+    event::Event,
     telemetry::{
-        Snapshot,
         log::{Act, LogPage, LogView, Recorded, Which},
         stock::Stocks,
     },
 };
-use seckill_model::{Message, SaleState, VoucherId, locale::set_thread_language};
 
-use super::{
-    fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
-    screens::{SHOTS, Scene, assert_screen},
-};
-use crate::theme::{Depth, Theme};
+use super::prelude::*;
 
 fn line(
     id: i64,
@@ -68,12 +55,8 @@ pub(super) fn log_lines() -> Vec<Recorded> {
         end: None,
     });
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
-    applied.act.before = Some(
-        r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned(),
-    );
-    applied.act.after = Some(
-        r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned(),
-    );
+    applied.act.before = Some(r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned());
+    applied.act.after = Some(r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned());
     vec![
         line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
         applied,
@@ -99,7 +82,7 @@ pub(super) fn stocks() -> Stocks {
 }
 
 /// A page of the log with `count` lines from number `first` on, a second apart.
-fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPage {
+pub(super) fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPage {
     let long = "a subject that no window holds ".repeat(9);
     let lines = (first..first + count).map(|id| {
         let ago = 3_000 - id;
@@ -117,190 +100,142 @@ fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {
     Snapshot { log: page(look, first, count, older), ..overflowing() }
 }
 
-fn crowded() -> Snapshot {
+pub(super) fn crowded() -> Snapshot {
     read(LogView::default(), 2_000, 200, true)
 }
 
-pub(super) fn logged() -> Snapshot {
+pub(super) fn with_log() -> Snapshot {
     let lines = Arc::new(log_lines().into_iter().rev().collect());
     let log = LogPage { taken: Some(NOW), lines, ..LogPage::default() };
     Snapshot { log, ..normal() }
 }
 
-const SCENES: [Scene; 5] = [
-    ("empty", empty),
-    ("normal", logged),
-    ("overflowing", crowded),
-    ("outage", outage),
-    ("read_only", read_only),
-];
-
-#[test]
-fn activity() {
-    for (scene, snapshot) in SCENES {
-        for (lang, width, height) in SHOTS {
-            set_thread_language(lang);
-            let tail = if lang == "zh" { "_zh" } else { "" };
-            let mut bench = Bench::new(snapshot());
-            bench.keys("0");
-            assert_screen(
-                &format!("activity_{scene}{tail}_{width}x{height}"),
-                &bench.text(width, height),
-            );
-        }
-    }
-}
-
-#[test]
-fn a_line_in_full() {
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let mut bench = Bench::new(logged());
-        bench.keys("0kl");
-        assert_screen(&format!("activity_detail_{width}x{height}"), &bench.text(width, height));
-    }
-    set_thread_language("zh");
-    let mut bench = Bench::new(logged());
-    bench.keys("0kl");
-    assert_screen("activity_detail_zh", &bench.text(120, 36));
-}
-
 #[test]
 fn the_newest_line_is_followed_until_the_user_scrolls_back() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("0");
-    assert!(bench.app.log.follows());
-    bench.show(read(LogView::default(), 2_010, 200, true));
-    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_209));
-    bench.keys("kk");
-    bench.show(read(LogView::default(), 2_015, 200, true));
-    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_207));
-    assert!(bench.text(120, 36).contains("press End to follow"));
-    bench.keys("G");
-    assert!(bench.app.log.follows() && bench.text(120, 36).contains("following"));
+    let mut tui = Tui::open(crowded(), "0");
+    assert!(tui.app.log.follows());
+    tui.show(read(LogView::default(), 2_010, 200, true));
+    assert_eq!(tui.app.log.chosen(&tui.app.shown).map(|line| line.id), Some(2_209));
+    tui.press("kk");
+    tui.show(read(LogView::default(), 2_015, 200, true));
+    assert_eq!(tui.app.log.chosen(&tui.app.shown).map(|line| line.id), Some(2_207));
+    tui.assert_shows("press End to follow");
+    tui.press("G");
+    assert!(tui.app.log.follows() && tui.screen().contains("following"));
     // At the end, the list follows again.
-    bench.keys("kj");
-    assert!(bench.app.log.follows());
+    tui.press("kj");
+    assert!(tui.app.log.follows());
 }
 
 #[test]
 fn pages_lead_back_through_the_log_and_forward_again() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("0gk");
-    let asked = bench.focus.borrow().log.expect("a page");
+    let mut tui = Tui::open(crowded(), "0gk");
+    let asked = tui.focus.borrow().log.expect("a page");
     let place = crowded().log.lines[0].position();
     assert_eq!(asked, LogView { which: None, before: Some(place) });
-    assert!(bench.text(120, 36).contains("reading"));
-    bench.keys("k");
-    assert_eq!(bench.focus.borrow().log, Some(asked), "one page at a time");
-    bench.show(read(asked, 1_800, 200, false));
-    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(1_999));
-    assert_screen("activity_older_page", &bench.text(120, 36));
-    bench.keys("gk");
-    assert_eq!(bench.said(), "this is the first row");
-    bench.press(KeyCode::PageDown);
+    tui.assert_shows("reading");
+    tui.press("k");
+    assert_eq!(tui.focus.borrow().log, Some(asked), "one page at a time");
+    tui.show(read(asked, 1_800, 200, false));
+    assert_eq!(tui.app.log.chosen(&tui.app.shown).map(|line| line.id), Some(1_999));
+    tui.press("gk");
+    tui.assert_status("this is the first row");
+    tui.key(KeyCode::PageDown);
     for _ in 0..20 {
-        bench.press(KeyCode::PageDown);
+        tui.key(KeyCode::PageDown);
     }
-    assert_eq!(bench.focus.borrow().log, Some(LogView::default()));
-    bench.show(crowded());
-    assert_eq!(bench.app.log.chosen(&bench.app.shown).map(|line| line.id), Some(2_000));
-    bench.keys("1");
-    assert_eq!(bench.focus.borrow().log, None, "the view is closed");
+    assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
+    tui.show(crowded());
+    assert_eq!(tui.app.log.chosen(&tui.app.shown).map(|line| line.id), Some(2_000));
+    tui.press("1");
+    assert_eq!(tui.focus.borrow().log, None, "the view is closed");
 }
 
 #[test]
 fn a_frozen_log_turns_no_page() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("0fgk");
-    assert_eq!(bench.focus.borrow().log, Some(LogView::default()));
-    assert!(!bench.said().is_empty());
+    let mut tui = Tui::open(crowded(), "0fgk");
+    assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
+    assert!(!tui.status().is_empty());
 }
 
 #[test]
 fn lines_are_filtered_by_level_and_text() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("0v");
+    let mut tui = Tui::open(crowded(), "0v");
     let alarms = LogView { which: Some(Which::Events), before: None };
-    assert_eq!(bench.focus.borrow().log, Some(alarms));
-    bench.show(read(alarms, 2_000, 200, true));
-    let text = bench.text(120, 36);
-    assert!(text.contains("alarm raised") && !text.contains("node started"), "{text}");
-    assert!(text.contains("50 of 200 on this page"), "{text}");
-    bench.keys("v");
+    assert_eq!(tui.focus.borrow().log, Some(alarms));
+    tui.show(read(alarms, 2_000, 200, true));
+    tui.assert_shows("alarm raised");
+    tui.assert_hides("node started");
+    tui.assert_shows("50 of 200 on this page");
+    tui.press("v");
     let acts = LogView { which: Some(Which::Acts), before: None };
-    assert_eq!(bench.focus.borrow().log, Some(acts));
-    bench.keys("v/pay");
-    bench.press(KeyCode::Enter);
-    bench.show(crowded());
-    let text = bench.text(120, 36);
-    assert!(text.contains("order pay") && !text.contains("alarm raised"), "{text}");
-    bench.press(KeyCode::Esc);
-    assert!(bench.text(120, 36).contains("alarm raised"));
+    assert_eq!(tui.focus.borrow().log, Some(acts));
+    tui.press("v/pay\n");
+    tui.show(crowded());
+    tui.assert_shows("order pay");
+    tui.assert_hides("alarm raised");
+    tui.press("\x1b");
+    tui.assert_shows("alarm raised");
 }
 
 #[test]
 fn the_live_log_is_shown_before_its_page_is_loaded() {
-    let mut bench = Bench::new(normal());
-    bench.keys("0");
-    assert!(bench.text(120, 36).contains("sale end"));
+    let mut tui = Tui::open(normal(), "0");
+    tui.assert_shows("sale end");
 }
 
 #[test]
 fn a_past_moment_is_shown_with_its_figures_and_time() {
-    let mut bench = Bench::new(normal());
-    bench.draw(120, 36);
-    bench.keys("<<<");
-    assert!(bench.app.frozen, "a running display is paused first");
-    assert_screen("overview_moment_120x36", &bench.text(120, 36));
-    assert_screen("overview_moment_80x24", &bench.text(80, 24));
-    bench.press(KeyCode::Esc);
-    assert!(bench.app.frozen && bench.app.overview.moment().is_none());
-    bench.keys("<f");
-    assert!(!bench.app.frozen && bench.app.overview.moment().is_none());
+    let mut tui = Tui::new(normal());
+    tui.draw(120, 36);
+    tui.press("<<<");
+    assert!(tui.app.frozen, "a running display is paused first");
+    tui.press("\x1b");
+    assert!(tui.app.frozen && tui.app.overview.moment().is_none());
+    tui.press("<f");
+    assert!(!tui.app.frozen && tui.app.overview.moment().is_none());
 }
 
 #[test]
 fn events_on_the_chart_are_reached_and_shown() {
-    let mut bench = Bench::new(normal());
-    bench.draw(120, 36);
-    bench.keys("[");
-    assert!(bench.text(120, 36).contains("sale end  #8"));
-    bench.keys("[");
-    assert!(bench.text(120, 36).contains("pending apply  86 entries"));
-    bench.keys("[[[");
-    let text = bench.text(120, 36);
-    assert!(text.contains("database away (sqlite)"), "{text}");
-    assert_screen("overview_moment_outage", &text);
-    bench.keys("[");
-    assert!(bench.text(120, 36).contains("sale start  #7"));
-    bench.keys("[");
-    assert!(bench.said().contains("no earlier command or alarm"), "{}", bench.said());
-    bench.keys("]]]]]]]");
-    assert!(bench.said().contains("no later command or alarm"), "{}", bench.said());
+    let mut tui = Tui::new(normal());
+    tui.draw(120, 36);
+    tui.press("[");
+    tui.assert_shows("sale end  #8");
+    tui.press("[");
+    tui.assert_shows("pending apply  86 entries");
+    tui.press("[[[");
+    tui.assert_shows("database away (sqlite)");
+    tui.press("[");
+    tui.assert_shows("sale start  #7");
+    tui.press("[");
+    tui.assert_status_contains("no earlier command or alarm");
+    tui.press("]]]]]]]");
+    tui.assert_status_contains("no later command or alarm");
 }
 
 #[test]
 fn the_ends_of_the_chart_are_reported() {
-    let mut bench = Bench::new(normal());
-    bench.draw(120, 36);
-    bench.keys("<>>");
-    assert!(bench.said().contains("latest moment"), "{}", bench.said());
+    let mut tui = Tui::new(normal());
+    tui.draw(120, 36);
+    tui.press("<>>");
+    tui.assert_status_contains("latest moment");
     for _ in 0..200 {
-        bench.keys("<");
+        tui.press("<");
     }
-    assert!(bench.said().contains("start of the chart"), "{}", bench.said());
-    let mut bench = Bench::new(normal());
-    bench.draw(60, 15);
-    bench.keys("<");
-    assert!(bench.said().contains("too small for the chart") && !bench.app.frozen);
+    tui.assert_status_contains("start of the chart");
+    let mut tui = Tui::new(normal());
+    tui.draw(60, 15);
+    tui.press("<");
+    assert!(tui.status().contains("too small for the chart") && !tui.app.frozen);
 }
 
 #[test]
 fn collection_continues_while_the_display_is_paused() {
-    let mut bench = Bench::new(normal());
-    bench.draw(120, 36);
-    bench.keys("f");
-    let before = bench.text(120, 36);
+    let mut tui = Tui::new(normal());
+    tui.draw(120, 36);
+    tui.press("f");
+    let before = tui.screen();
     let mut later = normal();
     later.taken = NOW.plus(5_000);
     let mut series = (*later.series).clone();
@@ -311,70 +246,21 @@ fn collection_continues_while_the_display_is_paused() {
     });
     later.series = Arc::new(series);
     later.funnel.admitted.per_second = 77_777.0;
-    bench.show(later);
-    assert_eq!(bench.text(120, 36), before);
-    bench.keys("f");
-    assert!(bench.text(120, 36).contains("77,777/s"));
+    tui.show(later);
+    assert_eq!(tui.screen(), before);
+    tui.press("f");
+    tui.assert_shows("77,777/s");
 }
 
 #[test]
 fn the_chart_zooms_over_half_an_hour() {
-    let mut bench = Bench::new(normal());
+    let mut tui = Tui::new(normal());
     for (keys, expected) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
-        bench.keys(keys);
-        assert!(bench.text(120, 36).contains(expected), "{expected}");
+        tui.press(keys);
+        assert!(tui.screen().contains(expected), "{expected}");
     }
-    bench.keys("-----");
-    assert!(bench.text(120, 36).contains("last 30 min"));
-    bench.keys("-=");
-    assert!(bench.text(120, 36).contains("last 2 min"));
-}
-
-#[test]
-fn a_large_window_uses_its_room() {
-    let mut bench = Bench::new(normal());
-    assert_screen("overview_normal_200x50", &bench.text(200, 50));
-    bench.keys("2jkl");
-    assert_screen("sales_detail_200x50", &bench.text(200, 50));
-    bench.keys("8");
-    assert_screen("jobs_200x50", &bench.text(200, 50));
-}
-
-#[test]
-fn a_moment_in_ascii_is_ascii() {
-    let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
-    bench.draw(120, 36);
-    for keys in ["[[", "2jkl", "0kl"] {
-        bench.keys(keys);
-        let text = bench.text(120, 36);
-        assert!(text.is_ascii(), "{text}");
-    }
-}
-
-#[test]
-fn keys_of_time_and_of_the_log_never_panic_at_any_size() {
-    let mut random = ChaCha8Rng::seed_from_u64(7);
-    let keys: Vec<char> = "0v<>[]f+-=kjgGl/h112 x".chars().collect();
-    let scenes: [fn() -> Snapshot; 6] = [empty, normal, logged, crowded, outage, Snapshot::default];
-    let mut bench = Bench::new(normal());
-    for _ in 0..3_000 {
-        match random.random_range(0..10) {
-            0 => bench.press(KeyCode::Esc),
-            1 => bench.press(KeyCode::PageUp),
-            2 => {
-                let mut snapshot = scenes[random.random_range(0..scenes.len())]();
-                if random.random_bool(0.5)
-                    && let Some(look) = bench.focus.borrow().log
-                {
-                    snapshot.log = page(look, random.random_range(0..3_000), 200, random.random());
-                }
-                bench.show(snapshot);
-            }
-            3 => {
-                bench.draw(random.random_range(1..220), random.random_range(1..60));
-            }
-            _ => bench.keys(&keys[random.random_range(0..keys.len())].to_string()),
-        }
-    }
-    assert!(bench.sent().is_empty());
+    tui.press("-----");
+    tui.assert_shows("last 30 min");
+    tui.press("-=");
+    tui.assert_shows("last 2 min");
 }

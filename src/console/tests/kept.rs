@@ -1,35 +1,29 @@
-//! Stored outcomes and errors of the engine are shown in the reader's language: each kind is checked in Chinese.
-
-use std::time::Duration;
+//! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
-    EngineError,
-    command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
-    error::{PartDone, PlanError, RedisError, RedisReason, SqlReason, StoreError},
-    event::{ClaimPart, Event, RewindPart, Subject},
+    error::{PartDone, PlanError},
+    event::{ClaimPart, Event, RewindPart},
     group::{ClaimReport, GroupError, Meanwhile, Names},
-    jobs::{Cancelled, JobResult},
+    jobs::Cancelled,
     locks::{LockError, LockName},
-    outcome::CommandOutcome,
     partition_fault::{PartitionFault, Repair, RepairedFault},
+    partitions::{Obstacle, PartitionsError},
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
-    EntryError, ForeignKey, JobOutcome, Message, Millis, NO_NUMBER, OrderError, Payment, SaleError,
-    UserId, VoucherDetails, VoucherId,
+    SaleError, VoucherDetails,
     dead_letter::{MAX_DATA, MAX_REASON},
-    ledger::{Finding, SaleFinding, Side},
-    locale::set_thread_language,
+    ledger::Side,
     order_id::OrderIdError,
 };
 
-use super::{chinese::english, fixture::entry};
+use super::prelude::*;
 use crate::{
     text::{
         self,
-        audit_log::{job_result, result, subject},
+        audit_log::{job_result, subject},
     },
-    widgets::{width, wrap},
+    widgets::wrap,
 };
 
 const SALE: VoucherId = VoucherId(7);
@@ -167,7 +161,7 @@ fn outcomes() -> Vec<CommandOutcome> {
         CommandOutcome::Finished,
     ];
     for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
-        let order = seckill_model::OrderId::new(1_795_000_000, 1);
+        let order = OrderId::new(1_795_000_000, 1);
         all.extend(order.map(|order| CommandOutcome::Done(Reply::Paid { order, payment })));
     }
     all.extend(job_results().into_iter().map(|result| CommandOutcome::Ran {
@@ -237,7 +231,7 @@ fn order_faults() -> Vec<OrderError> {
         OrderError::TooOften(6),
         OrderError::Unkept,
     ]);
-    if let Ok(order) = seckill_model::OrderId::new(1_795_000_000, 1) {
+    if let Ok(order) = OrderId::new(1_795_000_000, 1) {
         all.push(OrderError::Holds { user: UserId(5), holds: order, voucher: SALE });
         all.extend([OrderError::IdTaken(order), OrderError::Promised(order)]);
     }
@@ -281,10 +275,10 @@ fn subjects() -> Vec<Subject> {
 }
 
 /// The Chinese text, from what SQL returns.
-fn assert_chinese(said: &Message, text: impl Fn(&Message) -> String) {
-    let read = Message::from_stored(said.stored());
+fn assert_chinese(message: &Message, text: impl Fn(&Message) -> String) {
+    let read = Message::from_stored(message.stored());
     set_thread_language("en");
-    assert_eq!(text(&read), said.to_string(), "English is the sentence itself");
+    assert_eq!(text(&read), message.to_string(), "English is the sentence itself");
     set_thread_language("zh");
     let text = text(&read);
     assert!(!text.is_ascii() && english(&text).is_empty(), "{text}");
@@ -315,8 +309,10 @@ fn every_result_is_localized() {
     for event in events() {
         assert_chinese(&Message::of(&event), result);
     }
-    for said in job_results() {
-        assert_chinese(&Message::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
+    for message in job_results() {
+        assert_chinese(&Message::of(&message), |message| {
+            job_result(JobOutcome::Done, Some(message))
+        });
     }
     for found in findings() {
         set_thread_language("zh");
@@ -329,9 +325,9 @@ fn every_result_is_localized() {
 #[test]
 fn every_order_error_is_localized() {
     for fault in order_faults() {
-        let said = Message::of(&fault);
-        let beside = said.data_json(MAX_DATA).unwrap_or_default();
-        let read = Message::with_data(said.to_string(), &beside);
+        let message = Message::of(&fault);
+        let beside = message.data_json(MAX_DATA).unwrap_or_default();
+        let read = Message::with_data(message.to_string(), &beside);
         set_thread_language("en");
         assert_eq!(text::order_error(&read), fault.to_string());
         set_thread_language("zh");
@@ -401,4 +397,66 @@ fn vanished_entries_are_not_reported_as_settled() {
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
     let text = "2 entries transferred to another consumer, 1 without a body";
     assert_eq!(there.to_string(), text, "what there is none of is not text");
+}
+
+fn partitions() -> impl Iterator<Item = PartitionsError> {
+    let words = || "7".to_owned();
+    let under_way =
+        [Obstacle::Node(words()), Obstacle::Unknown, Obstacle::Entries(9, 1), Obstacle::Letters(1)];
+    let faults = [
+        PartitionsError::Stored { text: words(), most: 64 },
+        PartitionsError::Other(1, 2),
+        PartitionsError::Changed,
+    ];
+    faults.into_iter().chain(under_way.map(|it| PartitionsError::NotNow(1, 2, it)))
+}
+
+#[test]
+fn every_startup_error_is_localized() {
+    for fault in partitions() {
+        let error = EngineError::from(fault);
+        // As the log stores it, and as stderr has it.
+        let read = Message::from_stored(Message::of(&error).stored());
+        set_thread_language("en");
+        assert_eq!(read.localized::<EngineError>(), *read);
+        set_thread_language("zh");
+        let text = read.localized::<EngineError>();
+        let strange: Vec<_> = english(&text).into_iter().filter(|it| it != "work").collect();
+        assert!(!text.is_ascii() && strange.is_empty(), "{text} {strange:?}");
+    }
+}
+
+#[test]
+fn an_unreadable_server_is_logged() {
+    set_thread_language("zh");
+    for (unread, expected) in [
+        (
+            ReadError::Redis(RedisError::Reply(None)),
+            "Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
+        ),
+        (
+            ReadError::Redis(RedisError::reply("CLUSTER SLOTS")),
+            "Redis 对 CLUSTER SLOTS 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis",
+        ),
+        (ReadError::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
+        (
+            ReadError::Sql(StoreError::Away(SqlReason::DiskFull)),
+            "数据库不可用（磁盘已满，请腾出空间），恢复后自动继续",
+        ),
+    ] {
+        let line = Message::from_stored(Message::of(&Event::ReadError(unread)).stored());
+        assert_eq!(result(&line), expected);
+    }
+}
+
+#[test]
+fn system_errors_of_an_export_are_localized() {
+    for (lang, expected) in [("en", "(no such file or directory)"), ("zh", "（文件或目录不存在）")]
+    {
+        set_thread_language(lang);
+        let mut tui = Tui::new(normal());
+        let why = io::Error::from_raw_os_error(2);
+        tui.app.on_saved(Err(ExportError::Unwritable { path: "/a/7".into(), why }));
+        tui.assert_shows(expected);
+    }
 }

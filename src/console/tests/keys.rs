@@ -1,298 +1,216 @@
 //! Keys: commands address identities, refusals say why, no input is lost.
 
-use crossterm::event::KeyCode;
-use seckill_engine::{
-    EngineError,
-    command::{Command, Pace, ReplayReport, Reply, Scope},
-    plan::made_up,
-    telemetry::{Snapshot, snapshot::RecoveryLine},
-};
-use seckill_model::{EntryId, Verdict, VoucherId, filter::Filter};
-
-use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, rushing};
-use crate::{app::Course, dialogs::Dialog, views::View};
+use super::prelude::*;
+use crate::app::Course;
 
 #[test]
 fn a_command_is_sent_only_after_confirmation() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jk");
-    bench.keys("E");
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");
-    bench.keys("En");
-    bench.keys("E");
-    bench.press(KeyCode::Esc);
-    assert!(bench.sent().is_empty());
-    bench.keys("E");
+    let mut tui = Tui::open(normal(), "2jkE\n");
+    tui.assert_idle();
+    tui.press("EnE\x1b");
+    assert!(tui.sent().is_empty());
+    tui.press("E");
     // Skips the reason.
-    bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    tui.press("\t\t\n");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
 fn a_question_keeps_its_target_when_the_row_is_gone() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkE");
+    let mut tui = Tui::open(normal(), "2jkE");
     let mut later = normal();
     later.sales.retain(|sale| sale.voucher_id != VoucherId(7));
     later.sales.reverse();
-    bench.show(later);
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    tui.show(later);
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
 fn the_choice_follows_the_sale_and_not_the_row() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jk");
+    let mut tui = Tui::open(normal(), "2jk");
     let mut later = normal();
     later.sales.reverse();
-    bench.show(later);
-    bench.keys("Py");
-    assert_eq!(bench.sent(), [Command::PauseSale(VoucherId(7))]);
+    tui.show(later);
+    tui.press("Py");
+    assert_eq!(tui.sent(), [Command::PauseSale(VoucherId(7))]);
 }
 
 #[test]
 fn inapplicable_commands_give_a_reason() {
-    let mut bench = Bench::new(normal());
-    let mut said = |keys: &str| {
-        bench.keys(keys);
-        bench.said()
+    let mut tui = Tui::new(normal());
+    let mut message = |keys: &str| {
+        tui.press(keys);
+        tui.status()
     };
-    assert_eq!(said("S"), "select the sale with ↑ and ↓, then press S again");
-    assert_eq!(said("S"), "#7 is already running");
-    assert_eq!(said("jS"), "#8 has started and is sold out");
-    assert_eq!(said("jjE"), "#5 has ended and cannot be changed");
-    assert_eq!(said("j"), "this is the last row");
-    assert_eq!(said("A"), "A is available in Pending (plan), Ledger (repair)");
-    assert_eq!(said("C"), "C is available in Stream (claim), Dead letters (return stock)");
-    assert_eq!(said("W"), "W (rewind) is available in Stream");
-    assert_eq!(said("z"), "z has no function here; press ? for the keys");
-    assert_eq!(said("h"), "no details are open; press Enter to open them");
-    let mut bench = Bench::new(empty());
-    bench.keys("4A");
-    assert_eq!(bench.said(), "there are no pending entries to plan for");
-    bench.keys(" ");
-    assert_eq!(bench.said(), "there is no entry to mark");
-    bench.keys("1E");
-    assert_eq!(bench.said(), "there is no sale to change");
+    assert_eq!(message("S"), "select the sale with ↑ and ↓, then press S again");
+    assert_eq!(message("S"), "#7 is already running");
+    assert_eq!(message("jS"), "#8 has started and is sold out");
+    assert_eq!(message("jjE"), "#5 has ended and cannot be changed");
+    assert_eq!(message("j"), "this is the last row");
+    assert_eq!(message("A"), "A is available in Pending (plan), Ledger (repair)");
+    assert_eq!(message("C"), "C is available in Stream (claim), Dead letters (return stock)");
+    assert_eq!(message("W"), "W (rewind) is available in Stream");
+    assert_eq!(message("z"), "z has no function here; press ? for the keys");
+    assert_eq!(message("h"), "no details are open; press Enter to open them");
+    let mut tui = Tui::open(empty(), "4A");
+    tui.assert_status("there are no pending entries to plan for");
+    tui.press(" ");
+    tui.assert_status("there is no entry to mark");
+    tui.press("1E");
+    tui.assert_status("there is no sale to change");
 }
 
 #[test]
 fn the_only_open_sale_needs_no_choice() {
     let mut snapshot = normal();
     snapshot.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
-    let mut bench = Bench::new(snapshot);
-    bench.keys("Ey");
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
-}
-
-#[test]
-fn read_only_refuses_before_anything_is_sent() {
-    let mut bench = Bench::new(read_only());
-    for key in ["2", "N", "S", "R", "E", "P", "4", "A"] {
-        bench.keys(key);
-        assert!(bench.app.dialog.is_none(), "{key}");
-    }
-    assert_eq!(bench.said(), "read-only mode: commands are disabled; restart without --read-only");
-    assert!(bench.sent().is_empty());
+    let mut tui = Tui::open(snapshot, "Ey");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
 fn marks_identify_entries() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4  ");
+    let mut tui = Tui::open(normal(), "4  ");
     let mut later = normal();
     later.pending.lines.remove(0);
     later.pending.lines.reverse();
     later.pending.lines.sort_by_key(|line| line.entry);
-    bench.show(later);
-    assert_eq!(bench.said(), "1 marked entry is no longer pending; unmarked");
-    bench.keys("A");
-    assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
+    tui.show(later);
+    tui.assert_status("1 marked entry is no longer pending; unmarked");
+    tui.press("A");
+    assert_eq!(tui.sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
 }
 
 #[test]
 fn the_applied_plan_is_the_one_that_was_shown() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4A");
-    assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);
+    let mut tui = Tui::open(normal(), "4A");
+    assert_eq!(tui.sent(), [Command::Plan(Scope::All(Filter::default()))]);
     let entries = [(entry(1), Verdict::Stuck), (entry(2), Verdict::Malformed)];
     let plan = made_up::plan(&entries, "");
-    bench.answer(Ok(Reply::Planned(plan.clone())));
-    bench.keys("n");
-    assert_eq!(bench.sent(), []);
-    bench.keys("A");
-    assert_eq!(bench.sent().len(), 1);
-    bench.answer(Ok(Reply::Planned(plan.clone())));
+    tui.answer(Ok(Reply::Planned(plan.clone())));
+    tui.press("n");
+    assert_eq!(tui.sent(), []);
+    tui.press("A");
+    assert_eq!(tui.sent().len(), 1);
+    tui.answer(Ok(Reply::Planned(plan.clone())));
     // The list may change under the question, and the plan is remade; until that is shown, nothing is executed.
-    bench.show(overflowing());
+    tui.show(overflowing());
     let again = Command::Plan(Scope::All(Filter::default()));
-    assert_eq!(bench.sent(), [again]);
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    assert_eq!(tui.sent(), [again]);
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
 }
 
 #[test]
 fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4A");
-    bench.sent();
-    bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::InHand)], ""))));
-    assert!(bench.app.dialog.is_none());
-    assert_eq!(bench.said(), "1 held by live nodes; nothing to do");
-    bench.keys("A1N");
-    bench.sent();
-    bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
-    assert_eq!(bench.said(), "the plan is ready; press Esc to close this, then A again");
-    bench.keys("y");
-    assert_eq!(bench.sent(), []);
+    let mut tui = Tui::open(normal(), "4A");
+    tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::InHand)], ""))));
+    assert!(tui.app.dialog.is_none());
+    tui.assert_status("1 held by live nodes; nothing to do");
+    tui.press("A1N");
+    tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
+    tui.assert_status("the plan is ready; press Esc to close this, then A again");
+    tui.press("y");
+    assert_eq!(tui.sent(), []);
 }
 
 #[test]
 fn a_running_replay_can_be_cancelled() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4X");
-    assert_eq!(bench.said(), "no command is running");
+    let mut tui = Tui::open(normal(), "4X");
+    tui.assert_status("no command is running");
     let line =
         RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000, changes: true };
-    bench.show(Snapshot { recoveries: vec![line], ..normal() });
-    assert!(bench.text(120, 36).contains("pending apply 3,000 of 12,000"));
-    bench.keys("Xy");
-    assert_eq!(bench.sent(), [Command::Cancel]);
+    tui.show(Snapshot { recoveries: vec![line], ..normal() });
+    tui.assert_shows("pending apply 3,000 of 12,000");
+    tui.press("Xy");
+    assert_eq!(tui.sent(), [Command::Cancel]);
 }
 
 #[test]
 fn pages_turn_at_both_ends() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4GG");
-    assert_eq!(bench.focus.borrow().pending, entry(499).next_of_all());
-    assert!(bench.text(120, 36).contains("reading"));
+    let mut tui = Tui::open(overflowing(), "4GG");
+    assert_eq!(tui.focus.borrow().pending, entry(499).next_of_all());
+    tui.assert_shows("reading");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
     second.pending.from = entry(499).next_of_all().unwrap();
-    bench.show(second);
-    assert_eq!(bench.app.pending.cursor, Some(entry(500)));
-    assert!(bench.text(120, 36).contains("   12,340"), "the rows before are not counted");
-    bench.keys("k");
-    assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
-    bench.show(overflowing());
-    assert_eq!(bench.app.pending.cursor, Some(entry(499)));
+    tui.show(second);
+    assert_eq!(tui.app.pending.cursor, Some(entry(500)));
+    tui.assert_shows("   12,340");
+    tui.press("k");
+    assert_eq!(tui.focus.borrow().pending, Some(EntryId::MIN));
+    tui.show(overflowing());
+    assert_eq!(tui.app.pending.cursor, Some(entry(499)));
 }
 
 #[test]
 fn a_page_that_emptied_leads_back_to_the_first() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4GG");
+    let mut tui = Tui::open(overflowing(), "4GG");
     let mut second = overflowing();
     second.pending.from = entry(499).next_of_all().unwrap();
     second.pending.lines.clear();
-    bench.show(second);
-    assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
+    tui.show(second);
+    assert_eq!(tui.focus.borrow().pending, Some(EntryId::MIN));
 }
 
 #[test]
 fn marks_of_other_pages_stay() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4 GG");
+    let mut tui = Tui::open(overflowing(), "4 GG");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
     second.pending.from = entry(499).next_of_all().unwrap();
-    bench.show(second);
-    bench.keys(" A");
+    tui.show(second);
+    tui.press(" A");
     let scope = Scope::Entries(vec![entry(0), entry(500)]);
-    assert_eq!(bench.sent(), [Command::Plan(scope)]);
+    assert_eq!(tui.sent(), [Command::Plan(scope)]);
 }
 
 #[test]
 fn filters_are_live_and_escape_ends_them() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2/tea");
-    assert!(!bench.text(120, 36).contains("noodles"));
-    bench.press(KeyCode::Enter);
-    assert!(bench.text(120, 36).contains("1 of 4"));
-    bench.keys("E");
-    assert!(bench.text(120, 36).contains("#8 milk tea"));
-    bench.keys("n");
-    bench.press(KeyCode::Esc);
-    assert!(bench.text(120, 36).contains("noodles"));
+    let mut tui = Tui::open(normal(), "2/tea");
+    tui.assert_hides("noodles");
+    tui.press("\n");
+    tui.assert_shows("1 of 4");
+    tui.press("E");
+    tui.assert_shows("#8 milk tea");
+    tui.press("n\x1b");
+    tui.assert_shows("noodles");
 }
 
 #[test]
-fn a_form_that_was_left_or_refused_keeps_its_text() {
-    let mut bench = Bench::new(normal());
-    bench.keys("Nhot soup");
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was created; the form keeps your input");
-    bench.keys("N");
-    bench.press(KeyCode::Tab);
-    bench.keys("50");
-    for _ in 0..3 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::Enter);
-    bench.keys("y");
-    let sent = bench.sent();
-    assert!(
-        matches!(&sent[..], [Command::CreateSale(sale)] if sale.title == "hot soup" && sale.stock == 50)
-    );
-    bench.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
-    bench.keys("N");
-    assert!(bench.text(120, 36).contains("hot soup"));
-    bench.press(KeyCode::Enter);
-    bench.keys("y");
-    assert_eq!(bench.sent().len(), 1);
-    bench.answer(Ok(Reply::SaleCreated(VoucherId(8))));
-    assert_eq!(bench.said(), "✔ sale #8 created and loaded into Redis");
-    bench.keys("N");
-    assert!(!bench.text(120, 36).contains("hot soup"));
-}
-
-#[test]
-fn a_rush_shows_its_plan_and_asks() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkR");
-    assert!(
-        bench.text(120, 36).contains("110,000 requests by 100,000 buyers, 10,000 of them twice")
-    );
-    bench.press(KeyCode::Enter);
-    bench.press(KeyCode::Enter);
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
-    assert!(bench.sent().is_empty());
-    bench.keys("y");
-    let sent = bench.sent();
+fn a_load_test_shows_its_plan_and_asks() {
+    let mut tui = Tui::open(normal(), "2jkR");
+    tui.assert_shows("110,000 requests by 100,000 buyers, 10,000 of them twice");
+    tui.press("\n\n");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))));
+    assert!(tui.sent().is_empty());
+    tui.press("y");
+    let sent = tui.sent();
     assert!(matches!(&sent[..], [Command::LoadTest(plan)] if plan.users == 100_000));
 }
 
 #[test]
-fn quitting_asks_only_while_a_rush_is_under_way() {
-    let mut bench = Bench::new(normal());
-    bench.keys("q");
-    assert_eq!(bench.app.course, Course::Quit);
-    let mut bench = Bench::new(rushing());
-    bench.keys("q");
-    assert_eq!(bench.app.course, Course::GoOn);
-    bench.keys("y");
-    assert_eq!(bench.app.course, Course::Quit);
+fn quitting_asks_only_while_a_load_test_is_under_way() {
+    let tui = Tui::open(normal(), "q");
+    assert_eq!(tui.app.course, Course::Quit);
+    let mut tui = Tui::open(with_load_test(), "q");
+    assert_eq!(tui.app.course, Course::GoOn);
+    tui.press("y");
+    assert_eq!(tui.app.course, Course::Quit);
 }
 
 #[test]
 fn the_palette_runs_what_it_names() {
-    let mut bench = Bench::new(normal());
-    bench.keys(":pend");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.app.view, View::Pending);
-    bench.keys(":reco");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);
+    let mut tui = Tui::open(normal(), ":pend\n");
+    assert_eq!(tui.app.view, View::Pending);
+    tui.press(":reco\n");
+    assert_eq!(tui.sent(), [Command::Plan(Scope::All(Filter::default()))]);
 }
 
 #[test]
 fn commands_on_a_paused_display_use_current_figures() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkf");
+    let mut tui = Tui::open(normal(), "2jkf");
     let mut later = normal();
     later.sales.reverse();
     for sale in &mut later.sales {
@@ -300,26 +218,25 @@ fn commands_on_a_paused_display_use_current_figures() {
             sale.stock = Some(42);
         }
     }
-    bench.show(later);
-    bench.keys("E");
-    assert!(bench.text(120, 36).contains("42 of 10,000 pieces unsold"));
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    tui.show(later);
+    tui.press("E");
+    tui.assert_shows("42 of 10,000 pieces unsold");
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
 fn a_reply_clears_the_marks_of_its_own_command_only() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4 A");
-    assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
+    let mut tui = Tui::open(normal(), "4 A");
+    assert_eq!(tui.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
     // Marked while the plan is made, so it is not among its entries.
-    bench.keys(" ");
+    tui.press(" ");
     let plan = made_up::plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
-    bench.answer(Ok(Reply::Planned(plan)));
-    bench.keys("y");
-    bench.sent();
-    bench.keys(" ");
-    bench.answer(Ok(Reply::Replayed(ReplayReport::default())));
-    let marks: Vec<EntryId> = bench.app.pending.marks.iter().copied().collect();
+    tui.answer(Ok(Reply::Planned(plan)));
+    tui.press("y");
+    tui.sent();
+    tui.press(" ");
+    tui.answer(Ok(Reply::Replayed(ReplayReport::default())));
+    let marks: Vec<EntryId> = tui.app.pending.marks.iter().copied().collect();
     assert_eq!(marks, [entry(1), entry(2)]);
 }

@@ -1,31 +1,9 @@
-//! Nothing on the Overview moves when a figure grows: the same sales at rest and in a rush.
-
-use crossterm::event::KeyCode;
-use ratatui::buffer::Buffer;
-use seckill_engine::{
-    error::StoreError,
-    telemetry::{
-        Snapshot,
-        read_error::ReadError,
-        snapshot::{Count, Latency, LoadTestLine},
-    },
-};
-use seckill_model::{
-    Message, Phase, VoucherId, ledger::Balance, locale::set_thread_language, message::Label,
-};
+//! Nothing on the Overview moves when a figure grows: the same sales at rest and in a load test.
 
 use strum::VariantArray as _;
 
-use super::{
-    fixture::{Bench, NOW, empty, normal, overflowing, rushing, sale},
-    screens::assert_screen,
-};
-use crate::{
-    app::App,
-    text,
-    theme::{Depth, Theme},
-    views::View,
-};
+use super::prelude::*;
+use crate::text;
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
 
@@ -39,7 +17,7 @@ fn rest() -> Snapshot {
 }
 
 /// The same sales, with extreme values of everything.
-fn rush() -> Snapshot {
+pub(super) fn load_test() -> Snapshot {
     let mut snapshot = overflowing();
     snapshot.sales = rest().sales;
     snapshot.sales[0].stock = Some(9_876_543);
@@ -61,8 +39,9 @@ fn rush() -> Snapshot {
     snapshot.latency =
         Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
     snapshot.audit = Balance::InFlight { orders: 1_234_567 };
-    let rush = |id, sent| LoadTestLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
-    snapshot.load_tests = vec![rush(7, 1), rush(8, 9_999_999)];
+    let load_test =
+        |id, sent| LoadTestLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
+    snapshot.load_tests = vec![load_test(7, 1), load_test(8, 9_999_999)];
     snapshot.read_only = true;
     snapshot
 }
@@ -98,7 +77,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
         if cells.get(at) != Some(&sign.as_str()) {
             return false;
         }
-        at += crate::widgets::width(&sign);
+        at += width(&sign);
     }
     true
 }
@@ -115,8 +94,8 @@ fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
 }
 
 /// Everything that must not move.
-fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)>)> {
-    let buffer = bench.draw(w, h);
+fn places(tui: &mut Tui, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)>)> {
+    let buffer = tui.draw(w, h);
     let titles = [
         text::STOCK,
         text::RATES,
@@ -128,10 +107,8 @@ fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, 
         Label("overview-locks"),
         text::ATTENTION,
     ];
-    let mut places: Vec<_> = titles
-        .iter()
-        .map(|title| (title.to_string(), heading(&bench.app, &buffer, title)))
-        .collect();
+    let mut places: Vec<_> =
+        titles.iter().map(|title| (title.to_string(), heading(&tui.app, &buffer, title))).collect();
     for tab in names() {
         places.push((tab.to_string(), column(&buffer, 1, tab).map(|x| (x, 1))));
     }
@@ -149,35 +126,35 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn nothing_moves_in_a_rush() {
+fn nothing_moves_in_a_load_test() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for size in SIZES {
-            let mut bench = Bench::new(rest());
-            let before = places(&mut bench, size);
+            let mut tui = Tui::new(rest());
+            let before = places(&mut tui, size);
             for (what, place) in &before {
-                assert!(place.is_some(), "{what} at {size:?}: {}", bench.text(size.0, size.1));
+                assert!(place.is_some(), "{what} at {size:?}: {}", tui.screen_at(size.0, size.1));
             }
-            bench.show(rush());
-            let read = |bench: &mut Bench| bench.text(size.0, size.1);
-            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
+            tui.show(load_test());
+            let read = |tui: &mut Tui| tui.screen_at(size.0, size.1);
+            assert_eq!(places(&mut tui, size), before, "{}", read(&mut tui));
             // While the display is paused and a long message is shown.
-            bench.keys("f");
-            bench.app.now = NOW.plus(4_321_000);
-            let mut later = rush();
+            tui.press("f");
+            tui.app.now = NOW.plus(4_321_000);
+            let mut later = load_test();
             for server in [&mut later.redis, &mut later.sql] {
-                server.last_ok = Some(bench.app.now);
+                server.last_ok = Some(tui.app.now);
             }
-            bench.show(later);
-            bench.app.status.failure("redis does not answer; try again ".repeat(9));
-            assert_eq!(places(&mut bench, size), before, "{}", read(&mut bench));
+            tui.show(later);
+            tui.app.status.failure("redis does not answer; try again ".repeat(9));
+            assert_eq!(places(&mut tui, size), before, "{}", read(&mut tui));
         }
     }
 }
 
 /// The header left of its badges, and where each badge begins.
-fn header(bench: &mut Bench, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
-    let buffer = bench.draw(w, h);
+fn header(tui: &mut Tui, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
+    let buffer = tui.draw(w, h);
     let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
     let books = servers[0].map_or(0, |redis| redis.saturating_sub(if w < 112 { 10 } else { 20 }));
     (row(&buffer, 0).into_iter().take(books).collect(), servers)
@@ -188,8 +165,8 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
-            let mut bench = Bench::new(normal());
-            let (shown, servers) = header(&mut bench, size);
+            let mut tui = Tui::new(normal());
+            let (shown, servers) = header(&mut tui, size);
             assert!(shown.contains('7') && servers.iter().all(Option::is_some), "{shown}");
             for up in [true, false] {
                 for ago in [Some(6), Some(59), Some(119), Some(7_199), Some(172_799), None] {
@@ -198,9 +175,9 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                         server.up = up;
                         server.last_ok = ago.map(|seconds: i64| NOW.plus(-seconds * 1_000));
                     }
-                    bench.show(later);
-                    let now = header(&mut bench, size);
-                    let text = bench.text(size.0, size.1);
+                    tui.show(later);
+                    let now = header(&mut tui, size);
+                    let text = tui.screen_at(size.0, size.1);
                     assert_eq!(now, (shown.clone(), servers), "{up} {ago:?}: {text}");
                     let badges = text.lines().next().and_then(|line| line.split_once("redis"));
                     assert!(badges.is_some_and(|(_, shown)| !shown.contains('…')), "{text}");
@@ -208,13 +185,13 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
             }
             let mut locked = normal();
             locked.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
-            bench.show(locked);
-            assert_eq!(header(&mut bench, size), (shown.clone(), servers));
+            tui.show(locked);
+            assert_eq!(header(&mut tui, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {
                 let mut slow = normal();
                 (slow.redis.latency_us, slow.sql.latency_us) = (micros, micros);
-                bench.show(slow);
-                assert_eq!(header(&mut bench, size), (shown.clone(), servers));
+                tui.show(slow);
+                assert_eq!(header(&mut tui, size), (shown.clone(), servers));
             }
         }
     }
@@ -226,15 +203,14 @@ fn view_names_are_never_truncated_by_counts() {
         set_thread_language(lang);
         for size in SIZES {
             for view in View::VARIANTS.iter().copied() {
-                let mut bench = Bench::new(rush());
-                bench.keys("f");
-                bench.app.view = view;
-                let buffer = bench.draw(size.0, size.1);
+                let mut tui = Tui::open(load_test(), "f");
+                tui.app.view = view;
+                let buffer = tui.draw(size.0, size.1);
                 for name in names() {
                     let place = column(&buffer, 1, name);
-                    assert!(place.is_some(), "{name}: {}", bench.text(size.0, size.1));
+                    assert!(place.is_some(), "{name}: {}", tui.screen_at(size.0, size.1));
                 }
-                let text = bench.text(size.0, size.1);
+                let text = tui.screen_at(size.0, size.1);
                 let [frozen, read_only] = [text::FROZEN, text::READ_ONLY];
                 assert!(text.contains(&*frozen) && text.contains(&*read_only), "{text}");
             }
@@ -243,21 +219,11 @@ fn view_names_are_never_truncated_by_counts() {
 }
 
 #[test]
-fn a_rush_in_snapshots() {
-    for (lang, name) in [("en", ""), ("zh", "zh_")] {
-        set_thread_language(lang);
-        for (w, h) in [(120, 36), (80, 24), (200, 50), (60, 15)] {
-            assert_screen(&format!("overview_rush_{name}{w}x{h}"), &Bench::new(rush()).text(w, h));
-        }
-    }
-}
-
-#[test]
 fn a_small_window_shows_all_of_the_overview() {
-    let mut snapshot = rushing();
+    let mut snapshot = with_load_test();
     snapshot.funnel.rejected.total = 17;
     snapshot.funnel.busy.total = 4_711;
-    let text = Bench::new(snapshot).text(80, 24);
+    let text = Tui::new(snapshot).screen_at(80, 24);
     for shown in [
         "n 21,840",
         "rejected",
@@ -276,24 +242,23 @@ fn a_small_window_shows_all_of_the_overview() {
 }
 
 #[test]
-fn the_header_shows_the_sale_with_a_rush() {
-    let mut bench = Bench::new(rest());
-    let header =
-        |bench: &mut Bench| bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
-    assert!(header(&mut bench).contains("#8 Milk tea"), "{}", header(&mut bench));
-    let rush = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
-    bench.show(Snapshot { load_tests: vec![rush(7)], ..rest() });
-    assert!(header(&mut bench).contains("#7 Hot pot"), "{}", header(&mut bench));
-    bench.show(Snapshot { load_tests: vec![rush(7), rush(7)], ..rest() });
-    assert!(header(&mut bench).contains("#7 Hot pot"), "two on one sale");
-    bench.show(Snapshot { load_tests: vec![rush(7), rush(8)], ..rest() });
-    assert!(header(&mut bench).contains("▸ 2 running"), "{}", header(&mut bench));
-    bench.keys("2j1");
-    bench.show(Snapshot { load_tests: vec![rush(8)], ..rest() });
-    assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
+fn the_header_shows_the_sale_with_a_load_test() {
+    let mut tui = Tui::new(rest());
+    let header = |tui: &mut Tui| tui.screen().lines().next().unwrap_or_default().to_owned();
+    assert!(header(&mut tui).contains("#8 Milk tea"), "{}", header(&mut tui));
+    let load_test = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
+    tui.show(Snapshot { load_tests: vec![load_test(7)], ..rest() });
+    assert!(header(&mut tui).contains("#7 Hot pot"), "{}", header(&mut tui));
+    tui.show(Snapshot { load_tests: vec![load_test(7), load_test(7)], ..rest() });
+    assert!(header(&mut tui).contains("#7 Hot pot"), "two on one sale");
+    tui.show(Snapshot { load_tests: vec![load_test(7), load_test(8)], ..rest() });
+    assert!(header(&mut tui).contains("▸ 2 running"), "{}", header(&mut tui));
+    tui.press("2j1");
+    tui.show(Snapshot { load_tests: vec![load_test(8)], ..rest() });
+    assert!(header(&mut tui).contains("#7 Hot pot"), "it is chosen, so commands act on it");
 }
 
-/// Buyers may come from other processes; a snapshot shows their rushes only by the effect on the stock.
+/// Buyers may come from other processes; a snapshot shows their load tests only by the effect on the stock.
 #[test]
 fn the_header_and_the_presenter_show_the_active_sale() {
     let hot_pot = (7, "#7 Hot pot");
@@ -307,12 +272,12 @@ fn the_header_and_the_presenter_show_the_active_sale() {
         }
         snapshot
     };
-    let speaks_of = |bench: &mut Bench, id: u64, title: &str, why: &str| {
-        let screen = bench.text(120, 36);
+    let speaks_of = |tui: &mut Tui, id: u64, title: &str, why: &str| {
+        let screen = tui.screen();
         assert!(screen.lines().next().is_some_and(|line| line.contains(title)), "{why}: {screen}");
-        assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
+        assert_eq!(tui.app.presented(), Some(VoucherId(id)), "{why}");
     };
-    let mut bench = Bench::new(snapshot(0, 0));
+    let mut tui = Tui::new(snapshot(0, 0));
     let shown = [
         (0, 0, milk_tea, "none sells, this is the newest"),
         (7, 1, hot_pot, "it sells"),
@@ -325,37 +290,37 @@ fn the_header_and_the_presenter_show_the_active_sale() {
         (7, 100, hot_pot, "again"),
     ];
     for (of, second, (id, title), why) in shown {
-        bench.show(snapshot(of, second));
-        speaks_of(&mut bench, id, title, why);
+        tui.show(snapshot(of, second));
+        speaks_of(&mut tui, id, title, why);
     }
     let mut away = snapshot(0, 110);
     away.redis.up = false;
-    bench.show(away);
-    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
-    bench.show(snapshot(0, 111));
-    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
-    bench.keys("2jk1");
-    bench.show(snapshot(7, 112));
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
+    tui.show(away);
+    speaks_of(&mut tui, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
+    tui.show(snapshot(0, 111));
+    speaks_of(&mut tui, hot_pot.0, hot_pot.1, "an outage is not held against it");
+    tui.press("2jk1");
+    tui.show(snapshot(7, 112));
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(milk_tea.0)));
     assert_eq!(
-        bench.app.presented(),
+        tui.app.presented(),
         Some(VoucherId(hot_pot.0)),
         "the presenter layout shows the active sale"
     );
-    let header = bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
+    let header = tui.screen().lines().next().unwrap_or_default().to_owned();
     assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
     let mut both = snapshot(7, 113);
     for sale in &mut both.sales {
         sale.funnel.admitted.per_second = 802.0;
     }
-    bench.show(both);
-    speaks_of(&mut bench, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
+    tui.show(both);
+    speaks_of(&mut tui, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
 }
 
 /// A launch is over when its sale is sold out; the presenter layout moves on.
 #[test]
 fn a_finished_launch_gives_way_to_the_active_sale() {
-    let mut bench = Bench::new(rest());
+    let mut tui = Tui::new(rest());
     let snapshot = |gone: bool, sells: bool| {
         let mut snapshot = rest();
         for sale in &mut snapshot.sales {
@@ -370,19 +335,19 @@ fn a_finished_launch_gives_way_to_the_active_sale() {
         }
         snapshot
     };
-    bench.app.presenter.sale = Some(VoucherId(8));
-    bench.app.presenter.launched = true;
-    bench.show(snapshot(false, true));
-    assert_eq!(bench.app.presented(), Some(VoucherId(8)), "it is not over");
-    bench.show(snapshot(true, false));
-    assert_eq!(bench.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
+    tui.app.presenter.sale = Some(VoucherId(8));
+    tui.app.presenter.launched = true;
+    tui.show(snapshot(false, true));
+    assert_eq!(tui.app.presented(), Some(VoucherId(8)), "it is not over");
+    tui.show(snapshot(true, false));
+    assert_eq!(tui.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
     let mut later = snapshot(true, false);
     later.taken = NOW.plus(120_000);
-    bench.show(later.clone());
+    tui.show(later.clone());
     let mut other = snapshot(true, true);
     other.taken = later.taken.plus(1_000);
-    bench.show(other);
-    assert_eq!(bench.app.presented(), Some(VoucherId(7)));
+    tui.show(other);
+    assert_eq!(tui.app.presented(), Some(VoucherId(7)));
 }
 
 #[test]
@@ -391,10 +356,10 @@ fn only_the_figures_of_a_moment_are_lit() {
         let theme = Theme::new(depth, false);
         let soft = theme.dimmed();
         for (w, h) in [(120, 36), (80, 24)] {
-            let mut bench = Bench::themed(normal(), theme);
-            bench.draw(w, h);
-            bench.keys("<<<");
-            let buffer = bench.draw(w, h);
+            let mut tui = Tui::themed(normal(), theme);
+            tui.draw(w, h);
+            tui.press("<<<");
+            let buffer = tui.draw(w, h);
             let dim = |text: &str, after: u16| {
                 let y = (after..h).find(|y| column(&buffer, *y, text).is_some()).unwrap();
                 let cell = &buffer[(column(&buffer, y, text).unwrap() as u16, y)];
@@ -411,13 +376,13 @@ fn only_the_figures_of_a_moment_are_lit() {
                 "LOCKS",
                 "ALARMS",
             ] {
-                assert!(dim(now, 3), "{now}: {}", bench.text(w, h));
+                assert!(dim(now, 3), "{now}: {}", tui.screen_at(w, h));
             }
             assert!(!dim("values of 11:06:", 3) && !dim("persisted", 3));
-            let text = bench.text(w, h);
+            let text = tui.screen_at(w, h);
             assert!(text.contains("; rest is current"), "{text}");
-            bench.press(KeyCode::Esc);
-            let text = bench.text(w, h);
+            tui.press("\x1b");
+            let text = tui.screen_at(w, h);
             assert!(!text.contains("rest is current"), "{text}");
         }
     }
@@ -431,9 +396,8 @@ fn a_gauge_empties_in_every_view() {
         Snapshot { sales: vec![line], ..empty() }
     };
     for keys in ["1", "2", "t"] {
-        let mut bench = Bench::new(nearly_gone());
-        bench.keys(keys);
-        let text = bench.text(120, 36);
+        let mut tui = Tui::open(nearly_gone(), keys);
+        let text = tui.screen();
         let [empty, full] = ["░", "█"].map(|sign| text.matches(sign).count());
         let gauge = text.lines().find(|line| line.contains("░░░")).unwrap_or_default();
         assert!(empty > 5 && !gauge.contains('█'), "{full}: {text}");
@@ -444,14 +408,9 @@ fn a_gauge_empties_in_every_view() {
 #[test]
 fn tables_leave_no_gap_in_a_large_window() {
     for keys in ["6", "8"] {
-        let mut bench = Bench::new(normal());
-        bench.keys(keys);
-        let text = bench.text(200, 50);
+        let mut tui = Tui::open(normal(), keys);
+        let text = tui.screen_at(200, 50);
         let line = text.lines().find(|line| line.contains("close-overdue")).unwrap_or_default();
         assert!(!line.contains(&" ".repeat(20)), "{text}");
-        assert_screen(
-            &format!("{}_normal_200x50", if keys == "6" { "locks" } else { "jobs" }),
-            &text,
-        );
     }
 }

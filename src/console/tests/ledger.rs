@@ -1,25 +1,12 @@
 //! The Ledger: each difference as text, its repair, and the question before that.
 
-use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Reply},
     repair::{Repaired, SaleRepair},
-    telemetry::{
-        Snapshot,
-        alarms::alarms,
-        ledger_page::{AuditLimit, LedgerPage},
-    },
+    telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
-use seckill_model::{
-    VoucherId,
-    ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
-    locale::set_thread_language,
-};
+use seckill_model::ledger::{Cure, SaleAudit};
 
-use super::{
-    fixture::{Bench, NOW, empty, normal, outage},
-    screens::{SHOTS, assert_screen},
-};
+use super::prelude::*;
 
 fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     SaleAudit {
@@ -39,7 +26,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
 }
 
 /// One sale that a repair fixes, one that it fixes in part, one in flight, and one without findings.
-pub(super) fn audited() -> Snapshot {
+pub(super) fn with_findings() -> Snapshot {
     let lost = SaleAudit { persisted: 6_877, ..line(7, "hot pot 50% off", 6_880, vec![]) };
     let lost = SaleAudit { findings: vec![Finding::Unknown(2), Finding::Lost(3)], ..lost };
     let sold = Finding::SqlStock { stock: 9_400, initial: 10_000, live: 500 };
@@ -55,7 +42,7 @@ pub(super) fn audited() -> Snapshot {
 }
 
 fn plan() -> Vec<SaleRepair> {
-    audited()
+    with_findings()
         .ledger
         .lines
         .iter()
@@ -65,26 +52,12 @@ fn plan() -> Vec<SaleRepair> {
 }
 
 #[test]
-fn every_size_and_language() {
-    for (lang, width, height) in SHOTS {
-        set_thread_language(lang);
-        let tail = if lang == "zh" { "_zh" } else { "" };
-        for (name, keys) in [("ledger", "9"), ("ledger_detail", "9jl"), ("confirm_repair", "9A")] {
-            let mut bench = Bench::new(audited());
-            bench.keys(keys);
-            let text = bench.text(width, height);
-            assert_screen(&format!("{name}_normal{tail}_{width}x{height}"), &text);
-        }
-    }
-}
-
-#[test]
 fn unknown_values_are_labelled() {
     let mut large = normal();
     large.ledger.limit = Some(AuditLimit::Orders(300_000));
     let mut none = empty();
     none.ledger = LedgerPage::of(NOW, Vec::new(), Vec::new());
-    let mut old = Snapshot { ledger: audited().ledger, ..outage() };
+    let mut old = Snapshot { ledger: with_findings().ledger, ..outage() };
     old.ledger.taken = Some(NOW.plus(-42_000));
     for (snapshot, expected) in [
         (normal(), "Auditing the sales."),
@@ -94,9 +67,8 @@ fn unknown_values_are_labelled() {
         (large, "run 'seckill audit' in a shell"),
     ] {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(snapshot.clone());
-            bench.keys("9");
-            let text = bench.text(width, height);
+            let mut tui = Tui::open(snapshot.clone(), "9");
+            let text = tui.screen_at(width, height);
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let expected = expected.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(&expected), "{text}");
@@ -106,26 +78,23 @@ fn unknown_values_are_labelled() {
 
 #[test]
 fn the_alarm_names_the_key_and_the_key_explains() {
-    let mut bench = Bench::new(audited());
-    let text = bench.text(120, 36);
-    assert!(text.contains("Audit failed: #7: 2 orders in SQL have no buyer"), "{text}");
-    assert!(text.contains("Press 9"), "{text}");
-    bench.keys("9l");
-    let text = bench.text(120, 36);
+    let mut tui = Tui::new(with_findings());
+    tui.assert_shows("Audit failed: #7: 2 orders in SQL have no buyer");
+    tui.assert_shows("Press 9");
+    tui.press("9l");
+    let text = tui.screen();
     for shown in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
     {
         assert!(text.contains(shown), "{text}");
     }
-    bench.keys("jl");
-    let text = bench.text(120, 36);
-    assert!(text.contains("compare its orders (7, /"), "{text}");
+    tui.press("jl");
+    tui.assert_shows("compare its orders (7, /");
 }
 
 #[test]
 fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
-    let mut bench = Bench::new(audited());
-    bench.keys("9A");
-    let text = bench.text(80, 24);
+    let mut tui = Tui::open(with_findings(), "9A");
+    let text = tui.screen_at(80, 24);
     for shown in [
         "2 sales, 4 differences: #7 #8",
         "1 sale: reconcile with SQL, stream and dead letters",
@@ -136,64 +105,60 @@ fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
         assert!(text.contains(shown), "{text}");
     }
     // Cancel is focused.
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty());
-    assert_eq!(bench.said(), "nothing was changed");
-    bench.keys("Ay");
-    assert_eq!(bench.sent(), [Command::Repair(plan())]);
+    tui.press("\n");
+    assert!(tui.sent().is_empty());
+    tui.assert_status("nothing was changed");
+    tui.press("Ay");
+    assert_eq!(tui.sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };
-    bench.answer(Ok(Reply::Repaired(done)));
-    assert_eq!(bench.said(), "✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
+    tui.answer(Ok(Reply::Repaired(done)));
+    tui.assert_status("✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
 }
 
 #[test]
 fn marked_sales_are_repaired_and_no_others() {
-    let mut bench = Bench::new(audited());
-    bench.keys("9j ");
-    assert!(bench.text(120, 36).contains("1 marked"));
-    bench.keys("A");
-    let text = bench.text(120, 36);
-    assert!(text.contains("1 marked sale, 2 differences: #8"), "{text}");
-    bench.keys("y");
+    let mut tui = Tui::open(with_findings(), "9j ");
+    tui.assert_shows("1 marked");
+    tui.press("A");
+    tui.assert_shows("1 marked sale, 2 differences: #8");
+    tui.press("y");
     let only: Vec<SaleRepair> =
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
     assert_eq!(only[0].cures, [Cure::GiveBack]);
-    assert_eq!(bench.sent(), [Command::Repair(only)]);
+    assert_eq!(tui.sent(), [Command::Repair(only)]);
     // A sale without findings cannot be marked, and a mark vanishes with its differences.
-    bench.keys("G ");
-    assert_eq!(bench.said(), "this sale has no automatic repair");
-    bench.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
-    assert!(bench.app.ledger.marks.is_empty());
+    tui.press("G ");
+    tui.assert_status("this sale has no automatic repair");
+    tui.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
+    assert!(tui.app.ledger.marks.is_empty());
 }
 
 #[test]
 fn a_repair_is_refused_where_there_is_none() {
     let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
     let page = |lines| LedgerPage::of(NOW, lines, Vec::new());
-    let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..audited().ledger };
+    let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..with_findings().ledger };
     for (snapshot, expected) in [
-        (Snapshot { read_only: true, ..audited() }, "read-only"),
+        (Snapshot { read_only: true, ..with_findings() }, "read-only"),
         (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
         (Snapshot { ledger: page(by_hand), ..normal() }, "no automatic repair"),
         (Snapshot { ledger: old, ..normal() }, "press A again"),
-        (Snapshot { ledger: audited().ledger, ..outage() }, "Redis"),
+        (Snapshot { ledger: with_findings().ledger, ..outage() }, "Redis"),
     ] {
-        let mut bench = Bench::new(snapshot);
-        bench.keys("9A");
-        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
-        let said = bench.said();
-        assert!(said.to_lowercase().contains(&expected.to_lowercase()), "{said}");
+        let mut tui = Tui::open(snapshot, "9A");
+        tui.assert_idle();
+        let message = tui.status();
+        assert!(message.to_lowercase().contains(&expected.to_lowercase()), "{message}");
     }
 }
 
 #[test]
 fn the_palette_opens_the_view_from_anywhere() {
     for (name, asked) in [("audit", false), ("ledger", false), ("repair", true)] {
-        let mut bench = Bench::new(audited());
-        bench.keys(&format!("3:{name}"));
-        bench.press(KeyCode::Enter);
-        assert_eq!(bench.app.view, crate::views::View::Ledger, "{name}");
-        assert_eq!(bench.app.dialog.is_some(), asked, "{name}");
+        let mut tui = Tui::open(with_findings(), &format!("3:{name}"));
+        tui.press("\n");
+        assert_eq!(tui.app.view, View::Ledger, "{name}");
+        assert_eq!(tui.app.dialog.is_some(), asked, "{name}");
     }
 }
 
@@ -202,10 +167,9 @@ fn a_difference_of_all_sales_is_named() {
     let findings = vec![SaleFinding { sale: None, what: Finding::Lost(2) }];
     let audit = Balance::Off { findings };
     let passed = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
-    for (ledger, shown) in [(passed, true), (audited().ledger, false)] {
-        let mut bench = Bench::new(Snapshot { audit: audit.clone(), ledger, ..normal() });
-        bench.keys("9");
-        let text = bench.text(120, 36);
+    for (ledger, shown) in [(passed, true), (with_findings().ledger, false)] {
+        let mut tui = Tui::open(Snapshot { audit: audit.clone(), ledger, ..normal() }, "9");
+        let text = tui.screen();
         assert_eq!(text.contains("All sales: 2 admitted orders are neither"), shown, "{text}");
     }
 }

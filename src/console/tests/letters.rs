@@ -1,28 +1,9 @@
 //! Dead letters on the screen, their keys, and the reason of a command.
 
-use std::sync::Arc;
+use seckill_engine::{audit_record, telemetry::snapshot::LetterLine};
+use seckill_model::dead_letter::Burial;
 
-use crossterm::event::{Event, KeyCode};
-use seckill_engine::{
-    EngineError, audit_record,
-    command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Reply},
-    plan::made_up,
-    telemetry::{
-        Snapshot,
-        alarms::alarms,
-        snapshot::{LetterLine, LetterPage, RecoveryLine},
-    },
-};
-use seckill_model::{
-    EntryError, EntryId, LetterCounts, LetterVerdict, Message, Millis, OrderError, OrderId, UserId,
-    Verdict, VoucherId, dead_letter::Burial, filter::Filter,
-};
-
-use super::{
-    fixture::{Bench, NOW, empty, entry, normal, overflowing},
-    screens::assert_screen,
-};
-use crate::{dialogs::Dialog, theme::Depth, theme::Theme};
+use super::prelude::*;
 
 fn reason(number: u64) -> OrderError {
     match number % 4 {
@@ -85,7 +66,7 @@ pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
 }
 
 /// An active sale, and nine letters of every kind.
-pub(super) fn poisoned() -> Snapshot {
+pub(super) fn with_letters() -> Snapshot {
     let mut snapshot = normal();
     if let Some(stream) = &mut snapshot.stream {
         stream.dead = 9;
@@ -96,14 +77,14 @@ pub(super) fn poisoned() -> Snapshot {
 }
 
 pub(super) fn without(numbers: &[u64]) -> Snapshot {
-    let mut snapshot = poisoned();
+    let mut snapshot = with_letters();
     let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
     Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !gone.contains(&line.letter));
     snapshot
 }
 
 pub(super) fn away() -> Snapshot {
-    let mut snapshot = poisoned();
+    let mut snapshot = with_letters();
     snapshot.sql.up = false;
     snapshot.sql.last_ok = Some(NOW.plus(-42_000));
     snapshot.sql.error = Some("disk I/O error".into());
@@ -111,23 +92,23 @@ pub(super) fn away() -> Snapshot {
     snapshot
 }
 
-fn unread() -> Snapshot {
+pub(super) fn unread() -> Snapshot {
     Snapshot { letters: LetterPage::default(), ..away() }
 }
 
-pub(super) fn under_way() -> Snapshot {
+pub(super) fn replay_running() -> Snapshot {
     let line =
         RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000, changes: true };
-    Snapshot { recoveries: vec![line], ..poisoned() }
+    Snapshot { recoveries: vec![line], ..with_letters() }
 }
 
 fn read_only() -> Snapshot {
-    Snapshot { read_only: true, ..poisoned() }
+    Snapshot { read_only: true, ..with_letters() }
 }
 
 pub(super) fn letters_counted() -> LettersCounted {
     let mut counts = LetterCounts::default();
-    poisoned().letters.lines.iter().for_each(|line| counts.add(line.verdict));
+    with_letters().letters.lines.iter().for_each(|line| counts.add(line.verdict));
     LettersCounted { counts, gone: 0, last: letter(8) }
 }
 
@@ -141,77 +122,22 @@ pub(super) fn all_counted() -> LetterScope {
 }
 
 /// Presses a key and answers the count that it requests.
-pub(super) fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
-    bench.keys(key);
-    assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
-    bench.answer(Ok(Reply::LettersCounted(letters_counted())));
-}
-
-#[test]
-fn every_state_at_every_size() {
-    type Scene = (&'static str, fn() -> Snapshot);
-    let scenes: [Scene; 7] = [
-        ("empty", || Snapshot { letters: letters(0, 0, false), ..empty() }),
-        ("normal", poisoned),
-        ("overflowing", overflowing),
-        ("outage", away),
-        ("unread", unread),
-        ("under_way", under_way),
-        ("read_only", read_only),
-    ];
-    for (scene, snapshot) in scenes {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(snapshot());
-            bench.keys("5");
-            let text = bench.text(width, height);
-            assert_screen(&format!("letters_{scene}_{width}x{height}"), &text);
-        }
-    }
-}
-
-#[test]
-fn details_and_questions() {
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        for (name, keys) in [("letters_detail", "5l"), ("letters_detail_came_back", "5jl")] {
-            let mut bench = Bench::new(poisoned());
-            bench.keys(keys);
-            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
-        }
-        for (name, key) in [("replay", "R"), ("discard", "D"), ("give_back", "C")] {
-            let mut bench = Bench::new(poisoned());
-            bench.keys("5*");
-            ask(&mut bench, key, &all());
-            assert_screen(&format!("confirm_{name}_{width}x{height}"), &bench.text(width, height));
-        }
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5*");
-        ask(&mut bench, "D", &all());
-        bench.press(KeyCode::Tab);
-        bench.keys("poison of last night, 运维 says so");
-        assert_screen(&format!("confirm_reason_{width}x{height}"), &bench.text(width, height));
-    }
-}
-
-#[test]
-fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
-    let mut bench = Bench::themed(poisoned(), Theme::new(Depth::None, true));
-    bench.keys("5 ");
-    let text = bench.text(120, 36);
-    let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
-    assert!(beyond.is_empty(), "{beyond:?}: {text}");
-    assert!(text.contains("*  1794999970000-0"), "{text}");
+pub(super) fn ask(tui: &mut Tui, key: &str, scope: &LetterScope) {
+    tui.press(key);
+    assert_eq!(tui.sent(), [Command::CountLetters(scope.clone())]);
+    tui.answer(Ok(Reply::LettersCounted(letters_counted())));
 }
 
 #[test]
 fn letters_are_read_only_while_they_are_shown() {
-    let mut bench = Bench::new(poisoned());
-    assert_eq!(bench.focus.borrow().letters_from, None);
-    bench.keys("5");
-    assert_eq!(bench.focus.borrow().letters_from, Some(EntryId::MIN));
-    assert!(bench.focus.borrow().pending.is_none());
-    bench.keys("4");
-    assert_eq!(bench.focus.borrow().letters_from, None);
-    assert!(bench.focus.borrow().pending.is_some());
+    let mut tui = Tui::new(with_letters());
+    assert_eq!(tui.focus.borrow().letters_from, None);
+    tui.press("5");
+    assert_eq!(tui.focus.borrow().letters_from, Some(EntryId::MIN));
+    assert!(tui.focus.borrow().pending.is_none());
+    tui.press("4");
+    assert_eq!(tui.focus.borrow().letters_from, None);
+    assert!(tui.focus.borrow().pending.is_some());
 }
 
 #[test]
@@ -222,32 +148,31 @@ fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
         ("C", Command::DiscardLetters { scope: all_counted(), compensate: true }),
     ];
     for (key, command) in acts {
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5*");
+        let mut tui = Tui::open(with_letters(), "5*");
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
-            ask(&mut bench, key, &all());
-            bench.press(no);
+            ask(&mut tui, key, &all());
+            tui.key(no);
             // Enter cancels, but if a number has to be typed it says so.
             if (key, no) == ("C", KeyCode::Enter) {
-                assert!(bench.said().contains("this affects 8"), "{}", bench.said());
-                bench.press(KeyCode::Esc);
+                tui.assert_status_contains("this affects 8");
+                tui.press("\x1b");
             }
-            assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{key}, {no:?}");
+            tui.assert_idle();
         }
-        ask(&mut bench, key, &all());
+        ask(&mut tui, key, &all());
         // Letters that arrive meanwhile are excluded.
-        let mut later = poisoned();
+        let mut later = with_letters();
         later.taken = NOW.plus(60_000);
-        bench.show(later);
+        tui.show(later);
         if key == "C" {
             // Cancelling orders requires their number.
-            bench.keys("y");
-            assert!(bench.sent().is_empty() && bench.said().contains("this affects 8"));
-            bench.keys("8");
+            tui.press("y");
+            assert!(tui.sent().is_empty() && tui.status().contains("this affects 8"));
+            tui.press("8");
         }
-        bench.keys("y");
-        assert_eq!(bench.sent(), [command]);
-        assert_eq!(bench.reason(), None);
+        tui.press("y");
+        assert_eq!(tui.sent(), [command]);
+        assert_eq!(tui.reason(), None);
     }
 }
 
@@ -258,7 +183,7 @@ fn commands_without_effect_suggest_a_step() {
         counts.add(verdict);
         LettersCounted { counts, gone: 2, last: letter(8) }
     };
-    let said = [
+    let message = [
         ("R", only(LetterVerdict::Written), "the order is in SQL: press D to remove the letter"),
         (
             "D",
@@ -272,164 +197,122 @@ fn commands_without_effect_suggest_a_step() {
         ),
         ("D", LettersCounted::default(), "there are no dead letters"),
     ];
-    for (key, found, words) in said {
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5*");
-        bench.keys(key);
-        bench.sent();
-        bench.answer(Ok(Reply::LettersCounted(found)));
-        assert!(bench.app.dialog.is_none());
-        assert!(bench.said().contains(words), "{}", bench.said());
+    for (key, found, words) in message {
+        let mut tui = Tui::open(with_letters(), "5*");
+        tui.press(key);
+        tui.reply(Ok(Reply::LettersCounted(found)));
+        assert!(tui.app.dialog.is_none());
+        tui.assert_status_contains(words);
     }
-    let mut bench = Bench::new(normal());
-    bench.keys("5R");
-    assert_eq!(bench.said(), "there are no dead letters");
-    let mut bench = Bench::new(read_only());
-    bench.keys("5RDCX");
-    assert_eq!(bench.said(), "read-only mode: commands are disabled; restart without --read-only");
-    assert!(bench.sent().is_empty());
+    let mut tui = Tui::open(normal(), "5R");
+    tui.assert_status("there are no dead letters");
+    let mut tui = Tui::open(read_only(), "5RDCX");
+    tui.assert_status("read-only mode: commands are disabled; restart without --read-only");
+    assert!(tui.sent().is_empty());
 }
 
 #[test]
 fn a_count_is_asked_for_once_and_covers_no_other_question() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5*RD");
-    assert_eq!(bench.said(), "counting the dead letters");
-    assert_eq!(bench.sent().len(), 1);
-    bench.keys("?");
-    bench.answer(Ok(Reply::LettersCounted(letters_counted())));
-    assert!(matches!(bench.app.dialog, Some(Dialog::Help(_))));
-    bench.press(KeyCode::Esc);
-    bench.keys("D");
-    bench.sent();
-    bench.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
-    bench.press(KeyCode::Esc);
-    ask(&mut bench, "D", &all());
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
+    let mut tui = Tui::open(with_letters(), "5*RD");
+    tui.assert_status("counting the dead letters");
+    assert_eq!(tui.sent().len(), 1);
+    tui.press("?");
+    tui.answer(Ok(Reply::LettersCounted(letters_counted())));
+    assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
+    tui.press("\x1bD");
+    tui.sent();
+    tui.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
+    tui.press("\x1b");
+    ask(&mut tui, "D", &all());
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))));
 }
 
 #[test]
 fn pages_turn_at_both_ends() {
-    let mut bench = Bench::new(overflowing());
-    bench.keys("5GG");
+    let mut tui = Tui::open(overflowing(), "5GG");
     let next = letter(99).next_of_all().unwrap();
-    assert_eq!(bench.focus.borrow().letters_from, Some(next));
+    assert_eq!(tui.focus.borrow().letters_from, Some(next));
     let mut second = overflowing();
     second.letters = letters(100, 20, false);
     second.letters.from = next;
-    bench.show(second);
-    assert_eq!(bench.app.letters.cursor, Some(letter(100)));
-    bench.keys("GG");
-    assert_eq!(bench.said(), "this is the last row");
-    bench.keys("g");
-    bench.keys("g");
-    assert_eq!(bench.focus.borrow().letters_from, Some(EntryId::MIN));
+    tui.show(second);
+    assert_eq!(tui.app.letters.cursor, Some(letter(100)));
+    tui.press("GG");
+    tui.assert_status("this is the last row");
+    tui.press("gg");
+    assert_eq!(tui.focus.borrow().letters_from, Some(EntryId::MIN));
 }
 
 #[test]
 fn a_running_command_is_shown_and_can_be_cancelled() {
-    let mut bench = Bench::new(under_way());
+    let mut tui = Tui::new(replay_running());
     for view in ["4", "5"] {
-        bench.keys(view);
-        assert!(bench.text(120, 36).contains("dead replay 400 of 12,000"));
-        bench.keys("Xy");
-        assert_eq!(bench.sent(), [Command::Cancel]);
-        bench.answer(Ok(Reply::Cancelled(true)));
+        tui.press(view);
+        tui.assert_shows("dead replay 400 of 12,000");
+        tui.press("Xy");
+        assert_eq!(tui.sent(), [Command::Cancel]);
+        tui.answer(Ok(Reply::Cancelled(true)));
     }
-    bench.keys("*");
-    ask(&mut bench, "R", &all());
-    bench.keys("y");
-    bench.sent();
+    tui.press("*");
+    ask(&mut tui, "R", &all());
+    tui.press("y");
+    tui.sent();
     let report =
         LettersReplayed { seen: 400, replayed: 400, cut_short: true, ..LettersReplayed::default() };
-    bench.answer(Ok(Reply::LettersReplayed(report)));
-    let said = "! 400 dead letters replayed; interrupted";
-    assert_eq!(bench.said(), said);
-}
-
-#[test]
-fn a_reason_is_text_and_is_sent_with_the_command() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5*");
-    ask(&mut bench, "D", &all());
-    bench.press(KeyCode::Tab);
-    bench.keys("yes, no buyer hl waits");
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    // Enter only ends the text; then Cancel has the focus again.
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all_counted(), compensate: false }]);
-    assert_eq!(bench.reason().as_deref(), Some("yes, no buyer hl waits"));
+    tui.answer(Ok(Reply::LettersReplayed(report)));
+    let message = "! 400 dead letters replayed; interrupted";
+    tui.assert_status(message);
 }
 
 #[test]
 fn a_window_that_is_too_small_takes_no_command() {
-    let mut bench = Bench::new(poisoned());
-    bench.draw(40, 10);
-    bench.keys("5Dy");
-    bench.app.on_event(&Event::Paste("y".to_owned()));
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
+    let mut tui = Tui::new(with_letters());
+    tui.draw(40, 10);
+    tui.press("5Dy");
+    tui.paste("y");
+    tui.press("\n");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_none());
     // Shown again, it continues; a hidden question cannot be answered.
-    bench.draw(80, 24);
-    bench.keys("5*");
-    ask(&mut bench, "D", &all());
-    bench.draw(59, 24);
-    bench.keys("y");
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    bench.draw(80, 24);
-    bench.keys("y");
-    assert_eq!(bench.sent().len(), 1);
+    tui.draw(80, 24);
+    tui.press("5*");
+    ask(&mut tui, "D", &all());
+    tui.draw(59, 24);
+    tui.press("y");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_some());
+    tui.draw(80, 24);
+    tui.press("y");
+    assert_eq!(tui.sent().len(), 1);
 }
 
 #[test]
 fn starting_another_command_dismisses_errors() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5*");
-    ask(&mut bench, "D", &all());
-    bench.keys("y");
-    bench.sent();
-    bench.answer(Err(EngineError::Plan("another operator is running a command".to_owned())));
-    assert!(bench.said().contains("another operator"));
-    ask(&mut bench, "D", &all());
-    bench.keys("yj");
-    assert!(!bench.said().contains("another operator"), "{}", bench.said());
-}
-
-#[test]
-fn a_plan_takes_a_reason() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4A");
-    bench.sent();
-    let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
-    bench.answer(Ok(Reply::Planned(plan.clone())));
-    bench.press(KeyCode::Tab);
-    bench.keys("node-b died");
-    bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
-    assert_eq!(bench.reason().as_deref(), Some("node-b died"));
+    let mut tui = Tui::open(with_letters(), "5*");
+    ask(&mut tui, "D", &all());
+    tui.press("y");
+    tui.sent();
+    tui.answer(Err(EngineError::Plan("another operator is running a command".to_owned())));
+    tui.assert_status_contains("another operator");
+    ask(&mut tui, "D", &all());
+    tui.press("yj");
+    assert!(!tui.status().contains("another operator"), "{}", tui.status());
 }
 
 #[test]
 fn a_paste_of_a_megabyte_does_no_harm() {
     for text in ["x".repeat(1 << 20), "火\n".repeat(1 << 18), "\u{301}a\x1b[2J".repeat(1 << 17)] {
-        let mut bench = Bench::new(poisoned());
-        bench.keys("5*");
-        ask(&mut bench, "D", &all());
+        let mut tui = Tui::open(with_letters(), "5*");
+        ask(&mut tui, "D", &all());
         // Without the focus it is not an answer.
-        bench.app.on_event(&Event::Paste("y".to_owned()));
-        assert!(bench.sent().is_empty());
-        bench.press(KeyCode::Tab);
-        bench.app.on_event(&Event::Paste(text.clone()));
-        bench.app.on_event(&Event::Paste(text));
-        bench.keys("more");
-        bench.draw(80, 24);
-        bench.press(KeyCode::Enter);
-        bench.keys("y");
-        assert_eq!(bench.sent().len(), 1);
-        let reason = bench.reason().unwrap();
+        tui.paste("y");
+        assert!(tui.sent().is_empty());
+        tui.press("\t");
+        tui.paste(text.clone());
+        tui.paste(text);
+        tui.press("more");
+        tui.draw(80, 24);
+        tui.press("\ny");
+        assert_eq!(tui.sent().len(), 1);
+        let reason = tui.reason().unwrap();
         assert!(audit_record::check_reason(Some(&reason)).is_ok());
         assert!(
             reason.chars().count() <= seckill_engine::error::MAX_REASON
@@ -440,38 +323,36 @@ fn a_paste_of_a_megabyte_does_no_harm() {
 
 #[test]
 fn a_page_that_could_not_be_read_says_how_old_it_is() {
-    let mut snapshot = poisoned();
+    let mut snapshot = with_letters();
     snapshot.letters.taken = Some(Millis(NOW.0 - 9_000));
-    let mut bench = Bench::new(snapshot);
-    bench.keys("5");
-    assert!(bench.text(120, 36).contains("DEAD LETTERS      9 s old"));
+    let mut tui = Tui::open(snapshot, "5");
+    tui.assert_shows("DEAD LETTERS      9 s old");
 }
 
 #[test]
 fn attention_names_the_key() {
-    let text = Bench::new(poisoned()).text(120, 36);
+    let text = Tui::new(with_letters()).screen();
     assert!(text.contains("9  dead letters wait for review. Press 5 to open."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
 }
 
 #[test]
 fn an_unanswered_count_is_cancelled_with_esc() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5D");
-    let first = bench.sent();
+    let mut tui = Tui::open(with_letters(), "5D");
+    let first = tui.sent();
     assert_eq!(first.len(), 1);
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "counting the dead letters was cancelled; nothing was changed");
-    assert_eq!(bench.app.view, crate::views::View::Letters);
-    bench.keys("j R");
-    let second = bench.sent();
+    tui.press("\x1b");
+    tui.assert_status("counting the dead letters was cancelled; nothing was changed");
+    assert_eq!(tui.app.view, View::Letters);
+    tui.press("j R");
+    let second = tui.sent();
     assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);
     // The first reply arrives after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
     let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) }));
-    bench.answer(counted());
-    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
-    bench.answer(counted());
-    assert!(bench.app.dialog.is_some());
+    tui.answer(counted());
+    assert!(tui.app.dialog.is_none(), "{}", tui.screen());
+    tui.answer(counted());
+    assert!(tui.app.dialog.is_some());
 }

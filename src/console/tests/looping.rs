@@ -1,20 +1,10 @@
 //! The event loop with a scripted keyboard and a fake screen.
 
-use std::{
-    collections::VecDeque,
-    io,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Instant};
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use tokio::sync::watch;
-
-use super::fixture::{Bench, normal, rushing};
+use super::prelude::*;
 use crate::{
-    app::App,
     event_loop::{Keyboard, drive},
-    guide_banner::Story,
     terminal::DrawTarget,
     text,
 };
@@ -87,15 +77,15 @@ const PLAIN: KeyModifiers = KeyModifiers::NONE;
 /// Not reached before a test is over.
 const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
 
-async fn run(bench: &mut Bench, keys: &mut Played, target: &mut Counted) -> bool {
-    let ended = drive(&mut bench.app, target, keys, None);
+async fn run(tui: &mut Tui, keys: &mut Played, target: &mut Counted) -> bool {
+    let ended = drive(&mut tui.app, target, keys, None);
     matches!(tokio::time::timeout(Duration::from_secs(20), ended).await, Ok(Ok(())))
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_it() {
     let (mut keys, mut target) = (Played::new(&[]), Counted::default());
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
     assert_eq!(target.drawn, 1);
 }
 
@@ -103,7 +93,7 @@ async fn the_end_of_the_input_ends_it() {
 async fn a_closed_terminal_ends_it() {
     let mut keys = Played::new(&[LATER]);
     let mut target = Counted { gone: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
 }
 
 #[tokio::test]
@@ -113,7 +103,7 @@ async fn control_c_leaves_also_from_a_question() {
         (0, KeyCode::Char('c'), KeyModifiers::CONTROL),
         LATER,
     ]);
-    assert!(run(&mut Bench::new(rushing()), &mut keys, &mut Counted::default()).await);
+    assert!(run(&mut Tui::new(with_load_test()), &mut keys, &mut Counted::default()).await);
 }
 
 #[tokio::test]
@@ -123,15 +113,15 @@ async fn control_z_releases_the_keyboard_and_redraws() {
         (100, KeyCode::Char('q'), PLAIN),
     ]);
     let mut target = Counted::default();
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
     assert_eq!((keys.released, target.suspended), (1, 1));
     assert!(target.drawn >= 2);
 }
 
 #[tokio::test]
 async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
-    let mut bench = Bench::new(normal());
-    let snapshots = bench.snapshots.clone();
+    let mut tui = Tui::new(normal());
+    let snapshots = tui.snapshots.clone();
     let flood = tokio::spawn(async move {
         let snapshot = Arc::new(normal());
         loop {
@@ -141,7 +131,7 @@ async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
     });
     let mut keys = Played::new(&[(600, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut target).await);
+    assert!(run(&mut tui, &mut keys, &mut target).await);
     flood.abort();
     assert!((3..=21).contains(&target.drawn), "{}", target.drawn);
 }
@@ -151,12 +141,12 @@ async fn nothing_is_drawn_while_nothing_changes() {
     let mut snapshot = normal();
     snapshot.sales.clear();
     // Fresh for as long as the test runs.
-    let later = seckill_model::Millis::now().plus(60_000);
+    let later = Millis::now().plus(60_000);
     (snapshot.redis.last_ok, snapshot.sql.last_ok) = (Some(later), Some(later));
-    let mut bench = Bench::new(snapshot);
+    let mut tui = Tui::new(snapshot);
     let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted::default();
-    assert!(run(&mut bench, &mut keys, &mut target).await);
+    assert!(run(&mut tui, &mut keys, &mut target).await);
     assert_eq!(target.drawn, 1);
 }
 
@@ -164,23 +154,23 @@ async fn nothing_is_drawn_while_nothing_changes() {
 async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
     let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted { lost: true, ..Counted::default() };
-    assert!(run(&mut Bench::new(normal()), &mut keys, &mut target).await);
+    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
     assert!(target.drawn > 0 && !target.lost);
     assert_eq!(target.astray, 0);
 }
 
 #[tokio::test]
 async fn the_console_outlives_the_engine_and_the_guide() {
-    let mut bench = Bench::new(normal());
-    bench.snapshots = watch::channel(Arc::default()).0;
+    let mut tui = Tui::new(normal());
+    tui.snapshots = watch::channel(Arc::default()).0;
     let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });
     drop(teller);
     let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted::default();
-    let ended = drive(&mut bench.app, &mut target, &mut keys, Some(story));
+    let ended = drive(&mut tui.app, &mut target, &mut keys, Some(story));
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     assert!(matches!(ended, Ok(Ok(()))));
-    assert_eq!(bench.app.story.title, "over");
-    let said = bench.app.status.shown().map(|(_, said, _)| said.to_owned());
-    assert_eq!(said.as_deref(), Some(text::commands::ENGINE_GONE.read()));
+    assert_eq!(tui.app.story.title, "over");
+    let message = tui.app.status.shown().map(|(_, message, _)| message.to_owned());
+    assert_eq!(message.as_deref(), Some(text::commands::ENGINE_GONE.read()));
 }

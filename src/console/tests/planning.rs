@@ -1,14 +1,6 @@
 //! The question about a plan, while live nodes take over its entries.
 
-use crossterm::event::KeyCode;
-use seckill_engine::{
-    command::{Command, Pace, ReplayReport, Reply},
-    plan::made_up,
-    telemetry::Snapshot,
-};
-use seckill_model::{Verdict, locale::set_thread_language};
-
-use super::fixture::{Bench, entry, normal, page};
+use super::prelude::*;
 
 /// A dead consumer holds this many entries, each delivered this long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {
@@ -32,12 +24,11 @@ fn planned(count: u64) -> Reply {
 }
 
 /// Asks about a plan for 87 stranded entries.
-fn asked_to_apply() -> Bench {
-    let mut bench = Bench::new(stranded(87, 12_000));
-    bench.keys("4A");
-    assert!(matches!(bench.sent()[..], [Command::Plan(_)]));
-    bench.answer(Ok(planned(87)));
-    bench
+fn asked_to_apply() -> Tui {
+    let mut tui = Tui::open(stranded(87, 12_000), "4A");
+    assert!(matches!(tui.sent()[..], [Command::Plan(_)]));
+    tui.answer(Ok(planned(87)));
+    tui
 }
 
 #[test]
@@ -52,37 +43,36 @@ fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
         ("zh", "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
     ] {
         set_thread_language(lang);
-        let mut bench = asked_to_apply();
+        let mut tui = asked_to_apply();
         for (idle_ms, expected) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
-            bench.show(stranded(87, idle_ms));
-            let text = bench.text(120, 36);
+            tui.show(stranded(87, idle_ms));
+            let text = tui.screen();
             assert!(text.contains(expected), "{expected}: {text}");
         }
-        assert!(bench.sent().is_empty(), "what is held is the same");
+        assert!(tui.sent().is_empty(), "what is held is the same");
     }
     set_thread_language("en");
-    let mut bench = asked_to_apply();
+    let mut tui = asked_to_apply();
     let mut none = stranded(87, 12_000);
     none.claim_idle_ms = None;
-    bench.show(none);
-    assert!(!bench.text(120, 36).contains("themselves"), "no engine runs here");
+    tui.show(none);
+    tui.assert_hides("themselves");
 }
 
 #[test]
 fn a_question_about_a_plan_follows_takeovers() {
-    let mut bench = asked_to_apply();
-    bench.show(stranded(40, 30_000));
-    assert!(matches!(bench.sent()[..], [Command::Plan(_)]), "it is made again");
-    bench.show(stranded(39, 30_000));
-    assert!(bench.sent().is_empty(), "one at a time");
-    bench.answer(Ok(planned(40)));
-    assert!(bench.text(120, 36).contains("40 entries: all pending"));
-    bench.show(stranded(39, 31_000));
-    bench.sent();
-    bench.answer(Ok(planned(39)));
-    bench.keys("y");
+    let mut tui = asked_to_apply();
+    tui.show(stranded(40, 30_000));
+    assert!(matches!(tui.sent()[..], [Command::Plan(_)]), "it is made again");
+    tui.show(stranded(39, 30_000));
+    assert!(tui.sent().is_empty(), "one at a time");
+    tui.answer(Ok(planned(40)));
+    tui.assert_shows("40 entries: all pending");
+    tui.show(stranded(39, 31_000));
+    tui.reply(Ok(planned(39)));
+    tui.press("y");
     let Reply::Planned(plan) = planned(39) else { panic!() };
-    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
 }
 
 #[test]
@@ -92,36 +82,31 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         ("zh", "这些消息已由在线节点接管"),
     ] {
         set_thread_language(lang);
-        let mut bench = asked_to_apply();
-        bench.show(stranded(0, 0));
-        bench.sent();
-        bench.answer(Ok(planned(0)));
-        assert!(bench.app.dialog.is_none());
-        assert!(bench.said().contains(expected), "{}", bench.said());
-        bench.keys("y");
-        assert!(bench.sent().is_empty());
+        let mut tui = asked_to_apply();
+        tui.show(stranded(0, 0));
+        tui.reply(Ok(planned(0)));
+        assert!(tui.app.dialog.is_none());
+        tui.assert_status_contains(expected);
+        tui.press("y");
+        assert!(tui.sent().is_empty());
     }
     set_thread_language("en");
     // After the question is left, it does not come back.
-    let mut bench = asked_to_apply();
-    bench.show(stranded(40, 30_000));
-    bench.sent();
-    bench.press(KeyCode::Esc);
-    bench.answer(Ok(planned(40)));
-    assert!(bench.app.dialog.is_none());
+    let mut tui = asked_to_apply();
+    tui.show(stranded(40, 30_000));
+    tui.sent();
+    tui.press("\x1b");
+    tui.answer(Ok(planned(40)));
+    assert!(tui.app.dialog.is_none());
 }
 
 #[test]
 fn a_plan_whose_entries_vanished_is_reported() {
-    let mut bench = asked_to_apply();
-    bench.keys("y");
-    bench.sent();
+    let mut tui = asked_to_apply();
+    tui.press("y");
+    tui.sent();
     let report =
         ReplayReport { planned: 87, seen: 87, gone: 80, changed: 7, ..ReplayReport::default() };
-    bench.answer(Ok(Reply::Replayed(report)));
-    assert!(
-        bench.said().contains("nothing applied to the 87 entries of the plan"),
-        "{}",
-        bench.said()
-    );
+    tui.answer(Ok(Reply::Replayed(report)));
+    tui.assert_status_contains("nothing applied to the 87 entries of the plan");
 }

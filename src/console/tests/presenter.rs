@@ -1,25 +1,12 @@
-//! The presenter layout in its states, in both languages and every size.
+//! The presenter layout: its states, its keys, and that no figure moves.
 
-use seckill_engine::{
-    command::{Command, LoadTest},
-    telemetry::{Snapshot, snapshot::LoadTestLine},
-};
-use seckill_model::{Phase, VoucherId, ledger::Balance, locale::set_thread_language};
-
-use super::{
-    fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
-    screens::{Scene, assert_screen},
-};
-use crate::{
-    guide_banner::Story,
-    presenter::by_title,
-    theme::{Depth, Theme},
-};
+use super::prelude::*;
+use crate::presenter::by_title;
 
 pub(super) const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
 
 /// Opens in five seconds.
-fn before() -> Snapshot {
+pub(super) fn before() -> Snapshot {
     let mut planned = sale(7, "hot pot 50% off", Phase::Planned, 8_000, 8_000);
     planned.begin = Some(NOW.plus(5_000));
     Snapshot { sales: vec![planned], ..empty() }
@@ -42,92 +29,73 @@ fn sold_out() -> Snapshot {
     Snapshot { sales: vec![sold], taken: NOW, ..empty() }
 }
 
-fn away() -> Snapshot {
+pub(super) fn away() -> Snapshot {
     let sales = running().sales;
     Snapshot { sales, ..outage() }
+}
+
+pub(super) fn unknown() -> Snapshot {
+    let mut snapshot = running();
+    (snapshot.sales[0].stock, snapshot.sales[0].admitted) = (None, None);
+    snapshot.audit = Balance::Unknown;
+    snapshot
+}
+
+/// A sale that was seen from its start to its last piece.
+pub(super) fn sold_out_in_12_seconds() -> Tui {
+    let mut tui = Tui::open(before(), "t");
+    for (snapshot, millis) in [(running(), 3_000), (sold_out(), 12_300), (sold_out(), 99_000)] {
+        tui.show(Snapshot { taken: NOW.plus(millis), ..snapshot });
+    }
+    tui
+}
+
+/// Paused 12 seconds ago, while Redis was unreachable.
+pub(super) fn frozen() -> Tui {
+    let mut tui = Tui::open(away(), "tf");
+    tui.show(sold_out());
+    tui.app.now = NOW.plus(12_000);
+    tui.app.status.key_pressed();
+    tui
+}
+
+/// With a guide and an alarm.
+pub(super) fn guided() -> Tui {
+    let mut tui = Tui::new(Snapshot { alarms: normal().alarms, ..running() });
+    tui.app.on_story(story());
+    tui.press("t");
+    tui
+}
+
+/// The countdown of a launch of the planned sale.
+pub(super) fn armed() -> Tui {
+    let mut tui = Tui::open(normal(), "2jjL\t\t\t\t\nyt");
+    tui.app.now = NOW.plus(1_500);
+    tui.app.status.key_pressed();
+    tui
 }
 
 fn watched(snapshot: Snapshot) -> Snapshot {
     Snapshot { read_only: true, ..snapshot }
 }
 
-fn story() -> Story {
-    Story {
-        title: "NODE FAILURE".to_owned(),
-        text: "node-b died holding 128 orders: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it."
-            .to_owned(),
-        key: Some("4  A  y".to_owned()),
-        ..Story::default()
-    }
-}
-
-#[test]
-fn every_state() {
-    let states: [Scene; 7] = [
-        ("empty", empty),
-        ("before", before),
-        ("running", running),
-        ("sold_out", sold_out),
-        ("outage", away),
-        ("read_only", || watched(running())),
-        ("unknown", || {
-            let mut snapshot = running();
-            snapshot.sales[0].stock = None;
-            snapshot.sales[0].admitted = None;
-            snapshot.audit = Balance::Unknown;
-            snapshot
-        }),
-    ];
-    for lang in ["en", "zh"] {
-        set_thread_language(lang);
-        let tail = if lang == "zh" { "_zh" } else { "" };
-        for (name, snapshot) in states {
-            for (width, height) in SIZES {
-                let mut bench = Bench::new(snapshot());
-                bench.keys("t");
-                let text = bench.text(width, height);
-                // One wide and one narrow window; Chinese where the labels are longest.
-                let shown = match lang {
-                    "zh" => name == "running" && width == 80,
-                    _ => width == 120 || width == 60,
-                };
-                if shown {
-                    assert_screen(&format!("presenter_{name}{tail}_{width}x{height}"), &text);
-                }
-            }
-        }
-    }
+pub(super) fn story() -> Story {
+    Story { title: "NODE FAILURE".to_owned(), text: "node-b died holding 128 orders: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.".to_owned(), key: Some("4  A  y".to_owned()), ..Story::default() }
 }
 
 #[test]
 fn a_guide_and_an_alarm_are_below_the_figures() {
     for (width, height) in SIZES {
-        let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..running() });
-        bench.app.on_story(story());
-        bench.keys("t");
-        let text = bench.text(width, height);
+        let text = guided().screen_at(width, height);
         assert!(text.contains("86  orders held by a dead node; press t then 4."), "{text}");
-        if width == 80 {
-            assert_screen("presenter_story_80x24", &text);
-        }
     }
 }
 
 #[test]
 fn a_paused_display_has_a_badge_and_does_not_change() {
-    for (name, snapshot) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
-        for (width, height) in SIZES {
-            let mut bench = Bench::new(snapshot());
-            bench.keys("tf");
-            bench.show(sold_out());
-            bench.app.now = NOW.plus(12_000);
-            bench.app.status.key_pressed();
-            let text = bench.text(width, height);
-            assert!(text.contains("FROZEN") && text.contains("RUNNING"), "{text}");
-            if width == 80 {
-                assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
-            }
-        }
+    for (width, height) in SIZES {
+        let text = frozen().screen_at(width, height);
+        assert!(text.contains("FROZEN") && text.contains("RUNNING"), "{text}");
     }
 }
 
@@ -136,41 +104,33 @@ fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for snapshot in [running(), watched(running()), away()] {
-            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..snapshot });
-            bench.app.on_story(story());
-            bench.keys("t");
-            let text = bench.text(60, 15);
+            let mut tui = Tui::new(Snapshot { alarms: normal().alarms, ..snapshot });
+            tui.app.on_story(story());
+            tui.press("t");
+            let text = tui.screen_at(60, 15);
             assert!(text.contains("NODE FAILURE") && text.contains("4,860"), "{text}");
         }
-        let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..away() });
-        bench.app.on_story(story());
-        bench.keys("t");
-        let tail = if lang == "zh" { "_zh" } else { "" };
-        assert_screen(&format!("presenter_story_away{tail}_60x15"), &bench.text(60, 15));
     }
 }
 
 #[test]
 fn a_question_names_the_sale_by_its_title() {
-    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    for (name, keys, snapshot) in
-        [("halt", "tH", Snapshot { load_tests: vec![rush], ..running() }), ("arm", "tL", planned())]
-    {
-        let mut bench = Bench::new(snapshot);
-        bench.keys(keys);
+    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    for (name, keys, snapshot) in [
+        ("halt", "tH", Snapshot { load_tests: vec![load_test], ..running() }),
+        ("arm", "tL", planned()),
+    ] {
+        let mut tui = Tui::open(snapshot, keys);
         if name == "arm" {
             for _ in 0..4 {
-                bench.press(crossterm::event::KeyCode::Tab);
+                tui.key(KeyCode::Tab);
             }
-            bench.press(crossterm::event::KeyCode::Enter);
+            tui.key(KeyCode::Enter);
         }
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let text = bench.text(width, height);
+            let text = tui.screen_at(width, height);
             assert!(text.contains("Cancel") && text.contains("hot pot 50% off"), "{text}");
             assert!(!text.contains('#'), "{text}");
-            if width == 60 {
-                assert_screen(&format!("presenter_asks_{name}_60x15"), &text);
-            }
         }
     }
     let snapshot = running();
@@ -184,58 +144,38 @@ fn a_question_names_the_sale_by_its_title() {
 }
 
 #[test]
-fn a_countdown_uses_the_largest_digits() {
-    let mut bench = Bench::new(normal());
-    bench.keys("tL");
-    bench.app.dialog = None;
-    bench.keys("t2jjL");
-    for _ in 0..4 {
-        bench.press(crossterm::event::KeyCode::Tab);
-    }
-    bench.press(crossterm::event::KeyCode::Enter);
-    bench.keys("yt");
-    bench.app.now = NOW.plus(1_500);
-    bench.app.status.key_pressed();
-    assert!(!bench.text(120, 36).contains('#'), "no id");
-    for (width, height) in [(200, 50), (60, 15)] {
-        assert_screen(&format!("presenter_armed_{width}x{height}"), &bench.text(width, height));
-    }
+fn a_countdown_shows_no_id() {
+    assert!(!armed().screen().contains('#'));
 }
 
 #[test]
 fn the_outcome_is_shown_with_its_time() {
-    let mut bench = Bench::new(before());
-    bench.keys("t");
-    let mut snapshot = running();
-    snapshot.taken = NOW.plus(3_000);
-    bench.show(snapshot);
+    let mut tui = sold_out_in_12_seconds();
+    tui.assert_shows("sold of 8,000 in 12.3 s");
+    tui.assert_shows("oversold");
     let mut snapshot = sold_out();
-    snapshot.taken = NOW.plus(12_300);
-    bench.show(snapshot.clone());
-    snapshot.taken = NOW.plus(99_000);
-    bench.show(snapshot.clone());
-    let text = bench.text(120, 36);
-    assert!(text.contains("sold of 8,000 in 12.3 s") && text.contains("oversold"), "{text}");
-    assert_screen("presenter_result_120x36", &text);
     snapshot.sales[0].persisted = 8_003;
-    bench.show(snapshot);
-    assert!(bench.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
+    tui.show(snapshot);
+    assert!(tui.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
 }
 
 #[test]
 fn orders_in_flight_are_counted() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
-        let mut bench = Bench::new(running());
-        bench.keys("t");
+        let mut tui = Tui::open(running(), "t");
         for (width, height) in [(80, 24), (60, 15)] {
-            assert!(bench.text(width, height).contains("1,332"), "{}", bench.text(width, height));
+            assert!(
+                tui.screen_at(width, height).contains("1,332"),
+                "{}",
+                tui.screen_at(width, height)
+            );
         }
         let mut many = running();
         many.audit = Balance::InFlight { orders: 1_234_567 };
-        bench.show(many);
+        tui.show(many);
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let text = bench.text(width, height);
+            let text = tui.screen_at(width, height);
             assert!(text.contains("1,234,567"), "where it has no room in large signs: {text}");
         }
     }
@@ -243,71 +183,63 @@ fn orders_in_flight_are_counted() {
 
 #[test]
 fn only_keys_that_do_something_are_offered() {
-    let offered = |bench: &mut Bench| {
-        let text = bench.text(120, 36);
+    let offered = |tui: &mut Tui| {
+        let text = tui.screen();
         let keys = text.lines().last().unwrap().to_owned();
         ["L schedule", "F launch", "H stop"].map(|key| keys.contains(key))
     };
-    let mut bench = Bench::new(running());
-    bench.keys("t");
-    assert_eq!(offered(&mut bench), [true, false, false], "nothing is armed");
-    let rush = LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
-    bench.show(Snapshot { load_tests: vec![rush], ..running() });
-    assert_eq!(offered(&mut bench), [true, false, true], "a rush can be halted");
-    let mut bench = Bench::new(planned());
-    bench.keys("tL");
+    let mut tui = Tui::open(running(), "t");
+    assert_eq!(offered(&mut tui), [true, false, false], "nothing is armed");
+    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
+    tui.show(Snapshot { load_tests: vec![load_test], ..running() });
+    assert_eq!(offered(&mut tui), [true, false, true], "a rush can be halted");
+    let mut tui = Tui::open(planned(), "tL");
     for _ in 0..4 {
-        bench.press(crossterm::event::KeyCode::Tab);
+        tui.key(KeyCode::Tab);
     }
-    bench.press(crossterm::event::KeyCode::Enter);
-    bench.keys("y");
-    assert_eq!(offered(&mut bench), [true, true, true], "a launch is scheduled");
-    let mut bench = Bench::new(watched(running()));
-    bench.keys("t");
-    assert_eq!(offered(&mut bench), [false; 3], "commands are disabled");
+    tui.key(KeyCode::Enter);
+    tui.press("y");
+    assert_eq!(offered(&mut tui), [true, true, true], "a launch is scheduled");
+    let mut tui = Tui::open(watched(running()), "t");
+    assert_eq!(offered(&mut tui), [false; 3], "commands are disabled");
 }
 
 #[test]
-fn the_rush_message_ends_when_the_sale_is_sold_out() {
-    let mut bench = Bench::new(running());
-    bench.keys("t");
-    bench.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)));
-    assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
-    bench.show(running());
-    assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
-    bench.show(sold_out());
-    assert!(!bench.text(120, 36).contains("sending requests"), "{}", bench.text(120, 36));
+fn the_load_test_message_ends_when_the_sale_is_sold_out() {
+    let mut tui = Tui::open(running(), "t");
+    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)));
+    tui.assert_shows("20,000 buyers are sending requests");
+    tui.show(running());
+    tui.assert_shows("20,000 buyers are sending requests");
+    tui.show(sold_out());
+    tui.assert_hides("sending requests");
     // The result of a sale without initial stock is not news.
-    bench.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)));
-    bench.show(sold_out());
-    assert!(bench.text(120, 36).contains("1 buyer is sending requests"));
+    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)));
+    tui.show(sold_out());
+    tui.assert_shows("1 buyer is sending requests");
 }
 
 #[test]
 fn ascii_is_ascii_and_no_colour_is_none() {
     for snapshot in [before(), running(), sold_out(), away()] {
-        let mut bench = Bench::themed(snapshot, Theme::new(Depth::None, true));
-        bench.keys("t");
+        let mut tui = Tui::themed(snapshot, Theme::new(Depth::None, true));
+        tui.press("t");
         for (width, height) in SIZES {
-            let buffer = bench.draw(width, height);
+            let buffer = tui.draw(width, height);
             for cell in &buffer.content {
                 assert!(cell.symbol().is_ascii(), "{:?}", cell.symbol());
-                assert_eq!(cell.fg, ratatui::style::Color::Reset);
+                assert_eq!(cell.fg, Color::Reset);
             }
         }
     }
-    let mut bench = Bench::themed(running(), Theme::new(Depth::None, true));
-    bench.keys("t");
-    assert_screen("presenter_ascii_80x24", &bench.text(80, 24));
 }
 
 #[test]
 fn no_id_and_no_user_is_shown() {
     for snapshot in [before(), running(), sold_out(), away(), normal(), read_only()] {
-        let mut bench = Bench::new(snapshot);
-        bench.keys("t");
+        let mut tui = Tui::open(snapshot, "t");
         for (width, height) in SIZES {
-            let text = bench.text(width, height);
+            let text = tui.screen_at(width, height);
             assert!(
                 !text.contains('#') && !text.contains("user") && !text.contains("node-"),
                 "{text}"
@@ -318,25 +250,24 @@ fn no_id_and_no_user_is_shown() {
 
 #[test]
 fn keys_toggle_presenter_mode() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4t");
-    assert!(bench.app.presenter.on);
+    let mut tui = Tui::open(normal(), "4t");
+    assert!(tui.app.presenter.on);
     // Keys of the view below have no effect here.
-    bench.keys("A");
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
-    bench.keys("t");
-    assert!(!bench.app.presenter.on && bench.app.view == crate::views::View::Pending);
-    bench.keys("t");
-    let first = bench.app.presented();
-    bench.keys("j");
-    assert_ne!(bench.app.presented(), first);
-    bench.press(crossterm::event::KeyCode::Esc);
-    assert!(!bench.app.presenter.on);
-    bench.keys(":presenter");
-    bench.press(crossterm::event::KeyCode::Enter);
-    assert!(bench.app.presenter.on);
-    bench.keys(":");
-    assert!(bench.text(120, 36).contains("schedule launch"), "{}", bench.text(120, 36));
+    tui.press("A");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_none());
+    tui.press("t");
+    assert!(!tui.app.presenter.on && tui.app.view == View::Pending);
+    tui.press("t");
+    let first = tui.app.presented();
+    tui.press("j");
+    assert_ne!(tui.app.presented(), first);
+    tui.key(KeyCode::Esc);
+    assert!(!tui.app.presenter.on);
+    tui.press(":presenter");
+    tui.key(KeyCode::Enter);
+    assert!(tui.app.presenter.on);
+    tui.press(":");
+    tui.assert_shows("schedule launch");
 }
 
 #[test]
@@ -346,30 +277,29 @@ fn a_key_of_the_views_does_not_end_a_demo() {
         ("zh", " 用于普通视图，按 t 退出演示"),
     ] {
         set_thread_language(lang);
-        let mut bench = Bench::new(normal());
-        bench.keys("4t");
+        let mut tui = Tui::open(normal(), "4t");
         for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {
-            bench.keys(key);
-            assert!(bench.app.presenter.on && bench.app.dialog.is_none(), "{key}");
-            assert_eq!(bench.said(), format!("{key}{expected}"));
+            tui.press(key);
+            assert!(tui.app.presenter.on && tui.app.dialog.is_none(), "{key}");
+            assert_eq!(tui.status(), format!("{key}{expected}"));
         }
-        bench.press(crossterm::event::KeyCode::Tab);
-        assert!(bench.app.presenter.on, "{}", bench.said());
-        assert_eq!(bench.app.view, crate::views::View::Pending);
-        bench.keys("t2");
-        assert_eq!(bench.app.view, crate::views::View::Sales);
+        tui.key(KeyCode::Tab);
+        assert!(tui.app.presenter.on, "{}", tui.status());
+        assert_eq!(tui.app.view, View::Pending);
+        tui.press("t2");
+        assert_eq!(tui.app.view, View::Sales);
     }
 }
 
 #[test]
 fn the_keys_of_a_guide_leave_the_layout() {
-    let mut bench = Bench::new(running());
-    bench.app.on_story(story());
-    assert!(bench.text(80, 24).contains("press  4  A  y"), "{}", bench.text(80, 24));
-    bench.keys("t");
-    assert!(bench.text(80, 24).contains("press  t  4  A  y"), "{}", bench.text(80, 24));
-    bench.app.on_story(Story { key: Some("q".to_owned()), ..story() });
-    assert!(bench.text(80, 24).contains("press  q"), "{}", bench.text(80, 24));
+    let mut tui = Tui::new(running());
+    tui.app.on_story(story());
+    assert!(tui.screen_at(80, 24).contains("press  4  A  y"), "{}", tui.screen_at(80, 24));
+    tui.press("t");
+    assert!(tui.screen_at(80, 24).contains("press  t  4  A  y"), "{}", tui.screen_at(80, 24));
+    tui.app.on_story(Story { key: Some("q".to_owned()), ..story() });
+    assert!(tui.screen_at(80, 24).contains("press  q"), "{}", tui.screen_at(80, 24));
 }
 
 #[test]
@@ -383,9 +313,8 @@ fn no_small_figure_moves_while_it_counts() {
             snapshot.sales[0].funnel.attempts.per_second = f64::from(rate);
             snapshot.sales[0].persisted = persisted;
             snapshot.audit = Balance::InFlight { orders };
-            let mut bench = Bench::new(snapshot);
-            bench.keys("t");
-            let text = bench.text(width, height);
+            let mut tui = Tui::open(snapshot, "t");
+            let text = tui.screen_at(width, height);
             let places = labels.map(|label| {
                 text.lines().find_map(|line| line.find(label).map(|at| line[..at].chars().count()))
             });
@@ -410,37 +339,109 @@ fn a_number_in_a_title_stays_as_it_is() {
         snapshot.load_tests = vec![LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
         snapshot
     };
-    let mut bench = Bench::new(snapshot());
-    bench.keys("tH");
-    let first = bench.text(120, 36);
+    let mut tui = Tui::open(snapshot(), "tH");
+    let first = tui.screen();
     assert!(first.contains("│  Deal #7 or #8 "), "{first}");
     for _ in 0..3 {
-        assert_eq!(bench.text(120, 36), first, "it is worded once");
+        assert_eq!(tui.screen(), first, "it is worded once");
     }
     // Nor in the title of a sale that does not exist yet.
-    let mut bench = Bench::new(snapshot());
-    bench.keys("tL");
-    bench.press(crossterm::event::KeyCode::Home);
-    bench.app.on_event(&crossterm::event::Event::Key(crossterm::event::KeyEvent::new(
-        crossterm::event::KeyCode::Char('u'),
-        crossterm::event::KeyModifiers::CONTROL,
-    )));
-    bench.keys("Best of #8");
-    bench.press(crossterm::event::KeyCode::Tab);
-    bench.keys("500");
+    let mut tui = Tui::open(snapshot(), "tL");
+    tui.key(KeyCode::Home);
+    tui.app.on_event(&Event::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+    tui.press("Best of #8");
+    tui.key(KeyCode::Tab);
+    tui.press("500");
     for _ in 0..3 {
-        bench.press(crossterm::event::KeyCode::Tab);
+        tui.key(KeyCode::Tab);
     }
-    bench.press(crossterm::event::KeyCode::Enter);
-    let text = bench.text(120, 36);
-    assert!(text.contains("'Best of #8' is created"), "{text}");
-    bench.keys("y");
-    assert!(
-        bench.text(120, 36).contains("scheduled: new sale 'Best of #8'"),
-        "{}",
-        bench.text(120, 36)
-    );
-    bench.keys("Hy");
-    let text = bench.text(120, 36);
-    assert!(text.contains("cancelled: new sale 'Best of #8'"), "{text}");
+    tui.key(KeyCode::Enter);
+    tui.assert_shows("'Best of #8' is created");
+    tui.press("y");
+    tui.assert_shows("scheduled: new sale 'Best of #8'");
+    tui.press("Hy");
+    tui.assert_shows("cancelled: new sale 'Best of #8'");
+}
+
+#[test]
+fn nothing_moves_when_a_result_appears() {
+    let long =
+        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were shown \
+                at once that it is sold out; "
+            .repeat(2);
+    for (width, height) in SIZES {
+        for alarms in [Vec::new(), normal().alarms] {
+            let mut tui = Tui::open(Snapshot { alarms, ..running() }, "t");
+            let before = tui.screen_at(width, height);
+            tui.app.status.failure(long.clone());
+            let after = tui.screen_at(width, height);
+            assert!(after.contains("20,000 buyers came"), "{after}");
+            let kept = usize::from(height) - 5;
+            let head = |text: &str| text.lines().take(kept).collect::<Vec<_>>().join("\n");
+            assert_eq!(head(&before), head(&after), "{width}x{height}");
+        }
+    }
+}
+
+#[test]
+fn in_flight_and_audit_have_constant_positions() {
+    let labels = ["in flight", "moving", "audit passed", "audit open", "audit"];
+    for (width, height) in SIZES {
+        let places =
+            [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
+                .map(|(books, rate)| {
+                    let mut snapshot = running();
+                    (snapshot.audit, snapshot.written.per_second) = (books, rate);
+                    let mut tui = Tui::open(snapshot, "t");
+                    let text = tui.screen_at(width, height);
+                    let at = |label: &&str| text.lines().position(|line| line.contains(*label));
+                    (labels.iter().map(at).collect::<Vec<_>>(), text)
+                });
+        let [balanced, flying] = &places;
+        assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
+        assert!(!balanced.1.contains("audit passed"), "orders come: {}", balanced.1);
+    }
+    // Once no more orders arrive, the audit is shown.
+    let mut still = running();
+    (still.audit, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
+    still.funnel = Funnel::default();
+    let mut tui = Tui::open(still, "t");
+    tui.assert_shows("audit passed");
+    tui.assert_shows("in flight");
+}
+
+#[test]
+fn figures_and_labels_end_below_each_other() {
+    let ends = |text: &str, label: &str| {
+        let line = text.lines().position(|line| line.contains(label)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let end = |line: &str, at: usize| line.chars().take(at).collect::<String>();
+        let at = lines[line].find(label).map(|at| lines[line][..at].chars().count()).unwrap();
+        let at = at + label.chars().count();
+        (end(lines[line - 1], at).chars().last(), lines[line - 1].chars().nth(at))
+    };
+    for (width, height) in [(200, 50), (120, 36), (80, 24)] {
+        let mut snapshot = running();
+        snapshot.sales[0].funnel.attempts.per_second = 3.0;
+        snapshot.sales[0].persisted = 0;
+        snapshot.audit = Balance::InFlight { orders: 3 };
+        let mut tui = Tui::open(snapshot, "t");
+        let text = tui.screen_at(width, height);
+        for label in ["buyers per second", "orders written", "in flight"] {
+            let (last, next) = ends(&text, label);
+            assert!(last.is_some_and(|c| c != ' ') && next.is_none_or(|c| c == ' '), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_step_without_a_next_sale_is_explained() {
+    let mut tui = Tui::open(running(), "tj");
+    tui.assert_status("there is no other sale to show");
+    let mut tui = Tui::open(empty(), "tk");
+    tui.assert_status("No sales yet. Press L to schedule one.");
+    let mut tui = Tui::open(normal(), "tjjjjjj");
+    tui.assert_status("this is the last sale");
+    tui.press("kkkkkk");
+    tui.assert_status("this is the first sale");
 }

@@ -1,28 +1,16 @@
 //! Every audited command takes a reason, in the same field.
 
-use crossterm::event::KeyCode;
-use seckill_engine::{
-    EngineError,
-    command::{Command, Reply},
-    telemetry::{OrdersView, Snapshot, snapshot::RecoveryLine},
-};
-use seckill_model::{Phase, SaleState, VoucherId};
-
-use super::{
-    fixture::{Bench, NOW, normal, rushing},
-    orders,
-};
-use crate::dialogs::Dialog;
+use super::{prelude::*, screens::opened};
 
 /// Types a reason into the open question, and confirms.
-fn because(bench: &mut Bench, reason: &str) {
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
-    bench.press(KeyCode::Tab);
-    bench.keys(reason);
+fn because(tui: &mut Tui, reason: &str) {
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "{}", tui.screen());
+    tui.press("\t");
+    tui.press(reason);
     // Enter ends the text and does nothing else.
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    bench.keys("y");
+    tui.press("\n");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_some());
+    tui.press("y");
 }
 
 fn paused() -> Snapshot {
@@ -31,120 +19,108 @@ fn paused() -> Snapshot {
     snapshot
 }
 
-fn sold() -> Snapshot {
-    Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() }
-}
-
 #[test]
 fn every_confirmed_command_takes_a_reason() {
     type Case = (fn() -> Snapshot, &'static str, &'static str);
-    let cases: [Case; 10] = [
+    let cases: [Case; 13] = [
         (normal, "2jjS", "StartSale"),
         (normal, "2jkP", "PauseSale"),
         (paused, "2jkP", "ResumeSale"),
         (normal, "2jkE", "EndSale"),
         (normal, "2jkR\n\n", "LoadTest"),
-        (sold, "7P", "Pay"),
+        (normal, "4A", "Apply"),
+        (with_letters, "5*D", "DiscardLetters"),
+        (with_orders, "7P", "Pay"),
         (normal, "6jX", "ReleaseLock"),
         (normal, "8T", "RunJob"),
         (normal, "8P", "SwitchJob"),
         (normal, "8jP", "SwitchJob"),
+        (with_findings, "9A", "Repair"),
     ];
     for (snapshot, keys, name) in cases {
-        let mut bench = Bench::new(snapshot());
-        for key in keys.chars() {
-            match key {
-                '\n' => bench.press(KeyCode::Enter),
-                key => bench.keys(&key.to_string()),
-            }
-        }
-        because(&mut bench, "yes, hl said 运维 so");
-        let sent = bench.sent();
+        let mut tui = opened(snapshot(), keys);
+        because(&mut tui, "yes, hl said 运维 so");
+        let sent = tui.sent();
         assert!(
             matches!(&sent[..], [command] if format!("{command:?}").starts_with(name)),
             "{keys}: {sent:?}"
         );
-        assert_eq!(bench.reason().as_deref(), Some("yes, hl said 运维 so"), "{keys}");
+        assert_eq!(tui.reason().as_deref(), Some("yes, hl said 运维 so"), "{keys}");
     }
 }
 
 #[test]
 fn an_empty_input_is_no_reason() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkE");
-    because(&mut bench, "  ");
-    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
-    assert_eq!(bench.reason(), None);
+    let mut tui = Tui::open(normal(), "2jkE");
+    because(&mut tui, "  ");
+    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
+    assert_eq!(tui.reason(), None);
 }
 
 #[test]
 fn commands_outside_the_log_take_no_reason() {
-    let mut leaving = Bench::new(rushing());
-    leaving.keys("q");
+    let mut leaving = Tui::new(with_load_test());
+    leaving.press("q");
     let mut snapshot = normal();
     snapshot.recoveries =
         vec![RecoveryLine { act: "pending apply".into(), done: 1, planned: 9, changes: true }];
-    let mut breaking_off = Bench::new(snapshot);
-    breaking_off.keys("4X");
-    for bench in [&mut leaving, &mut breaking_off] {
-        let text = bench.text(120, 36);
-        assert!(text.contains("[ Cancel ]") && !text.contains("reason"), "{text}");
+    let mut breaking_off = Tui::new(snapshot);
+    breaking_off.press("4X");
+    for tui in [&mut leaving, &mut breaking_off] {
+        tui.assert_shows("[ Cancel ]");
+        tui.assert_hides("reason");
     }
 }
 
 /// Arms the launch of the planned sale.
-fn arm(bench: &mut Bench, reason: &str) {
-    bench.keys("2jjL");
-    for _ in 0..5 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::BackTab);
-    bench.press(KeyCode::Enter);
-    because(bench, reason);
+fn arm(tui: &mut Tui, reason: &str) {
+    tui.press("2jjL\t\t\t\t\t");
+    tui.key(KeyCode::BackTab);
+    tui.press("\n");
+    because(tui, reason);
 }
 
-fn fire(bench: &mut Bench) {
-    bench.app.now = NOW.plus(10_000);
-    bench.app.on_launch_due();
+fn fire(tui: &mut Tui) {
+    tui.app.now = NOW.plus(10_000);
+    tui.app.on_launch_due();
 }
 
 #[test]
 fn a_launch_and_its_cancellation_take_reasons() {
-    let mut bench = Bench::new(normal());
-    arm(&mut bench, "the show");
-    bench.keys("F");
-    because(&mut bench, "now");
-    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
-    assert_eq!(bench.reason().as_deref(), Some("now"));
-    let mut bench = Bench::new(normal());
-    arm(&mut bench, "the show");
-    fire(&mut bench);
-    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
-    assert_eq!(bench.reason().as_deref(), Some("the show"));
+    let mut tui = Tui::new(normal());
+    arm(&mut tui, "the show");
+    tui.press("F");
+    because(&mut tui, "now");
+    assert_eq!(tui.sent(), [Command::StartSale(VoucherId(9))]);
+    assert_eq!(tui.reason().as_deref(), Some("now"));
+    let mut tui = Tui::new(normal());
+    arm(&mut tui, "the show");
+    fire(&mut tui);
+    assert_eq!(tui.sent(), [Command::StartSale(VoucherId(9))]);
+    assert_eq!(tui.reason().as_deref(), Some("the show"));
     let reply = Reply::SaleChanged { voucher: VoucherId(9), state: SaleState::Running };
-    bench.answer(Ok(reply));
-    assert!(matches!(&bench.sent()[..], [Command::LoadTest(_)]));
-    assert_eq!(bench.reason().as_deref(), Some("the show"));
-    let mut bench = Bench::new(rushing());
-    bench.keys("H");
-    because(&mut bench, "too many");
+    tui.answer(Ok(reply));
+    assert!(matches!(&tui.sent()[..], [Command::LoadTest(_)]));
+    assert_eq!(tui.reason().as_deref(), Some("the show"));
+    let mut tui = Tui::open(with_load_test(), "H");
+    because(&mut tui, "too many");
     let voucher = VoucherId(7);
-    assert_eq!(bench.sent(), [Command::StopLoadTest(voucher), Command::PauseSale(voucher)]);
-    assert_eq!(bench.reason().as_deref(), Some("too many"));
+    assert_eq!(tui.sent(), [Command::StopLoadTest(voucher), Command::PauseSale(voucher)]);
+    assert_eq!(tui.reason().as_deref(), Some("too many"));
 }
 
 #[test]
 fn a_launch_at_its_time_takes_no_failure_away() {
-    let mut bench = Bench::new(normal());
-    arm(&mut bench, "");
-    bench.keys("8Ty");
-    assert_eq!(bench.sent(), [Command::RunJob("close-overdue".to_owned())]);
-    bench.answer(Err(EngineError::Plan("it runs on node-b".to_owned())));
-    assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
-    fire(&mut bench);
-    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
-    bench.keys("j");
-    assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
-    bench.press(KeyCode::Esc);
-    assert!(!bench.said().contains("it runs on node-b"), "{}", bench.said());
+    let mut tui = Tui::new(normal());
+    arm(&mut tui, "");
+    tui.press("8Ty");
+    assert_eq!(tui.sent(), [Command::RunJob("close-overdue".to_owned())]);
+    tui.answer(Err(EngineError::Plan("it runs on node-b".to_owned())));
+    tui.assert_status_contains("it runs on node-b");
+    fire(&mut tui);
+    assert_eq!(tui.sent(), [Command::StartSale(VoucherId(9))]);
+    tui.press("j");
+    tui.assert_status_contains("it runs on node-b");
+    tui.press("\x1b");
+    assert!(!tui.status().contains("it runs on node-b"), "{}", tui.status());
 }

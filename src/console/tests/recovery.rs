@@ -1,25 +1,11 @@
 //! The recovery views: which users they show, and that a command applies to its intended subject or to nothing.
 
-use std::sync::Arc;
-
-use crossterm::event::KeyCode;
-use seckill_engine::{
-    command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
-    plan::made_up,
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::DeliveryState},
-};
-use seckill_model::{LetterVerdict, Millis, Verdict, VoucherId, locale::set_thread_language};
-
-use super::{
-    fixture::{Bench, NOW, empty, entry, normal, overflowing, page},
-    letters::{letter, letters_counted, poisoned, under_way},
-    orders, stream,
-};
-use crate::views;
+use super::letters::{letters_counted, replay_running};
+use super::prelude::*;
 
 /// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
 fn with_users() -> Snapshot {
-    let mut snapshot = poisoned();
+    let mut snapshot = with_letters();
     for line in &mut snapshot.pending.lines {
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
@@ -51,58 +37,51 @@ fn names_one(text: &str) -> bool {
 fn users_are_masked_in_every_view_until_asked() {
     for view in ["3", "4", "5", "7"] {
         for row in 0..9 {
-            let mut bench = Bench::new(with_users());
-            bench.keys(view);
-            bench.keys(&"j".repeat(row));
+            let mut tui = Tui::open(with_users(), view);
+            tui.press(&"j".repeat(row));
             for keys in ["", "\n"] {
                 if keys == "\n" {
-                    bench.press(KeyCode::Enter);
+                    tui.press("\n");
                 }
                 for width in [80, 120, 200] {
-                    let text = bench.text(width, 50);
+                    let text = tui.screen_at(width, 50);
                     assert!(!names_one(&text), "view {view}, {width}\n{text}");
                 }
             }
-            assert!(bench.text(200, 50).contains("***"), "{}", bench.text(200, 50));
+            assert!(tui.screen_at(200, 50).contains("***"), "{}", tui.screen_at(200, 50));
         }
-        let mut bench = Bench::new(with_users());
-        bench.keys(view);
-        let sheet = views::sheet(&bench.app).map(|sheet| format!("{:?}", sheet.rows));
+        let mut tui = Tui::open(with_users(), view);
+        let sheet = views::sheet(&tui.app).map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
-        bench.keys("u");
-        assert_eq!(bench.said(), "users are shown");
-        assert!(names_one(&bench.text(200, 50)));
-        bench.keys("7u");
-        assert_eq!(bench.said(), "users are masked", "one switch for all views");
+        tui.press("u");
+        tui.assert_status("users are shown");
+        assert!(names_one(&tui.screen_at(200, 50)));
+        tui.press("7u");
+        assert_eq!(tui.status(), "users are masked", "one switch for all views");
     }
 }
 
 #[test]
 fn a_copy_names_no_user() {
     for view in ["3", "4", "5"] {
-        let mut bench = Bench::new(with_users());
-        bench.keys(view);
-        bench.keys("jjuw");
-        let copied = bench.app.clipboard.take().unwrap_or_default();
+        let mut tui = Tui::open(with_users(), view);
+        tui.press("jjuw");
+        let copied = tui.app.clipboard.take().unwrap_or_default();
         assert!(copied.starts_with('{') && !names_one(&copied), "{copied}");
     }
 }
 
 #[test]
 fn a_filter_finds_a_user_that_is_masked() {
-    let mut bench = Bench::new(normal());
-    bench.keys("4/1005");
-    bench.press(KeyCode::Enter);
-    let text = bench.text(120, 36);
-    assert!(text.contains("***05"), "{text}");
+    let mut tui = Tui::open(normal(), "4/1005\n");
+    tui.assert_shows("***05");
 }
 
 #[test]
 fn pending_entries_are_grouped_by_age_and_deliveries() {
     let shown = |snapshot: Snapshot, size: (u16, u16)| {
-        let mut bench = Bench::new(snapshot);
-        bench.keys("4");
-        bench.text(size.0, size.1)
+        let mut tui = Tui::open(snapshot, "4");
+        tui.screen_at(size.0, size.1)
     };
     let line = |text: &str, head: &str| {
         text.lines().find(|line| line.contains(head)).unwrap_or_default().to_owned()
@@ -135,26 +114,25 @@ fn lent(at: Millis, left_ms: u64) -> Snapshot {
     snapshot
 }
 
-fn at(bench: &mut Bench, now: Millis) {
-    bench.app.now = now;
-    bench.app.on_tick();
+fn at(tui: &mut Tui, now: Millis) {
+    tui.app.now = now;
+    tui.app.on_tick();
 }
 
 #[test]
 fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
-    let mut bench = Bench::new(lent(NOW, 30_000));
-    bench.keys("6");
-    let full = bench.text(120, 36);
+    let mut tui = Tui::open(lent(NOW, 30_000), "6");
+    let full = tui.screen();
     assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
-    bench.app.take_dirty();
-    at(&mut bench, NOW.plus(1_500));
-    assert!(bench.app.take_dirty(), "it moves without a snapshot");
-    let later = bench.text(120, 36);
+    tui.app.take_dirty();
+    at(&mut tui, NOW.plus(1_500));
+    assert!(tui.app.take_dirty(), "it moves without a snapshot");
+    let later = tui.screen();
     assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
-    let warned = |bench: &mut Bench| {
-        let buffer = bench.draw(120, 36);
+    let warned = |tui: &mut Tui| {
+        let buffer = tui.draw(120, 36);
         let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
-        bar.map(|at| buffer.content[at].fg) == bench.app.theme.warn().fg
+        bar.map(|at| buffer.content[at].fg) == tui.app.theme.warn().fg
     };
     // A row under the cursor has no colour of its own, so another one precedes it.
     let mut two = lent(NOW.plus(16_000), 14_000);
@@ -162,111 +140,100 @@ fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     (first.name, first.owner) = ("a".to_owned(), "desk-7/x#2".to_owned());
     two.locks.locks.insert(0, first);
     two.locks.locks[0].left_ms = None;
-    at(&mut bench, NOW.plus(16_000));
-    bench.show(two.clone());
-    bench.keys("g");
-    assert!(warned(&mut bench), "{}", bench.text(120, 36));
+    at(&mut tui, NOW.plus(16_000));
+    tui.show(two.clone());
+    tui.press("g");
+    assert!(warned(&mut tui), "{}", tui.screen());
     two.redis.last_ok = Some(NOW.plus(17_000));
     two.locks.locks[1].left_ms = Some(30_000);
-    bench.show(two);
-    at(&mut bench, NOW.plus(17_000));
-    assert!(!warned(&mut bench), "renewed: {}", bench.text(120, 36));
+    tui.show(two);
+    at(&mut tui, NOW.plus(17_000));
+    assert!(!warned(&mut tui), "renewed: {}", tui.screen());
 }
 
 #[test]
 fn a_holder_that_is_not_a_node_is_never_shown_as_alive() {
-    let mut bench = Bench::new(lent(NOW, 20_000));
-    bench.keys("6");
-    bench.press(KeyCode::Enter);
-    let text = bench.text(120, 36);
-    assert!(text.contains("desk-7 no node"), "{text}");
-    assert!(text.contains("held by an unknown node"), "{text}");
-    bench.show(lent(NOW.plus(1_000), 30_000));
-    let text = bench.text(120, 36);
-    assert!(text.contains("renewed by an unknown node"), "{text}");
-    assert!(!text.contains("alive") && !text.contains("orphan"), "{text}");
-    bench.keys("X");
-    assert!(bench.text(120, 36).contains("Its holder desk-7 is not a known node"));
+    let mut tui = Tui::open(lent(NOW, 20_000), "6\n");
+    tui.assert_shows("desk-7 no node");
+    tui.assert_shows("held by an unknown node");
+    tui.show(lent(NOW.plus(1_000), 30_000));
+    tui.assert_shows("renewed by an unknown node");
+    tui.assert_hides("alive");
+    tui.assert_hides("orphan");
+    tui.press("X");
+    tui.assert_shows("Its holder desk-7 is not a known node");
     let mut orphan = lent(NOW.plus(2_000), 9_000);
     orphan.locks.locks[0].orphan = true;
-    let mut bench = Bench::new(orphan);
-    bench.keys("6");
-    assert!(bench.text(120, 36).contains("desk-7 orphan"));
+    let mut tui = Tui::open(orphan, "6");
+    tui.assert_shows("desk-7 orphan");
 }
 
 #[test]
 fn a_large_window_has_no_wide_gap_between_columns() {
-    let mut bench = Bench::new(normal());
-    bench.keys("6");
+    let mut tui = Tui::open(normal(), "6");
     for width in [80, 120, 160, 200] {
-        let text = bench.text(width, 50);
+        let text = tui.screen_at(width, 50);
         let head = text.lines().find(|line| line.contains("LOCK  "));
         let (before, _) = head.and_then(|head| head.split_once("NODE")).expect("a head");
         assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
     }
 }
 
-fn numbered(bench: &mut Bench) -> Command {
-    bench.keys("4A");
-    bench.sent();
+fn numbered(tui: &mut Tui) -> Command {
+    tui.press("4A");
+    tui.sent();
     let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
     let plan = made_up::plan(&entries, "");
-    bench.answer(Ok(Reply::Planned(plan.clone())));
+    tui.answer(Ok(Reply::Planned(plan.clone())));
     Command::Apply(plan, Pace::default())
 }
 
-fn footer(bench: &mut Bench) -> String {
-    bench.text(120, 36).lines().last().unwrap_or_default().to_owned()
+fn footer(tui: &mut Tui) -> String {
+    tui.screen().lines().last().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn enter_confirms_once_the_count_is_typed() {
-    let mut bench = Bench::new(overflowing());
-    let act = numbered(&mut bench);
-    assert!(!footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
-    bench.keys("120");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.said(), "this affects 1,204: type that number, then press Enter");
-    assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
-    bench.keys("4");
-    let text = bench.text(120, 36);
-    assert!(text.contains("1,204: press Enter to confirm"), "{text}");
-    assert!(footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
-    bench.keys("5");
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_some() && bench.sent().is_empty(), "12,045 is another number");
-    bench.press(KeyCode::Backspace);
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.sent(), [act]);
+    let mut tui = Tui::new(overflowing());
+    let act = numbered(&mut tui);
+    assert!(!footer(&mut tui).contains("y yes"), "{}", footer(&mut tui));
+    tui.press("120\n");
+    tui.assert_status("this affects 1,204: type that number, then press Enter");
+    assert!(tui.app.dialog.is_some() && tui.sent().is_empty());
+    tui.press("4");
+    tui.assert_shows("1,204: press Enter to confirm");
+    assert!(footer(&mut tui).contains("y yes"), "{}", footer(&mut tui));
+    tui.press("5\n");
+    assert!(tui.app.dialog.is_some() && tui.sent().is_empty(), "12,045 is another number");
+    tui.key(KeyCode::Backspace);
+    tui.press("\n");
+    assert_eq!(tui.sent(), [act]);
 }
 
 #[test]
 fn cancel_remains_selectable_after_typing_the_count() {
-    let mut bench = Bench::new(overflowing());
-    numbered(&mut bench);
-    bench.keys("1204");
-    bench.press(KeyCode::BackTab);
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel had the focus");
-    let act = numbered(&mut bench);
-    bench.keys("1204");
-    bench.press(KeyCode::Tab);
-    assert!(!footer(&mut bench).contains("y yes"), "a letter is text: {}", footer(&mut bench));
-    bench.keys("yes");
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty() && bench.app.dialog.is_some(), "it only ends the reason");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.sent(), [act]);
-    assert_eq!(bench.reason().as_deref(), Some("yes"));
+    let mut tui = Tui::new(overflowing());
+    numbered(&mut tui);
+    tui.press("1204");
+    tui.key(KeyCode::BackTab);
+    tui.press("\n");
+    tui.assert_idle();
+    let act = numbered(&mut tui);
+    tui.press("1204\t");
+    assert!(!footer(&mut tui).contains("y yes"), "a letter is text: {}", footer(&mut tui));
+    tui.press("yes\n");
+    assert!(tui.sent().is_empty() && tui.app.dialog.is_some(), "it only ends the reason");
+    tui.press("\n");
+    assert_eq!(tui.sent(), [act]);
+    assert_eq!(tui.reason().as_deref(), Some("yes"));
 }
 
 #[test]
 fn a_confirmation_without_a_count_cancels_with_enter() {
-    let mut bench = Bench::new(normal());
-    bench.keys("6X");
-    assert!(footer(&mut bench).contains("y yes"));
-    bench.press(KeyCode::Enter);
-    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+    let mut tui = Tui::open(normal(), "6X");
+    assert!(footer(&mut tui).contains("y yes"));
+    tui.press("\n");
+    tui.assert_idle();
 }
 
 /// The same snapshot with every list reversed, as far as possible.
@@ -292,16 +259,15 @@ fn without(mut snapshot: Snapshot, pending: &[u64], letters: &[u64], lock: &str)
 #[test]
 fn a_replay_targets_the_confirmed_entries() {
     for after in [turned(normal()), without(normal(), &[2], &[], ""), page_later()] {
-        let mut bench = Bench::new(normal());
-        bench.keys("4j  A");
+        let mut tui = Tui::open(normal(), "4j  A");
         let scope = Scope::Entries(vec![entry(1), entry(2)]);
-        assert_eq!(bench.sent(), [Command::Plan(scope)], "the marked ones, by their ids");
-        bench.show(after.clone());
+        assert_eq!(tui.sent(), [Command::Plan(scope)], "the marked ones, by their ids");
+        tui.show(after.clone());
         let plan = made_up::plan(&[(entry(1), Verdict::Stuck), (entry(2), Verdict::Stuck)], "");
-        bench.answer(Ok(Reply::Planned(plan.clone())));
-        bench.show(after);
-        bench.keys("y");
-        assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+        tui.answer(Ok(Reply::Planned(plan.clone())));
+        tui.show(after);
+        tui.press("y");
+        assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
     }
 }
 
@@ -313,122 +279,114 @@ fn page_later() -> Snapshot {
 #[test]
 fn commands_target_the_confirmed_letters() {
     for (key, compensate) in [("R", None), ("D", Some(false)), ("C", Some(true))] {
-        for after in [turned(poisoned()), without(poisoned(), &[], &[0, 1], "")] {
-            let mut bench = Bench::new(poisoned());
-            bench.keys("5  ");
-            bench.keys(key);
+        for after in [turned(with_letters()), without(with_letters(), &[], &[0, 1], "")] {
+            let mut tui = Tui::open(with_letters(), "5  ");
+            tui.press(key);
             let scope = LetterScope::Letters(vec![letter(0), letter(1)]);
-            assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
-            bench.show(after.clone());
+            assert_eq!(tui.sent(), [Command::CountLetters(scope.clone())]);
+            tui.show(after.clone());
             let found = letters_counted();
             let count = found.counts.of(LetterVerdict::Awaited);
-            bench.answer(Ok(Reply::LettersCounted(found)));
-            bench.show(after);
+            tui.answer(Ok(Reply::LettersCounted(found)));
+            tui.show(after);
             let expected = match compensate {
                 None => Command::ReplayLetters { scope, force: false },
                 Some(compensate) => Command::DiscardLetters { scope, compensate },
             };
-            assert!(count > 0 && bench.app.dialog.is_some());
+            assert!(count > 0 && tui.app.dialog.is_some());
             if compensate == Some(true) {
-                let text = bench.text(120, 36);
+                let text = tui.screen();
                 let asked = text.split_once("Type ").and_then(|(_, rest)| rest.split_once(' '));
-                bench.keys(asked.map_or("", |(number, _)| number));
+                tui.press(asked.map_or("", |(number, _)| number));
             }
-            bench.keys("y");
-            assert_eq!(bench.sent(), [expected], "{key}");
+            tui.press("y");
+            assert_eq!(tui.sent(), [expected], "{key}");
         }
     }
 }
 
 #[test]
 fn vanished_marked_letters_are_reported_and_nothing_is_done() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5 D");
-    bench.sent();
-    bench.show(without(poisoned(), &[], &[0], ""));
+    let mut tui = Tui::open(with_letters(), "5 D");
+    tui.sent();
+    tui.show(without(with_letters(), &[], &[0], ""));
     let none = LettersCounted { gone: 1, ..LettersCounted::default() };
-    bench.answer(Ok(Reply::LettersCounted(none)));
-    assert_eq!(bench.said(), "these letters are no longer present");
-    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+    tui.answer(Ok(Reply::LettersCounted(none)));
+    tui.assert_status("these letters are no longer present");
+    tui.assert_idle();
 }
 
 #[test]
 fn a_release_targets_the_confirmed_lock() {
     for after in [turned(normal()), without(normal(), &[], &[], "stock:8")] {
-        let mut bench = Bench::new(normal());
-        bench.keys("6jX");
-        bench.show(after);
-        bench.keys("y");
+        let mut tui = Tui::open(normal(), "6jX");
+        tui.show(after);
+        tui.press("y");
         let owner = "node-b/recount#0f1e2d3c4b5a".to_owned();
         let command = Command::ReleaseLock { name: "stock:8".to_owned(), owner };
-        assert_eq!(bench.sent(), [command], "the engine refuses who does not hold it");
+        assert_eq!(tui.sent(), [command], "the engine refuses who does not hold it");
     }
 }
 
 #[test]
 fn a_paused_display_confirms_with_the_newest_figures() {
-    let mut bench = Bench::new(normal());
-    bench.keys("6jf");
+    let mut tui = Tui::open(normal(), "6jf");
     let mut later = normal();
     later.locks.locks[1].waiting = 77;
-    bench.show(later);
-    bench.keys("X");
-    assert!(bench.text(120, 36).contains("77 waiters"), "{}", bench.text(120, 36));
-    bench.press(KeyCode::Esc);
+    tui.show(later);
+    tui.press("X");
+    tui.assert_shows("77 waiters");
+    tui.press("\x1b");
     let mut taken = normal();
     taken.locks.locks[1].owner = "node-a/recount#77".to_owned();
     for gone in [without(normal(), &[], &[], "stock:8"), taken] {
-        bench.show(gone);
-        bench.keys("X");
-        assert_eq!(bench.said(), "the holder no longer holds the lock");
-        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+        tui.show(gone);
+        tui.press("X");
+        tui.assert_status("the holder no longer holds the lock");
+        tui.assert_idle();
     }
-    bench.keys("8");
+    tui.press("8");
     let mut later = normal();
     later.jobs.clear();
-    bench.show(later);
-    bench.keys("T");
-    assert_eq!(bench.said(), "the job no longer exists");
-    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+    tui.show(later);
+    tui.press("T");
+    tui.assert_status("the job no longer exists");
+    tui.assert_idle();
 }
 
 #[test]
 fn a_cancellation_targets_the_command_running_when_it_was_requested() {
     for view in ["4", "5"] {
-        let mut bench = Bench::new(under_way());
-        bench.keys(view);
-        bench.keys("X");
-        assert!(bench.app.dialog.is_some());
-        bench.show(Snapshot { recoveries: Vec::new(), ..poisoned() });
-        bench.keys("y");
-        assert_eq!(bench.sent(), [Command::Cancel], "the engine says that nothing is under way");
-        bench.press(KeyCode::Esc);
-        bench.keys(view);
-        bench.keys("X");
-        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+        let mut tui = Tui::open(replay_running(), view);
+        tui.press("X");
+        assert!(tui.app.dialog.is_some());
+        tui.show(Snapshot { recoveries: Vec::new(), ..with_letters() });
+        tui.press("y");
+        assert_eq!(tui.sent(), [Command::Cancel], "the engine says that nothing is under way");
+        tui.press("\x1b");
+        tui.press(view);
+        tui.press("X");
+        tui.assert_idle();
     }
 }
 
 #[test]
 fn no_confirmation_opens_for_a_vanished_object() {
-    let flowing = || Snapshot { entries: stream::page(StreamView::default(), 260), ..normal() };
-    let sold = || Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() };
     let mut fewer = normal();
     fewer.sales.retain(|sale| sale.voucher_id != VoucherId(7));
     let cases: [(Snapshot, Snapshot, &str, &[&str], &str); 3] = [
         (normal(), fewer, "2jk", &["P", "E", "R"], "the sale is no longer listed"),
-        (sold(), normal(), "7", &["P"], "the order is no longer on the newest page"),
-        (flowing(), normal(), "3c", &["C", "D"], "the consumer no longer exists"),
+        (with_orders(), normal(), "7", &["P"], "the order is no longer on the newest page"),
+        (with_stream(), normal(), "3c", &["C", "D"], "the consumer no longer exists"),
     ];
-    for (seen, newest, there, acts, said) in cases {
-        let mut bench = Bench::new(seen);
-        bench.keys(there);
-        bench.keys("f");
-        bench.show(newest);
+    for (seen, newest, there, acts, message) in cases {
+        let mut tui = Tui::open(seen, there);
+        tui.press("f");
+        tui.show(newest);
         for act in acts {
-            bench.keys(act);
-            assert_eq!(bench.said(), said, "{there}{act}");
-            assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{there}{act}");
+            tui.press(act);
+            assert_eq!(tui.status(), message, "{there}{act}");
+            tui.assert_idle();
         }
     }
 }
@@ -455,9 +413,8 @@ fn an_empty_pending_list_shows_undelivered_entries() {
             if let Some(stream) = &mut snapshot.stream {
                 stream.lag = lag;
             }
-            let mut bench = Bench::new(snapshot);
-            bench.keys("4");
-            let text = bench.text(80, 24);
+            let mut tui = Tui::open(snapshot, "4");
+            let text = tui.screen_at(80, 24);
             assert!(text.contains(expected), "{text}");
         }
     }

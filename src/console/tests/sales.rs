@@ -1,71 +1,58 @@
 //! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
 
-use crossterm::event::KeyCode;
-use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
-use seckill_model::{
-    Phase, VoucherId,
-    ledger::{Balance, Finding, SaleFinding},
-    locale::set_thread_language,
-    message::Label,
-};
-
-use super::fixture::{Bench, NOW, normal, outage, sale};
-use crate::views::View;
+use super::prelude::*;
 
 #[test]
 fn no_confirmation_opens_while_its_server_is_unreachable() {
-    let mut bench = Bench::new(outage());
-    bench.keys("2jk");
+    let mut tui = Tui::open(outage(), "2jk");
     for key in ["P", "E", "R"] {
-        bench.keys(key);
-        assert!(bench.app.dialog.is_none(), "{key}");
-        assert_eq!(bench.said(), "Redis is unreachable; try again once it is reachable", "{key}");
+        tui.press(key);
+        assert!(tui.app.dialog.is_none(), "{key}");
+        assert_eq!(tui.status(), "Redis is unreachable; try again once it is reachable", "{key}");
     }
     let mut snapshot = normal();
     snapshot.sql.up = false;
-    bench.show(snapshot.clone());
-    bench.keys("E");
-    assert_eq!(bench.said(), "the database is unreachable; try again once it is reachable");
+    tui.show(snapshot.clone());
+    tui.press("E");
+    tui.assert_status("the database is unreachable; try again once it is reachable");
     snapshot.sql.up = true;
-    bench.show(snapshot);
-    bench.keys("E");
-    assert!(bench.app.dialog.is_some());
+    tui.show(snapshot);
+    tui.press("E");
+    assert!(tui.app.dialog.is_some());
 }
 
 #[test]
 fn orders_are_counted_only_while_the_detail_is_open() {
-    let mut bench = Bench::new(normal());
-    let looked_at = |bench: &Bench| bench.focus.borrow().sale;
-    bench.keys("2jk");
-    assert_eq!(looked_at(&bench), None);
-    bench.keys("l");
-    assert_eq!(looked_at(&bench), Some(VoucherId(7)));
-    bench.keys("j");
-    assert_eq!(looked_at(&bench), Some(VoucherId(8)), "the detail follows the choice");
-    let text = bench.text(120, 36);
+    let mut tui = Tui::new(normal());
+    let looked_at = |tui: &Tui| tui.focus.borrow().sale;
+    tui.press("2jk");
+    assert_eq!(looked_at(&tui), None);
+    tui.press("l");
+    assert_eq!(looked_at(&tui), Some(VoucherId(7)));
+    tui.press("j");
+    assert_eq!(looked_at(&tui), Some(VoucherId(8)), "the detail follows the choice");
+    let text = tui.screen();
     assert!(text.contains("orders  reading"), "those of another sale are not shown: {text}");
-    bench.keys("1");
-    assert_eq!(looked_at(&bench), None);
-    bench.keys("2");
-    assert_eq!(looked_at(&bench), Some(VoucherId(8)));
-    bench.press(KeyCode::Esc);
-    assert_eq!(looked_at(&bench), None);
+    tui.press("1");
+    assert_eq!(looked_at(&tui), None);
+    tui.press("2");
+    assert_eq!(looked_at(&tui), Some(VoucherId(8)));
+    tui.press("\x1b");
+    assert_eq!(looked_at(&tui), None);
 }
 
 #[test]
 fn order_states_are_shown_or_unknown() {
     let text = |snapshot: Snapshot| {
-        let mut bench = Bench::new(snapshot);
-        bench.keys("2jkl");
-        bench.text(80, 24)
+        let mut tui = Tui::open(snapshot, "2jkl");
+        tui.screen_at(80, 24)
     };
     let label = text(normal());
     assert!(label.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{label}");
     assert!(label.contains("press Enter for its orders"), "{label}");
     assert!(label.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{label}");
-    let mut bench = Bench::new(normal());
-    bench.keys("2jklu");
-    let shown = bench.text(80, 24);
+    let mut tui = Tui::open(normal(), "2jklu");
+    let shown = tui.screen_at(80, 24);
     assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
     assert!(shown.contains("press u to show or mask them"), "{shown}");
     let voucher = VoucherId(7);
@@ -85,10 +72,9 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
         if let Some(orders) = &mut snapshot.sale_orders {
             orders.taken = NOW.plus(-age);
         }
-        let mut bench = Bench::new(snapshot);
-        bench.keys("2jkl");
-        bench.app.now = NOW.plus(seen);
-        bench.text(width, height)
+        let mut tui = Tui::open(snapshot, "2jkl");
+        tui.app.now = NOW.plus(seen);
+        tui.screen_at(width, height)
     };
     for (lang, label, expected, old) in [
         ("en", "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
@@ -120,22 +106,19 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
     snapshot.sale_orders = Some(unknown);
-    let mut bench = Bench::new(snapshot);
-    bench.keys("2jkl");
-    assert!(!bench.text(120, 36).contains("counted"));
+    let mut tui = Tui::open(snapshot, "2jkl");
+    tui.assert_hides("counted");
 }
 
 #[test]
 fn the_detail_leads_to_the_orders_of_the_sale() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkl");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.app.view, View::Orders);
+    let mut tui = Tui::open(normal(), "2jkl\n");
+    assert_eq!(tui.app.view, View::Orders);
     let query = "voucher=7".parse().unwrap();
-    assert_eq!(bench.focus.borrow().orders, Some(OrdersView { query, before: None }));
-    assert!(bench.text(120, 36).contains("voucher=7"));
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()), "as if it was typed");
+    assert_eq!(tui.focus.borrow().orders, Some(OrdersView { query, before: None }));
+    tui.assert_shows("voucher=7");
+    tui.press("\x1b");
+    assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()), "as if it was typed");
 }
 
 #[test]
@@ -147,7 +130,7 @@ fn no_title_moves_while_its_sale_sells() {
                 sale(7, "ninety-nine luft balloons in one long title", phase, 120_000, left);
             (line.begin, line.end) = (None, None);
             snapshot.sales = vec![line];
-            let text = Bench::new(snapshot).text(width, height);
+            let text = Tui::new(snapshot).screen_at(width, height);
             text.lines()
                 .find(|line| line.contains("#7 nin") && !line.contains("seckill"))
                 .unwrap()
@@ -171,9 +154,8 @@ fn no_title_moves_while_its_sale_sells() {
 
 #[test]
 fn the_list_keeps_four_sales_beside_the_detail() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkl");
-    let text = bench.text(80, 24);
+    let mut tui = Tui::open(normal(), "2jkl");
+    let text = tui.screen_at(80, 24);
     let (list, _) = text.split_once("requests").unwrap();
     for id in ["#5 ", "#7 ", "#8 ", "#9 "] {
         assert!(list.contains(id), "{id}: {text}");
@@ -181,18 +163,13 @@ fn the_list_keeps_four_sales_beside_the_detail() {
 }
 
 #[test]
-fn a_rush_form_keeps_what_was_typed_for_its_sale() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2jkR4");
-    bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Enter);
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was changed");
-    bench.keys("R");
-    assert!(bench.text(120, 36).contains("1000004"), "{}", bench.text(120, 36));
-    bench.press(KeyCode::Esc);
-    bench.keys("jjR");
-    assert!(!bench.text(120, 36).contains("1000004"), "it is another sale's");
+fn a_load_test_form_keeps_what_was_typed_for_its_sale() {
+    let mut tui = Tui::open(normal(), "2jkR4\t\n\x1b");
+    tui.assert_status("nothing was changed");
+    tui.press("R");
+    tui.assert_shows("1000004");
+    tui.press("\x1bjjR");
+    tui.assert_hides("1000004");
 }
 
 #[test]
@@ -201,9 +178,8 @@ fn a_short_chart_is_below_the_figures() {
     snapshot.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
     snapshot.sales[0].begin = Some(NOW);
     snapshot.sales[0].end = None;
-    let mut bench = Bench::new(snapshot);
-    bench.keys("2l");
-    let text = bench.text(80, 24);
+    let mut tui = Tui::open(snapshot, "2l");
+    let text = tui.screen_at(80, 24);
     let end = |label: &str| {
         let line = text.lines().find(|line| line.contains(label)).unwrap();
         line.trim_end().chars().count()
@@ -213,39 +189,31 @@ fn a_short_chart_is_below_the_figures() {
 
 #[test]
 fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2/ended");
-    bench.press(KeyCode::Enter);
-    bench.keys("1");
-    bench.app.sales.chosen = None;
-    bench.keys("jj");
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)));
-    bench.show(normal());
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
+    let mut tui = Tui::open(normal(), "2/ended\n1");
+    tui.app.sales.chosen = None;
+    tui.press("jj");
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)));
+    tui.show(normal());
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
     // Its detail is the one that opens, and a filter of another view moves nothing.
-    bench.keys("4/x");
-    bench.press(KeyCode::Esc);
-    bench.keys("1");
-    bench.press(KeyCode::Enter);
-    assert_eq!(bench.focus.borrow().sale, Some(VoucherId(8)));
-    assert!(bench.text(120, 36).contains("#8 milk tea"), "{}", bench.text(120, 36));
-    bench.keys("/");
-    bench.press(KeyCode::Backspace);
-    assert_eq!(bench.app.sales.pointed(), Some(VoucherId(5)), "another filter moves the cursor");
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "and no choice");
+    tui.press("4/x\x1b1\n");
+    assert_eq!(tui.focus.borrow().sale, Some(VoucherId(8)));
+    tui.assert_shows("#8 milk tea");
+    tui.press("/");
+    tui.key(KeyCode::Backspace);
+    assert_eq!(tui.app.sales.pointed(), Some(VoucherId(5)), "another filter moves the cursor");
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)), "and no choice");
 }
 
 #[test]
 fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
-    let mut bench = Bench::new(normal());
-    bench.keys("2/ended");
-    bench.press(KeyCode::Enter);
-    bench.app.sales.await_sale(VoucherId(12));
+    let mut tui = Tui::open(normal(), "2/ended\n");
+    tui.app.sales.await_sale(VoucherId(12));
     let mut later = normal();
     later.sales.insert(0, sale(12, "hot soup", Phase::Planned, 50, 50));
-    bench.show(later.clone());
-    bench.show(later);
-    assert_eq!(bench.app.sales.chosen, Some(VoucherId(12)));
+    tui.show(later.clone());
+    tui.show(later);
+    assert_eq!(tui.app.sales.chosen, Some(VoucherId(12)));
 }
 
 #[test]
@@ -259,20 +227,20 @@ fn unknown_is_not_shown_as_unreachable() {
             snapshot.sales[0].phase = Phase::Running;
             (snapshot.sales[0].stock, snapshot.sales[0].admitted) = (None, admitted);
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
-                let mut bench = Bench::new(snapshot.clone());
+                let mut tui = Tui::new(snapshot.clone());
                 for view in ["1", "2"] {
-                    bench.keys(view);
-                    let text = bench.text(width, height);
+                    tui.press(view);
+                    let text = tui.screen_at(width, height);
                     let row = text.lines().skip(2).find(|line| line.contains("#9 ")).unwrap();
                     assert!(row.contains(expected) && !row.contains(not), "{view}: {text}");
                 }
-                bench.keys("l");
-                let text = bench.text(width, height);
+                tui.press("l");
+                let text = tui.screen_at(width, height);
                 let name = Label("tables-left-in-redis").read();
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(expected) && !line.contains(not), "{text}");
-                bench.keys(&format!("/{expected}"));
-                let found = bench.app.sales.table.rows(&bench.app.shown).len();
+                tui.press(&format!("/{expected}"));
+                let found = tui.app.sales.table.rows(&tui.app.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }
         }
@@ -291,48 +259,42 @@ fn crowded() -> Snapshot {
 #[test]
 fn a_running_sale_precedes_hundreds_of_planned_ones() {
     for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
-        let mut bench = Bench::new(crowded());
-        let text = bench.text(width, height);
+        let mut tui = Tui::new(crowded());
+        let text = tui.screen_at(width, height);
         let rows: Vec<&str> =
             text.lines().filter(|it| it.contains('#') && !it.contains("seckill")).collect();
         assert!(rows[0].contains("#1 hot pot"), "{text}");
         let listed = rows.iter().filter(|it| it.contains("hot pot") || it.contains("cinema"));
         let more = format!("and {} more", 301 - listed.count());
         assert!(text.contains(&more), "{more}: {text}");
-        bench.keys("2");
-        let text = bench.text(width, height);
+        tui.press("2");
+        let text = tui.screen_at(width, height);
         let first = text.lines().skip(2).find(|it| it.contains('#')).unwrap();
         assert!(first.contains("#1  hot pot"), "{text}");
         assert!(text.contains("301 sales"), "{text}");
     }
-    let mut bench = Bench::new(crowded());
-    let text = bench.text(200, 50);
+    let mut tui = Tui::new(crowded());
+    let text = tui.screen_at(200, 50);
     assert!(text.lines().nth(1).unwrap().contains("Sales 301"), "{text}");
 }
 
 #[test]
 fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("2G");
-    assert!(bench.text(120, 36).contains(" #2  cinema"), "{}", bench.text(120, 36));
-    bench.keys("/#2 ");
-    bench.press(KeyCode::Enter);
+    let mut tui = Tui::open(crowded(), "2G");
+    tui.assert_shows(" #2  cinema");
+    tui.press("/#2 \n");
     assert!(
-        bench.app.sales.table.rows(&bench.app.shown).iter().any(|it| it.voucher_id == VoucherId(2))
+        tui.app.sales.table.rows(&tui.app.shown).iter().any(|it| it.voucher_id == VoucherId(2))
     );
-    bench.keys("/");
-    bench.press(KeyCode::Esc);
-    bench.keys("/running");
-    bench.press(KeyCode::Enter);
-    assert!(bench.text(120, 36).contains("1 of 301"), "{}", bench.text(120, 36));
+    tui.press("/\x1b/running\n");
+    tui.assert_shows("1 of 301");
 }
 
 #[test]
 fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
-    let mut bench = Bench::new(crowded());
-    bench.keys("2G1");
-    let text = bench.text(120, 36);
-    let pointer = bench.app.theme.glyphs.pointer;
+    let mut tui = Tui::open(crowded(), "2G1");
+    let text = tui.screen();
+    let pointer = tui.app.theme.glyphs.pointer;
     assert!(text.contains(&format!("{pointer} #2 cinema")), "{text}");
     assert!(text.contains("#1 hot pot"), "{text}");
 }

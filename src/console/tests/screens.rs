@@ -1,23 +1,177 @@
-//! Every view in every state and size, as text; styles are tested separately.
+//! Snapshots: each view in each state that looks different, each detail, and each dialog.
+//!
+//! A wide and a narrow window are in files of their own; the smallest window and the dialogs are
+//! collected under headings. Chinese is pictured where the width of its characters matters.
 
-use crossterm::event::{Event, KeyCode};
-use ratatui::{
-    buffer::{Buffer, Cell},
-    style::{Color, Modifier},
-};
-use seckill_engine::{
-    EngineError,
-    command::{Command, ReplayReport, Reply, Scope},
-    plan::{Plan, made_up},
-    telemetry::{Snapshot, alarms::alarms, snapshot::Back},
-};
-use seckill_model::{Phase, Verdict};
+use seckill_engine::plan::Plan;
 
-use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
-use crate::{
-    guide_banner::Story,
-    theme::{Depth, Theme},
+use super::prelude::*;
+use super::{
+    history, layout, locked,
+    presenter::{self, story},
 };
+
+/// What a snapshot shows: its name, the state of the engine, and the keys that lead there.
+pub(super) type Case = (&'static str, fn() -> Snapshot, &'static str);
+type Size = (u16, u16);
+
+const WIDE: Size = (120, 36);
+const NARROW: Size = (80, 24);
+const SMALLEST: Size = (60, 15);
+
+/// Each view, while a sale is active, with more rows than fit, and while a server is unreachable.
+pub(super) const VIEWS: [Case; 29] = [
+    ("overview_normal", normal, "1"),
+    ("overview_overflowing", overflowing, "1"),
+    ("overview_outage", outage, "1"),
+    ("overview_load_test", layout::load_test, "1"),
+    ("sales_normal", normal, "2"),
+    ("sales_overflowing", overflowing, "2"),
+    ("sales_outage", outage, "2"),
+    ("stream_normal", with_stream, "3"),
+    ("stream_overflowing", || stream::partitioned(true), "3"),
+    ("stream_outage", stream::away, "3"),
+    ("pending_normal", normal, "4"),
+    ("pending_overflowing", overflowing, "4"),
+    ("pending_outage", outage, "4"),
+    ("letters_normal", with_letters, "5"),
+    ("letters_overflowing", overflowing, "5"),
+    ("letters_outage", letters::away, "5"),
+    ("locks_normal", normal, "6"),
+    ("locks_overflowing", overflowing, "6"),
+    ("locks_outage", outage, "6"),
+    ("orders_normal", with_orders, "7"),
+    ("orders_overflowing", orders::crowded, "7"),
+    ("orders_outage", orders::away, "7"),
+    ("jobs_normal", normal, "8"),
+    ("jobs_overflowing", overflowing, "8"),
+    ("jobs_outage", outage, "8"),
+    ("ledger_normal", with_findings, "9"),
+    ("activity_normal", with_log, "0"),
+    ("activity_overflowing", history::crowded, "0"),
+    ("activity_outage", outage, "0"),
+];
+
+/// Each view before the first sale.
+const EMPTY: [Case; 9] = [
+    ("overview", empty, "1"),
+    ("sales", empty, "2"),
+    ("stream", stream::nothing, "3"),
+    ("pending", empty, "4"),
+    ("letters", || Snapshot { letters: letters::letters(0, 0, false), ..empty() }, "5"),
+    ("locks", empty, "6"),
+    ("orders", orders::none, "7"),
+    ("jobs", empty, "8"),
+    ("activity", empty, "0"),
+];
+
+/// The detail of a row of each view, and what else is drawn beside a list.
+pub(super) const DETAILS: [Case; 11] = [
+    ("sales_detail", normal, "2jkl"),
+    ("stream_detail", with_stream, "3kkkkkkl"),
+    ("stream_consumers", with_stream, "3cj"),
+    ("stream_held", with_stream, "3kkk/node-b\n"),
+    ("pending_detail", normal, "4 l"),
+    ("letters_detail", with_letters, "5l"),
+    ("locks_detail", normal, "6jl"),
+    ("orders_detail", with_orders, "7jjjl"),
+    ("jobs_detail", normal, "8l"),
+    ("ledger_detail", with_findings, "9jl"),
+    ("activity_detail", with_log, "0kl"),
+];
+
+/// States of a part of a view, in the narrow window only.
+const STATES: [Case; 8] = [
+    ("overview_locked", locked::locked_database, "1"),
+    ("stream_unread", outage, "3"),
+    ("stream_no_group", stream::without_group, "3"),
+    ("letters_unread", letters::unread, "5"),
+    ("letters_replay", letters::replay_running, "5"),
+    ("orders_unread", orders::unread, "7"),
+    ("letters_detail_came_back", with_letters, "5jl"),
+    ("orders_typing", with_orders, "7/user=12 stat"),
+];
+
+/// The confirmations by what they are about.
+pub(super) const CONFIRMATIONS: [(&str, &[Case]); 7] = [
+    (
+        "sales",
+        &[
+            ("create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
+            ("start", normal, "2jjS"),
+            ("pause", normal, "2jkP"),
+            ("resume", paused, "2jkP"),
+            ("end", normal, "2jkE"),
+            ("load_test", normal, "2jkR\n\n"),
+            ("stop_load_test", with_load_test, "H"),
+            ("quit", with_load_test, "q"),
+        ],
+    ),
+    (
+        "launch",
+        &[
+            ("schedule", normal, "2jjL\t\t\t\t\n"),
+            ("fire", normal, "2jjL\t\t\t\t\nyF"),
+            ("cancel", normal, "2jjL\t\t\t\t\nyH"),
+        ],
+    ),
+    (
+        "pending",
+        &[
+            ("marked", normal, "4  A"),
+            ("all", normal, "4A"),
+            ("cancel", letters::replay_running, "4X"),
+        ],
+    ),
+    (
+        "letters",
+        &[
+            ("replay", with_letters, "5*R"),
+            ("discard", with_letters, "5*D"),
+            ("return_stock", with_letters, "5*C"),
+            ("discard_marked", with_letters, "5  D"),
+            ("reason", with_letters, "5*D\tpoison of last night, 运维 says so"),
+        ],
+    ),
+    (
+        "stream",
+        &[
+            ("rewind", with_stream, "3W-10m\n"),
+            ("claim", with_stream, "3cC\n"),
+            ("remove_consumer", with_stream, "3cjjD"),
+        ],
+    ),
+    (
+        "locks_and_jobs",
+        &[
+            ("release", normal, "6jX"),
+            ("run", normal, "8T"),
+            ("pause", normal, "8P"),
+            ("resume", normal, "8jP"),
+        ],
+    ),
+    ("orders_and_ledger", &[("pay", with_orders, "7P"), ("repair", with_findings, "9A")]),
+];
+
+pub(super) const FORMS: [Case; 8] = [
+    ("sale", normal, "N"),
+    ("sale_rejected", normal, "N火锅五折 🍲\t0\t\t\t\n"),
+    ("load_test", normal, "2jkR"),
+    ("load_test_rejected", normal, "2jkRten"),
+    ("launch", normal, "2jjL"),
+    ("rewind", with_stream, "3W"),
+    ("rewind_rejected", with_stream, "3W\n"),
+    ("claim", with_stream, "3cC"),
+];
+
+/// The active sale is paused.
+fn paused() -> Snapshot {
+    let mut snapshot = normal();
+    for sale in snapshot.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
+        sale.phase = Phase::Paused;
+    }
+    snapshot
+}
 
 pub(super) fn assert_screen(name: &str, text: &str) {
     insta::with_settings!({
@@ -27,99 +181,36 @@ pub(super) fn assert_screen(name: &str, text: &str) {
     }, { insta::assert_snapshot!(name, text) });
 }
 
-pub(super) type Scene = (&'static str, fn() -> Snapshot);
+/// A console after these keys, with the replies of the engine that they need.
+pub(super) fn opened(snapshot: Snapshot, keys: &str) -> Tui {
+    let mut tui = Tui::new(snapshot);
+    tui.draw(WIDE.0, WIDE.1);
+    open(&mut tui, keys);
+    tui
+}
 
-/// Languages and sizes of a screen.
-pub(super) const SHOTS: [(&str, u16, u16); 3] = [("en", 120, 36), ("en", 60, 15), ("zh", 80, 24)];
-
-const SCENES: [Scene; 5] = [
-    ("empty", empty),
-    ("normal", normal),
-    ("overflowing", overflowing),
-    ("outage", outage),
-    ("read_only", read_only),
-];
-
-fn every_scene(view: &str, key: char) {
-    for (scene, snapshot) in SCENES {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(snapshot());
-            bench.keys(&key.to_string());
-            let text = bench.text(width, height);
-            if scene == "normal" || (width, height) == (80, 24) {
-                assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
+pub(super) fn open(tui: &mut Tui, keys: &str) {
+    for key in keys.chars() {
+        tui.press(&key.to_string());
+        let reply = match tui.sent().as_slice() {
+            [Command::Plan(scope)] => Reply::Planned(plan_of(scope)),
+            [Command::CountLetters(_)] => Reply::LettersCounted(letters::letters_counted()),
+            [Command::Preview(GroupAct::Rewind { .. })] => {
+                Reply::Previewed(Preview::Rewind(vec![stream::rewound()]))
             }
-        }
-    }
-}
-
-#[test]
-fn overview() {
-    every_scene("overview", '1');
-}
-
-#[test]
-fn sales() {
-    every_scene("sales", '2');
-}
-
-#[test]
-fn pending() {
-    every_scene("pending", '4');
-}
-
-#[test]
-fn locks() {
-    every_scene("locks", '6');
-}
-
-#[test]
-fn jobs() {
-    every_scene("jobs", '8');
-}
-
-#[test]
-fn a_server_that_came_back_is_noticed() {
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let mut snapshot = empty();
-        snapshot.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
-        snapshot.alarms = alarms(&snapshot, None);
-        let text = Bench::new(snapshot).text(width, height);
-        assert!(text.contains("redis 7.0.15 is reachable again after 12 s"), "{text}");
-    }
-}
-
-#[test]
-fn details_and_dialogs() {
-    let shots: [(&str, &str); 14] = [
-        ("locks_detail", "6jl"),
-        ("confirm_release", "6jX"),
-        ("jobs_detail", "8l"),
-        ("confirm_run_job", "8T"),
-        ("confirm_resume_job", "8jP"),
-        ("sales_detail", "2jkl"),
-        ("pending_detail", "4 l"),
-        ("confirm_end", "2jkE"),
-        ("confirm_replay_marked", "4  A"),
-        ("confirm_replay_all", "4A"),
-        ("form_sale", "N"),
-        ("form_rush", "2jkR"),
-        ("palette", ":"),
-        ("help", "?"),
-    ];
-    for (name, keys) in shots {
-        for (width, height) in [(120, 36), (80, 24)] {
-            let mut bench = Bench::new(normal());
-            bench.keys(keys);
-            if let [Command::Plan(scope)] = bench.sent().as_slice() {
-                bench.answer(Ok(Reply::Planned(plan_of(scope))));
+            [Command::Preview(GroupAct::Claim { .. })] => {
+                Reply::Previewed(Preview::Claim(stream::given()))
             }
-            let text = bench.text(width, height);
-            // Dialogs depend on the size only where they have columns.
-            if width == 80 || name.ends_with("_detail") || name == "help" {
-                assert_screen(&format!("{name}_{width}x{height}"), &text);
+            [Command::Preview(GroupAct::Remove { name })] => {
+                Reply::Previewed(Preview::Remove(RemoveReport {
+                    consumer: name.clone(),
+                    partitions: vec![0],
+                }))
             }
-        }
+            [Command::Trace(order)] => Reply::Traced(Box::new(orders::trace(*order))),
+            _ => continue,
+        };
+        tui.answer(Ok(reply));
     }
 }
 
@@ -141,205 +232,202 @@ pub(super) fn plan_of(scope: &Scope) -> Plan {
     made_up::plan(&entries, filter)
 }
 
-#[test]
-fn a_form_shows_its_faults_and_wide_text() {
-    let mut bench = Bench::new(normal());
-    bench.keys("N");
-    bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
-    bench.press(KeyCode::Tab);
-    bench.keys("0");
-    for _ in 0..3 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::Enter);
-    assert_screen("form_sale_fault", &bench.text(80, 24));
-}
-
-#[test]
-fn entries_of_partitions_are_not_truncated() {
-    let mut spread = normal();
-    for line in &mut spread.pending.lines {
-        line.entry.partition = (line.entry.number % 64) as u16;
-    }
-    let mut bench = Bench::new(spread);
-    bench.keys("4G");
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let text = bench.text(width, height);
-        assert!(text.contains("1794999958000-127@63  "), "{text}");
-        assert!(text.contains("node-b/1"), "{text}");
-    }
-}
-
-#[test]
-fn an_archived_sale_is_over() {
-    let mut snapshot = normal();
-    for sale in &mut snapshot.sales {
-        sale.phase = Phase::Archived;
-        sale.stock = None;
-    }
-    let mut bench = Bench::new(snapshot);
-    for view in ["1", "2"] {
-        bench.keys(view);
-        let text = bench.text(120, 36);
-        assert!(text.contains("archived") && !text.contains("ends in"), "{text}");
-    }
-    bench.keys("jE");
-    assert!(bench.said().contains("has ended"), "{}", bench.said());
-}
-
-#[test]
-fn a_resumed_display_shows_the_newest_snapshot() {
-    let mut bench = Bench::new(rushing());
-    bench.keys("f");
-    bench.show(empty());
-    bench.app.now = NOW.plus(12_000);
-    assert!(bench.text(120, 36).contains("hot pot"));
-    bench.keys("f");
-    assert!(!bench.text(120, 36).contains("hot pot"));
-}
-
-#[test]
-fn the_guide_and_its_countdown() {
-    let mut bench = Bench::new(normal());
-    bench.app.on_story(Story {
-        title: "A consumer dies".to_owned(),
-        text: "node-b was killed in the middle of its batch; its orders hang between Redis \
-               and SQL. Nothing is lost."
-            .to_owned(),
-        key: Some("4".to_owned()),
-        countdown: Some(3),
-        done: false,
-    });
-    assert_screen("story_120x36", &bench.text(120, 36));
-    assert_screen("story_80x24", &bench.text(80, 24));
-}
-
-#[test]
-fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
-    let last_lines = |bench: &mut Bench| {
-        let text = bench.text(60, 15);
-        text.lines().rev().skip(1).take(3).map(|it| it.trim().to_owned()).collect::<Vec<_>>()
+/// The open dialog without the view around it.
+fn dialog(tui: &mut Tui, (width, height): Size) -> String {
+    let buffer = tui.draw(width, height);
+    let corner = |symbol: &str| {
+        let at = buffer.content.iter().position(|cell| cell.symbol() == symbol);
+        buffer.pos_of(at.expect("an open dialog"))
     };
-    let mut bench = Bench::new(normal());
-    bench.app.on_story(Story {
-        title: "SOLD OUT".to_owned(),
-        text: "Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per \
-               transaction."
-            .to_owned(),
-        ..Story::default()
-    });
-    assert_eq!(last_lines(&mut bench)[0], "per transaction.", "the guide has three lines");
-    bench.keys("0N");
-    let message = bench.app.status.shown().unwrap().1.to_owned();
-    assert_eq!(last_lines(&mut bench)[0], message);
-    bench.press(KeyCode::Esc);
-    bench.keys("/redis");
-    assert_eq!(last_lines(&mut bench)[0], "/redis");
+    let ((left, top), (right, bottom)) = (corner("╭"), corner("╯"));
+    lines(&buffer, Rect::new(left, top, right - left + 1, bottom - top + 1))
+}
+
+/// Several screens in one snapshot, each under its name.
+pub(super) fn assert_screens(name: &str, screens: impl IntoIterator<Item = (String, String)>) {
+    let sections = screens.into_iter().map(|(heading, text)| format!("== {heading}\n{text}\n"));
+    assert_screen(name, &sections.collect::<Vec<_>>().join("\n"));
+}
+
+fn assert_sizes(name: &str, tui: &mut Tui, sizes: &[Size]) {
+    for &(width, height) in sizes {
+        assert_screen(&format!("{name}_{width}x{height}"), &tui.screen_at(width, height));
+    }
 }
 
 #[test]
-fn ascii_mode_draws_nothing_else() {
-    let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
-    let text = bench.text(120, 36);
-    assert!(text.is_ascii(), "{text}");
-    assert_screen("overview_ascii", &text);
-    bench.keys("4 A");
-    let text = bench.text(120, 36);
-    let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
-    assert!(beyond.is_empty(), "{beyond:?}: {text}");
+fn every_view_in_every_state() {
+    for (name, snapshot, keys) in VIEWS {
+        assert_sizes(name, &mut opened(snapshot(), keys), &[WIDE, NARROW]);
+    }
 }
 
 #[test]
-fn a_small_window_says_so_and_a_large_one_restores() {
-    let mut bench = Bench::new(normal());
-    let before = bench.text(120, 36);
-    assert_screen("too_small_20x5", &bench.text(20, 5));
-    for width in 1..=90 {
-        for height in 1..=30 {
-            bench.draw(width, height);
+fn every_view_without_data() {
+    assert_screens(
+        "empty_80x24",
+        EMPTY.map(|(name, snapshot, keys)| {
+            let text = opened(snapshot(), keys).screen_at(NARROW.0, NARROW.1);
+            let rows: Vec<&str> = text.lines().skip(3).filter(|line| !line.is_empty()).collect();
+            (name.to_owned(), rows.join("\n"))
+        }),
+    );
+}
+
+#[test]
+fn states_of_a_part_of_a_view() {
+    for (name, snapshot, keys) in STATES {
+        assert_sizes(name, &mut opened(snapshot(), keys), &[NARROW]);
+    }
+}
+
+#[test]
+fn details() {
+    for (name, snapshot, keys) in DETAILS {
+        assert_sizes(name, &mut opened(snapshot(), keys), &[WIDE, NARROW]);
+    }
+}
+
+/// The views and details of a key in the smallest window.
+#[test]
+fn the_smallest_window() {
+    for key in "1234567890".chars() {
+        let cases =
+            VIEWS.iter().chain(&STATES).chain(&DETAILS).filter(|(.., keys)| keys.starts_with(key));
+        let screens: Vec<_> = cases
+            .map(|(name, snapshot, keys)| {
+                let text = opened(snapshot(), keys).screen_at(SMALLEST.0, SMALLEST.1);
+                ((*name).to_owned(), text)
+            })
+            .collect();
+        let view = screens[0].0.split('_').next().unwrap_or_default().to_owned();
+        assert_screens(&format!("{view}_60x15"), screens);
+    }
+}
+
+#[test]
+fn confirmations() {
+    for (about, cases) in CONFIRMATIONS {
+        for size in [WIDE, SMALLEST] {
+            let screens = cases.iter().map(|(name, snapshot, keys)| {
+                ((*name).to_owned(), dialog(&mut opened(snapshot(), keys), size))
+            });
+            assert_screens(&format!("confirm_{about}_{}x{}", size.0, size.1), screens);
         }
     }
-    assert_eq!(bench.text(120, 36), before);
 }
 
 #[test]
-fn no_escape_of_a_title_reaches_the_terminal() {
-    let mut bench = Bench::new(overflowing());
-    for key in ["1", "2", "4", "5", "l", "6", "8"] {
-        bench.keys(key);
-        let buffer = bench.draw(200, 50);
-        let clean = |cell: &Cell| !cell.symbol().contains(char::is_control);
-        assert!(buffer.content.iter().all(clean));
+fn forms() {
+    for size in [WIDE, SMALLEST] {
+        let screens = FORMS.map(|(name, snapshot, keys)| {
+            (name.to_owned(), dialog(&mut opened(snapshot(), keys), size))
+        });
+        assert_screens(&format!("forms_{}x{}", size.0, size.1), screens);
     }
 }
 
-/// The cells of the first occurrence of a text.
-fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
-    let width = usize::from(buffer.area.width);
-    let wanted: Vec<String> = text.chars().map(String::from).collect();
-    buffer.content.chunks(width).find_map(|row| {
-        let at = row.windows(wanted.len()).position(|cells| {
-            cells.iter().zip(&wanted).all(|(cell, wanted)| cell.symbol() == wanted)
-        })?;
-        row.get(at)
-    })
-}
-
 #[test]
-fn colour_shows_state() {
-    let mut bench = Bench::new(outage());
-    let buffer = bench.draw(120, 36);
-    let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
-    let theme = bench.app.theme;
-    assert_eq!(colour("RUNNING"), theme.good().fg);
-    assert_eq!(colour("✖    42 s"), theme.bad().fg);
-    assert_eq!(colour("redis    42 s old"), theme.warn().fg);
-    assert_eq!(colour("cinema ticket"), Some(Color::Reset));
-    bench.keys("2f");
-    let buffer = bench.draw(120, 36);
-    let chosen = find(&buffer, "cinema ticket  ").map(|cell| cell.modifier);
-    assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
-    assert!(chosen.is_some());
-    let frozen = find(&buffer, "FROZEN").map(|cell| cell.modifier.contains(Modifier::REVERSED));
-    assert_eq!(frozen, Some(true));
-}
-
-#[test]
-fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
-    let mut bench = Bench::themed(outage(), Theme::new(Depth::None, false));
-    for key in ["1", "2", "6", "8", "5", "4", "A", "n", "2", "N"] {
-        bench.keys(key);
-        let buffer = bench.draw(120, 36);
-        let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);
-        assert!(buffer.content.iter().all(plain), "{key}");
+fn help_palette_and_export_menu() {
+    for (name, keys) in [("help", "?"), ("palette", ":")] {
+        assert_sizes(name, &mut opened(normal(), keys), &[WIDE, NARROW]);
     }
-    bench.press(KeyCode::Esc);
-    let buffer = bench.draw(120, 36);
-    let reversed = buffer.content.iter().filter(|cell| cell.modifier == Modifier::REVERSED);
-    assert!(reversed.count() > 100);
+    let menus: [Case; 3] =
+        [("table", normal, "4x"), ("no_table", normal, "1x"), ("empty", empty, "4x")];
+    let screens = menus.map(|(name, snapshot, keys)| {
+        let mut tui = opened(snapshot(), keys);
+        tui.app.export_dir =
+            Some(PathBuf::from("/var/tmp/a/rather/long/way/to/the/last/directory"));
+        (name.to_owned(), dialog(&mut tui, NARROW))
+    });
+    assert_screens("export_menu", screens);
 }
 
 #[test]
-fn results_are_shown_and_errors_stay() {
-    let mut bench = Bench::new(normal());
-    let plan_and_confirm = |bench: &mut Bench, keys: &str| {
-        bench.keys(keys);
-        assert_eq!(bench.sent().len(), 1);
-        let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
-        bench.answer(Ok(Reply::Planned(plan)));
-        bench.keys("y");
-        assert_eq!(bench.sent().len(), 1);
-    };
-    plan_and_confirm(&mut bench, "4A");
-    let report =
-        ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
-    bench.answer(Ok(Reply::Replayed(report)));
-    let said = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 left";
-    assert_eq!(bench.said(), said);
-    plan_and_confirm(&mut bench, "A");
-    bench.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
-    bench.keys("j");
-    assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc to dismiss)");
-    bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "");
+fn an_order_that_is_not_in_sql_shows_where_it_is() {
+    let mut tui = Tui::open(with_orders(), "7");
+    orders::query_pending_order(&mut tui);
+    assert_sizes("orders_elsewhere", &mut tui, &[WIDE, NARROW]);
+}
+
+#[test]
+fn moments_of_the_chart() {
+    assert_sizes("overview_moment", &mut opened(normal(), "<<<"), &[WIDE, NARROW]);
+    assert_sizes("overview_moment_outage", &mut opened(normal(), "[[[[["), &[WIDE]);
+}
+
+#[test]
+fn a_large_window_uses_its_room() {
+    for (name, keys) in [("overview", "1"), ("sales_detail", "2jkl")] {
+        assert_sizes(name, &mut opened(normal(), keys), &[(200, 50)]);
+    }
+}
+
+#[test]
+fn a_paused_display() {
+    let mut tui = opened(with_load_test(), "f");
+    tui.show(empty());
+    tui.app.now = NOW.plus(12_000);
+    assert_sizes("overview_frozen", &mut tui, &[WIDE]);
+}
+
+#[test]
+fn a_guide() {
+    let mut tui = Tui::new(normal());
+    tui.app.on_story(story());
+    assert_sizes("story", &mut tui, &[NARROW]);
+}
+
+#[test]
+fn ascii() {
+    let mut tui = Tui::themed(normal(), Theme::new(Depth::None, true));
+    assert_sizes("overview_ascii", &mut tui, &[WIDE]);
+    let mut tui = Tui::themed(presenter::running(), Theme::new(Depth::None, true));
+    tui.press("t");
+    assert_sizes("presenter_ascii", &mut tui, &[NARROW]);
+}
+
+#[test]
+fn wide_characters() {
+    set_thread_language("zh");
+    let cases: [Case; 3] = [
+        ("overview_zh", normal, "1"),
+        ("letters_detail_zh", with_letters, "5jl"),
+        ("presenter_zh", presenter::running, "t"),
+    ];
+    for (name, snapshot, keys) in cases {
+        assert_sizes(name, &mut opened(snapshot(), keys), &[NARROW]);
+    }
+}
+
+/// The presenter layout in each state.
+const PRESENTER: [(&str, fn() -> Tui); 9] = [
+    ("empty", || opened(empty(), "t")),
+    ("before", || opened(presenter::before(), "t")),
+    ("running", || opened(presenter::running(), "t")),
+    ("result", presenter::sold_out_in_12_seconds),
+    ("outage", || opened(presenter::away(), "t")),
+    ("unknown", || opened(presenter::unknown(), "t")),
+    ("frozen", presenter::frozen),
+    ("story", presenter::guided),
+    ("armed", presenter::armed),
+];
+
+#[test]
+fn the_presenter_layout() {
+    // Without a sale the window is almost blank.
+    for (name, tui) in &PRESENTER[1..] {
+        assert_sizes(&format!("presenter_{name}"), &mut tui(), &[WIDE]);
+    }
+    for (width, height) in [NARROW, SMALLEST] {
+        let screens =
+            PRESENTER.map(|(name, tui)| (name.to_owned(), tui().screen_at(width, height)));
+        assert_screens(&format!("presenter_{width}x{height}"), screens);
+    }
+    assert_sizes("presenter_running", &mut opened(presenter::running(), "t"), &[(200, 50)]);
+}
+
+#[test]
+fn a_window_that_is_too_small() {
+    assert_sizes("too_small", &mut Tui::new(normal()), &[(20, 5)]);
 }

@@ -1,30 +1,19 @@
 //! The smallest window: Enter opens in every view, or explains why it does not.
 
-use crossterm::event::KeyCode;
-use seckill_engine::telemetry::Snapshot;
-use seckill_model::{Phase, locale::set_thread_language};
-
-use super::{
-    fixture::{Bench, normal, sale},
-    history::logged,
-    letters::poisoned,
-    orders::sold,
-    stream::flowing,
-};
-use crate::guide_banner::Story;
+use super::prelude::*;
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
 /// The keys of a view, a snapshot with rows, and a text that only its detail shows.
 const OPENS: [Opens; 8] = [
     ("2jk", normal, ["initial stock", "总库存"]),
-    ("3k", flowing, ["user ", "用户"]),
+    ("3k", with_stream, ["user ", "用户"]),
     ("4", normal, ["holder", "持有者"]),
-    ("5", poisoned, ["was entry", "原消息"]),
+    ("5", with_letters, ["was entry", "原消息"]),
     ("6", normal, ["owner", "持有标识"]),
-    ("7j", sold, ["buyer", "买家"]),
+    ("7j", with_orders, ["buyer", "买家"]),
     ("8", normal, ["HISTORY", "运行历史"]),
-    ("0k", logged, ["when", "时间"]),
+    ("0k", with_log, ["when", "时间"]),
 ];
 
 fn story() -> Story {
@@ -44,18 +33,18 @@ fn enter_opens_in_every_view() {
         for shown in [Story::default(), story()] {
             for (keys, snapshot, words) in OPENS {
                 let word = words[of];
-                let mut bench = Bench::new(snapshot());
-                bench.app.on_story(shown.clone());
-                bench.keys(keys);
-                let before = bench.text(60, 15);
-                bench.press(KeyCode::Enter);
-                let open = bench.text(60, 15);
+                let mut tui = Tui::new(snapshot());
+                tui.app.on_story(shown.clone());
+                tui.press(keys);
+                let before = tui.screen_at(60, 15);
+                tui.press("\n");
+                let open = tui.screen_at(60, 15);
                 let rule = |text: &str| text.contains("──────────");
                 assert!(rule(&open) && !rule(&before), "{keys}: {open}");
                 let body: Vec<&str> = open.lines().skip(3).collect();
                 assert!(body.join("\n").contains(word), "{keys}, {word}: {open}");
-                bench.keys("h");
-                assert_eq!(bench.text(60, 15), before, "{keys}");
+                tui.press("h");
+                assert_eq!(tui.screen_at(60, 15), before, "{keys}");
             }
         }
     }
@@ -66,9 +55,8 @@ fn a_sale_is_shown_in_full() {
     let mut snapshot = normal();
     snapshot.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
     for (width, height) in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
-        let mut bench = Bench::new(snapshot.clone());
-        bench.keys("2l");
-        let text = bench.text(width, height);
+        let mut tui = Tui::open(snapshot.clone(), "2l");
+        let text = tui.screen_at(width, height);
         let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();
         assert!(way.ends_with("123,437") || way.ends_with("123,437 99.9%"), "{way}");
         for figure in ["9,876,543", "9,876,563", "10,000,000", "802/s", "until 11:10"] {
@@ -80,15 +68,13 @@ fn a_sale_is_shown_in_full() {
 
 #[test]
 fn a_consumer_without_detail_is_reported() {
-    for (lang, said) in
+    for (lang, message) in
         [("en", "a consumer has no details beyond its row"), ("zh", "消费者没有更多详情")]
     {
         set_thread_language(lang);
-        let mut bench = Bench::new(flowing());
-        bench.keys("3c");
-        bench.press(KeyCode::Enter);
-        assert_eq!(bench.said(), said);
-        bench.keys("c");
-        assert!(!bench.app.stream.entries.controls.detail);
+        let mut tui = Tui::open(with_stream(), "3c\n");
+        tui.assert_status(message);
+        tui.press("c");
+        assert!(!tui.app.stream.entries.controls.detail);
     }
 }

@@ -1,30 +1,14 @@
-//! The order stream on the screen, and what its keys do.
+//! The order stream and the consumers of its group on the screen, and what their keys do.
 
-use std::sync::Arc;
-
-use crossterm::event::KeyCode;
 use seckill_engine::{
-    EngineError,
-    command::{Command, Reply},
     group::{
-        ClaimPlan, ClaimScope, GroupAct, Preview, RemoveReport, Rewind, To,
+        ClaimPlan, Rewind, To,
         claim::{ClaimEntries, ClaimPart},
     },
-    telemetry::{
-        Snapshot, StreamView,
-        snapshot::{DeliveryState, EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
-    },
+    telemetry::snapshot::{EntryLine, NodeState, StreamPage, StreamStats},
 };
-use seckill_model::{EntryId, OrderId, UserId, VoucherId, locale::set_thread_language};
 
-use super::{
-    fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
-    screens::{SHOTS, assert_screen},
-};
-use crate::{
-    dialogs::Dialog,
-    theme::{Depth, Theme},
-};
+use super::prelude::*;
 
 /// The newest entries are a few milliseconds old.
 pub(super) fn entry(number: u64) -> EntryId {
@@ -93,18 +77,8 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
     }
 }
 
-pub(super) fn flowing() -> Snapshot {
+pub(super) fn with_stream() -> Snapshot {
     Snapshot { entries: page(StreamView::default(), 260), ..normal() }
-}
-
-/// The same a little later, with fewer entries to deliver.
-fn draining(bench: &mut Bench) {
-    let mut later = flowing();
-    later.entries.taken = Some(NOW.plus(1_000));
-    for it in &mut later.entries.partitions {
-        it.lag = it.lag.map(|lag| lag - 400);
-    }
-    bench.show(later);
 }
 
 pub(super) fn partitioned(unknown: bool) -> Snapshot {
@@ -133,12 +107,12 @@ pub(super) fn partitioned(unknown: bool) -> Snapshot {
     snapshot
 }
 
-fn away() -> Snapshot {
-    Snapshot { entries: flowing().entries, ..outage() }
+pub(super) fn away() -> Snapshot {
+    Snapshot { entries: with_stream().entries, ..outage() }
 }
 
-fn without_group() -> Snapshot {
-    let mut snapshot = flowing();
+pub(super) fn without_group() -> Snapshot {
+    let mut snapshot = with_stream();
     for it in &mut snapshot.entries.partitions {
         (it.group, it.lag, it.read, it.delivered) = (false, None, None, None);
     }
@@ -149,7 +123,7 @@ fn without_group() -> Snapshot {
     snapshot
 }
 
-fn nothing() -> Snapshot {
+pub(super) fn nothing() -> Snapshot {
     let mut entries = StreamPage { taken: Some(NOW), ..StreamPage::default() };
     let first = StreamStats { group: true, lag: Some(0), ..StreamStats::default() };
     entries.partitions = vec![first];
@@ -158,140 +132,66 @@ fn nothing() -> Snapshot {
 }
 
 #[test]
-fn every_state_at_every_size() {
-    type Scene = (&'static str, fn() -> Snapshot);
-    let scenes: [Scene; 7] = [
-        ("empty", nothing),
-        ("normal", flowing),
-        ("overflowing", || partitioned(true)),
-        ("outage", away),
-        ("unread", || Snapshot { entries: StreamPage::default(), ..outage() }),
-        ("no_group", without_group),
-        ("read_only", || Snapshot { read_only: true, ..flowing() }),
-    ];
-    for (scene, snapshot) in scenes {
-        for (lang, width, height) in SHOTS {
-            set_thread_language(lang);
-            let tail = if lang == "zh" { "_zh" } else { "" };
-            let mut bench = Bench::new(snapshot());
-            bench.keys("3");
-            if scene == "normal" {
-                draining(&mut bench);
-            }
-            let text = bench.text(width, height);
-            assert_screen(&format!("stream_{scene}{tail}_{width}x{height}"), &text);
-        }
-    }
-}
-
-#[test]
-fn details_consumers_and_a_held_window() {
-    let shots = [
-        ("stream_detail", "3kkkkkkl"),
-        ("stream_consumers", "3cj"),
-        ("stream_held", "3kkk/node-b"),
-        ("form_rewind", "3W"),
-        ("form_claim", "3cC"),
-    ];
-    for (name, keys) in shots {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let mut bench = Bench::new(flowing());
-            bench.keys(keys);
-            if name == "stream_held" {
-                bench.press(KeyCode::Enter);
-            }
-            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
-        }
-    }
-}
-
-#[test]
-fn the_view_is_localized() {
-    set_thread_language("zh");
-    let mut bench = Bench::new(flowing());
-    bench.keys("3kkkkkkl");
-    let text = bench.text(120, 36);
-    set_thread_language("en");
-    assert_screen("stream_zh_120x36", &text);
-}
-
-#[test]
-fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
-    for keys in ["3", "3kkl", "3c", "3W"] {
-        let mut bench = Bench::themed(flowing(), Theme::new(Depth::None, true));
-        bench.keys(keys);
-        let text = bench.text(120, 36);
-        let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
-        assert!(beyond.is_empty(), "{beyond:?}: {text}");
-    }
-}
-
-#[test]
 fn the_list_follows_until_the_user_scrolls_up() {
-    let mut bench = Bench::new(flowing());
-    assert_eq!(bench.focus.borrow().stream, None, "the view is closed, so nothing is read");
-    bench.keys("3");
-    assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
-    let chosen =
-        |bench: &Bench| bench.app.stream.entries.chosen(&bench.app.shown).map(|it| it.entry);
-    assert_eq!(chosen(&bench), Some(entry(259)));
-    bench.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
-    assert_eq!(chosen(&bench), Some(entry(269)));
-    bench.keys("k");
+    let mut tui = Tui::new(with_stream());
+    assert_eq!(tui.focus.borrow().stream, None, "the view is closed, so nothing is read");
+    tui.press("3");
+    assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
+    let chosen = |tui: &Tui| tui.app.stream.entries.chosen(&tui.app.shown).map(|it| it.entry);
+    assert_eq!(chosen(&tui), Some(entry(259)));
+    tui.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
+    assert_eq!(chosen(&tui), Some(entry(269)));
+    tui.press("k");
     let held = StreamView { partition: None, before: entry(269).next_of_all() };
-    assert_eq!(bench.focus.borrow().stream, Some(held));
-    bench.show(Snapshot { entries: page(held, 270), ..normal() });
-    assert_eq!(chosen(&bench), Some(entry(268)));
-    bench.keys("G");
-    assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
-    bench.show(Snapshot { entries: page(StreamView::default(), 280), ..normal() });
-    assert_eq!(chosen(&bench), Some(entry(279)));
-    bench.keys("j");
-    assert_eq!(bench.said(), "this is the last row");
-    bench.keys("1");
-    assert_eq!(bench.focus.borrow().stream, None);
+    assert_eq!(tui.focus.borrow().stream, Some(held));
+    tui.show(Snapshot { entries: page(held, 270), ..normal() });
+    assert_eq!(chosen(&tui), Some(entry(268)));
+    tui.press("G");
+    assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
+    tui.show(Snapshot { entries: page(StreamView::default(), 280), ..normal() });
+    assert_eq!(chosen(&tui), Some(entry(279)));
+    tui.press("j");
+    tui.assert_status("this is the last row");
+    tui.press("1");
+    assert_eq!(tui.focus.borrow().stream, None);
 }
 
 #[test]
 fn pages_turn_at_their_ends_and_back() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3g");
-    bench.keys("k");
+    let mut tui = Tui::open(with_stream(), "3gk");
     let older = StreamView { partition: None, before: Some(entry(60)) };
-    assert_eq!(bench.focus.borrow().stream, Some(older));
-    bench.show(Snapshot { entries: page(older, 60), ..normal() });
-    let chosen =
-        |bench: &Bench| bench.app.stream.entries.chosen(&bench.app.shown).map(|it| it.entry);
-    assert_eq!(chosen(&bench), Some(entry(59)), "it goes on where the other one began");
-    bench.keys("j");
+    assert_eq!(tui.focus.borrow().stream, Some(older));
+    tui.show(Snapshot { entries: page(older, 60), ..normal() });
+    let chosen = |tui: &Tui| tui.app.stream.entries.chosen(&tui.app.shown).map(|it| it.entry);
+    assert_eq!(chosen(&tui), Some(entry(59)), "it goes on where the other one began");
+    tui.press("j");
     let held = StreamView { partition: None, before: entry(259).next_of_all() };
-    assert_eq!(bench.focus.borrow().stream, Some(held));
-    bench.show(Snapshot { entries: page(held, 260), ..normal() });
-    assert_eq!(chosen(&bench), Some(entry(60)));
+    assert_eq!(tui.focus.borrow().stream, Some(held));
+    tui.show(Snapshot { entries: page(held, 260), ..normal() });
+    assert_eq!(chosen(&tui), Some(entry(60)));
     // The whole held window was trimmed.
     let gone = StreamPage { lines: Arc::default(), ..page(held, 260) };
-    bench.show(Snapshot { entries: gone, ..normal() });
-    assert_eq!(bench.focus.borrow().stream, Some(StreamView::default()));
+    tui.show(Snapshot { entries: gone, ..normal() });
+    assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
 }
 
 #[test]
 fn a_partition_is_chosen_or_all_of_them() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3p");
-    assert_eq!(bench.said(), "there is only one partition");
-    bench.show(partitioned(false));
-    bench.keys("pp");
+    let mut tui = Tui::open(with_stream(), "3p");
+    tui.assert_status("there is only one partition");
+    tui.show(partitioned(false));
+    tui.press("pp");
     let only = StreamView { partition: Some(1), before: None };
-    assert_eq!(bench.focus.borrow().stream, Some(only));
-    assert!(bench.text(120, 36).contains("partition 1 of 0 to 63"));
-    bench.keys("W");
-    "start".chars().for_each(|c| bench.press(KeyCode::Char(c)));
-    bench.press(KeyCode::Enter);
+    assert_eq!(tui.focus.borrow().stream, Some(only));
+    tui.assert_shows("partition 1 of 0 to 63");
+    tui.press("W");
+    "start".chars().for_each(|c| tui.key(KeyCode::Char(c)));
+    tui.press("\n");
     let act = GroupAct::Rewind { to: To::Start, partition: Some(1) };
-    assert_eq!(bench.sent(), [Command::Preview(act)]);
+    assert_eq!(tui.sent(), [Command::Preview(act)]);
 }
 
-fn rewound() -> Rewind {
+pub(super) fn rewound() -> Rewind {
     let (from, to) = (entry(10), entry(255));
     Rewind {
         partition: 0,
@@ -315,7 +215,7 @@ fn rewound() -> Rewind {
     }
 }
 
-fn given() -> ClaimPlan {
+pub(super) fn given() -> ClaimPlan {
     let part = ClaimPart {
         partition: 0,
         from: "node-b/1".to_owned(),
@@ -328,124 +228,75 @@ fn given() -> ClaimPlan {
 
 #[test]
 fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3W");
-    bench.press(KeyCode::Enter);
-    assert!(bench.text(120, 36).contains("is not a position in the stream"));
-    assert!(bench.sent().is_empty());
-    bench.press(KeyCode::BackTab);
-    bench.press(KeyCode::Tab);
-    bench.keys("-10m");
-    bench.press(KeyCode::Enter);
+    let mut tui = Tui::open(with_stream(), "3W\n");
+    tui.assert_shows("is not a position in the stream");
+    assert!(tui.sent().is_empty());
+    tui.key(KeyCode::BackTab);
+    tui.press("\t-10m\n");
     let to: To = "-10m".parse().unwrap();
-    assert_eq!(bench.sent(), [Command::Preview(GroupAct::Rewind { to, partition: None })]);
-    bench.answer(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        assert_screen(&format!("confirm_rewind_{width}x{height}"), &bench.text(width, height));
-    }
-    bench.press(KeyCode::Enter);
-    assert!(bench.sent().is_empty(), "Cancel has the focus");
-    bench.keys("W-10m");
-    bench.press(KeyCode::Enter);
-    bench.sent();
-    bench.answer(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::Rewind(vec![rewound()])]);
+    assert_eq!(tui.sent(), [Command::Preview(GroupAct::Rewind { to, partition: None })]);
+    tui.answer(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
+    tui.press("\n");
+    assert!(tui.sent().is_empty(), "Cancel has the focus");
+    tui.press("W-10m\n");
+    tui.reply(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::Rewind(vec![rewound()])]);
 }
 
 #[test]
 fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3cC");
-    bench.press(KeyCode::Enter);
+    let mut tui = Tui::open(with_stream(), "3cC\n");
     let scope = ClaimScope::Holder("node-b/1".to_owned());
     let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
-    assert_eq!(bench.sent(), [Command::Preview(act)]);
+    assert_eq!(tui.sent(), [Command::Preview(act)]);
     // The rows are reversed meanwhile.
-    let mut later = flowing();
+    let mut later = with_stream();
     later.entries.consumers.reverse();
-    bench.show(later);
-    bench.answer(Ok(Reply::Previewed(Preview::Claim(given()))));
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        assert_screen(&format!("confirm_claim_{width}x{height}"), &bench.text(width, height));
-    }
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::Claim(given())]);
+    tui.show(later);
+    tui.answer(Ok(Reply::Previewed(Preview::Claim(given()))));
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::Claim(given())]);
     // An entry by its identity.
-    let mut bench = Bench::new(flowing());
-    bench.keys("3C");
-    assert_eq!(bench.said(), "the entry is not pending and cannot be transferred");
-    bench.keys("kkkkkC");
-    bench.press(KeyCode::Enter);
+    let mut tui = Tui::open(with_stream(), "3C");
+    tui.assert_status("the entry is not pending and cannot be transferred");
+    tui.press("kkkkkC\n");
     let scope = ClaimScope::Entries(vec![entry(254)]);
     let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
-    assert_eq!(bench.sent(), [Command::Preview(act)]);
+    assert_eq!(tui.sent(), [Command::Preview(act)]);
 }
 
 #[test]
 fn only_a_dead_consumer_without_entries_is_removed() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3D");
-    assert_eq!(
-        bench.said(),
-        "select a consumer in the list above with ↑ and ↓, then press D again"
-    );
-    bench.keys("D");
-    assert!(bench.said().contains("node-b/1 holds 86 entries"), "{}", bench.said());
-    bench.keys("jD");
-    assert!(bench.said().contains("is alive"), "{}", bench.said());
-    bench.keys("C");
-    assert!(bench.said().contains("no consumer of another live node"), "{}", bench.said());
-    bench.keys("jD");
+    let mut tui = Tui::open(with_stream(), "3D");
+    tui.assert_status("select a consumer in the list above with ↑ and ↓, then press D again");
+    tui.press("D");
+    tui.assert_status_contains("node-b/1 holds 86 entries");
+    tui.press("jD");
+    tui.assert_status_contains("is alive");
+    tui.press("C");
+    tui.assert_status_contains("no consumer of another live node");
+    tui.press("jD");
     let name = "node-c/1".to_owned();
-    assert_eq!(bench.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
+    assert_eq!(tui.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
     let found = RemoveReport { consumer: name, partitions: vec![0] };
-    bench.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::RemoveConsumer(found)]);
+    tui.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::RemoveConsumer(found)]);
 }
 
 #[test]
 fn late_figures_do_not_open_over_a_dialog() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3cC");
-    bench.press(KeyCode::Enter);
-    bench.sent();
-    bench.keys("?");
-    bench.answer(Ok(Reply::Previewed(Preview::Claim(given()))));
-    assert!(matches!(bench.app.dialog, Some(Dialog::Help(_))));
-    bench.press(KeyCode::Esc);
-    bench.keys("C");
-    bench.press(KeyCode::Enter);
-    bench.sent();
-    bench.answer(Err(EngineError::Plan("there is no consumer 'x'".to_owned())));
-    assert!(bench.app.dialog.is_none());
-    assert!(bench.said().contains("there is no consumer"), "{}", bench.said());
-}
-
-#[test]
-fn read_only_mode_refuses_commands() {
-    let mut bench = Bench::new(Snapshot { read_only: true, ..flowing() });
-    bench.keys("3c");
-    for key in ["W", "C", "D"] {
-        bench.keys(key);
-        assert!(bench.app.dialog.is_none(), "{key}");
-        assert_eq!(
-            bench.said(),
-            "read-only mode: commands are disabled; restart without --read-only"
-        );
-    }
-    assert!(bench.sent().is_empty());
-}
-
-#[test]
-fn users_are_masked_until_asked() {
-    let mut bench = Bench::new(flowing());
-    bench.keys("3");
-    let text = bench.text(120, 36);
-    assert!(text.contains("***59") && !text.contains(" 1259"), "{text}");
-    bench.keys("u");
-    assert!(bench.text(120, 36).contains(" 1259"));
+    let mut tui = Tui::open(with_stream(), "3cC\n");
+    tui.sent();
+    tui.press("?");
+    tui.answer(Ok(Reply::Previewed(Preview::Claim(given()))));
+    assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
+    tui.press("\x1bC\n");
+    tui.sent();
+    tui.answer(Err(EngineError::Plan("there is no consumer 'x'".to_owned())));
+    assert!(tui.app.dialog.is_none());
+    tui.assert_status_contains("there is no consumer");
 }
 
 #[test]
@@ -454,37 +305,32 @@ fn consumers_of_one_name_are_distinguished_by_partition() {
     snapshot.entries.consumers = (0..3)
         .map(|partition| GroupConsumer { partition, ..consumer("node-b/1", false, 5) })
         .collect();
-    let mut bench = Bench::new(snapshot);
-    bench.keys("3cj");
-    let chosen = |bench: &Bench| {
-        let it = bench.app.stream.consumers.chosen(&bench.app.shown).unwrap();
+    let mut tui = Tui::open(snapshot, "3cj");
+    let chosen = |tui: &Tui| {
+        let it = tui.app.stream.consumers.chosen(&tui.app.shown).unwrap();
         it.partition
     };
-    assert_eq!(chosen(&bench), 1);
-    bench.keys("j");
-    assert_eq!(chosen(&bench), 2);
-    let text = bench.text(120, 36);
-    assert!(text.contains("PARTITION"), "{text}");
+    assert_eq!(chosen(&tui), 1);
+    tui.press("j");
+    assert_eq!(chosen(&tui), 2);
+    tui.assert_shows("PARTITION");
 }
 
 #[test]
 fn an_unavailable_count_is_derived_from_the_lag() {
-    let mut snapshot = flowing();
+    let mut snapshot = with_stream();
     snapshot.entries.partitions[0].read = None;
-    let mut bench = Bench::new(snapshot.clone());
-    bench.keys("3");
-    let text = bench.text(120, 36);
-    assert!(text.contains("6,880 of 8,084 added"), "{text}");
+    let mut tui = Tui::open(snapshot.clone(), "3");
+    tui.assert_shows("6,880 of 8,084 added");
     snapshot.entries.partitions[0].lag = None;
-    let mut bench = Bench::new(snapshot);
-    bench.keys("3");
-    let text = bench.text(120, 36);
-    assert!(text.contains("not counted; 8,084 added") && text.contains("unknown"), "{text}");
+    let mut tui = Tui::open(snapshot, "3");
+    tui.assert_shows("not counted; 8,084 added");
+    tui.assert_shows("unknown");
 }
 
 #[test]
 fn stopped_nodes_are_distinguished_from_dead_ones() {
-    let mut snapshot = flowing();
+    let mut snapshot = with_stream();
     for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
         (line.dead, line.fault) = (Some(number == 199), None);
         line.holding = match number {
@@ -493,9 +339,51 @@ fn stopped_nodes_are_distinguished_from_dead_ones() {
         };
         line.holder = Some(NodeState::Stopped);
     }
-    let mut bench = Bench::new(snapshot);
-    bench.keys("3l");
-    let text = bench.text(120, 36);
-    assert!(text.contains("pending node-c/1 no node"), "{text}");
-    assert!(text.contains("in dead letters; press 5 to open"), "{text}");
+    let mut tui = Tui::open(snapshot, "3l");
+    tui.assert_shows("pending node-c/1 no node");
+    tui.assert_shows("in dead letters; press 5 to open");
+}
+
+#[test]
+fn unchecked_and_unknown_entries_are_labelled() {
+    let mut snapshot = with_stream();
+    for (number, line) in Arc::make_mut(&mut snapshot.entries.lines).iter_mut().enumerate() {
+        (line.dead, line.fault, line.holder) = (Some(false), None, None);
+        line.holding = match number {
+            199 => DeliveryState::Acknowledged,
+            _ => DeliveryState::Pending { consumer: "node-d/1".into(), idle_ms: 9, deliveries: 1 },
+        };
+        line.dead = Some(false).filter(|_| number != 199);
+    }
+    let mut tui = Tui::open(snapshot, "3l");
+    tui.assert_shows("pending node-d/1 unknown");
+    tui.assert_shows("acknowledged or dead: too many dead letters");
+    tui.assert_shows("press 5 to open them");
+}
+
+#[test]
+fn commands_on_a_consumer_apply_to_all_partitions() {
+    let mut snapshot = partitioned(false);
+    let part = |partition, name: &str, alive, pending| GroupConsumer {
+        partition,
+        ..consumer(name, alive, pending)
+    };
+    snapshot.entries.consumers = vec![
+        part(0, "node-b/1", false, 0),
+        part(1, "node-b/1", false, 5),
+        // The single row with the least is of the node with the most.
+        part(0, "node-a/1", true, 0),
+        part(1, "node-a/1", true, 90),
+        part(0, "node-c/1", true, 7),
+        part(1, "node-c/1", true, 8),
+    ];
+    let mut tui = Tui::open(snapshot, "3cD");
+    tui.assert_status_contains("node-b/1 holds 5 entries");
+    assert!(tui.sent().is_empty());
+    tui.press("C");
+    tui.assert_shows("Transfer 5 entries of node-b/1");
+    tui.press("\n");
+    let scope = ClaimScope::Holder("node-b/1".to_owned());
+    let act = GroupAct::Claim { scope, to: "node-c".to_owned() };
+    assert_eq!(tui.sent(), [Command::Preview(act)]);
 }

@@ -1,0 +1,68 @@
+//! What most tests of the console need.
+
+pub(super) use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+pub(super) use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+pub(super) use futures::FutureExt;
+pub(super) use rand::{RngExt, SeedableRng};
+pub(super) use rand_chacha::ChaCha8Rng;
+pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
+pub(super) use seckill_engine::{
+    EngineError,
+    command::{
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadReport,
+        LoadTest, Pace, ReplayReport, Reply, Scope,
+    },
+    error::{RedisError, RedisReason, SqlReason, StoreError},
+    event::Subject,
+    group::{ClaimScope, GroupAct, Preview, RemoveReport},
+    jobs::JobResult,
+    outcome::CommandOutcome,
+    plan::made_up,
+    telemetry::{
+        OrdersView, Snapshot, StreamView,
+        alarms::alarms,
+        census::Census,
+        read_error::ReadError,
+        snapshot::{
+            Alarm, AlarmKind, Count, DeliveryState, Funnel, GroupConsumer, Holders, Latency,
+            LetterPage, LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
+        },
+    },
+};
+pub(super) use seckill_model::{
+    EntryError, EntryId, ForeignKey, JobOutcome, LetterCounts, LetterVerdict, Message, Millis,
+    NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, SaleState, UserId, Verdict, VoucherId,
+    filter::Filter,
+    ledger::{Balance, Finding, SaleFinding},
+    locale::set_thread_language,
+    message::Label,
+};
+pub(super) use tokio::sync::watch;
+
+pub(super) use super::{
+    chinese::english,
+    fixture::{
+        NOW, Tui, empty, entry, lines, no_user, normal, outage, overflowing, page, read_only, sale,
+        sql_away, with_load_test,
+    },
+    history::with_log,
+    ledger::with_findings,
+    letters::{self, letter, with_letters},
+    orders::{self, with_orders},
+    stream::{self, with_stream},
+};
+pub(super) use crate::{
+    Keys,
+    app::App,
+    dialogs::{Dialog, Form},
+    export::ExportError,
+    guide_banner::Story,
+    keymap,
+    text::audit_log::result,
+    theme::{Depth, Theme},
+    views::{self, View},
+    widgets::width,
+};
