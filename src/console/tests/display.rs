@@ -127,6 +127,21 @@ fn colour_shows_state() {
 }
 
 #[test]
+fn a_failed_run_is_coloured_as_an_error() {
+    let mut tui = Tui::open(normal(), "8l");
+    let buffer = tui.draw(120, 36);
+    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.theme.bad().fg);
+}
+
+#[test]
+fn the_next_run_of_a_paused_job_is_not_unknown() {
+    let screen = Tui::open(normal(), "8jl").screen();
+    let label = format!(" {} ", Label("tables-next-2").read());
+    let next = screen.lines().find(|line| line.starts_with(&label)).unwrap_or_default();
+    assert!(next.contains("paused") && !next.contains("unknown"), "{screen}");
+}
+
+#[test]
 fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
     let mut tui = Tui::themed(outage(), Theme::new(Depth::None, false));
     for key in ["1", "2", "6", "8", "5", "4", "A", "n", "2", "N"] {

@@ -24,6 +24,15 @@ fn the_chart_and_the_funnel_show_the_same_rate() {
     assert_eq!(behind(chart, "persisted"), "15,004/s", "{text}");
 }
 
+#[test]
+fn the_persisted_rate_is_unknown_while_sql_is_unreachable() {
+    let mut snapshot = normal();
+    (snapshot.sql.up, snapshot.sql.last_ok) = (false, Some(NOW.plus(-42_000)));
+    let screen = Tui::new(snapshot).screen();
+    let legend = screen.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
+    assert_eq!((behind(legend, "admitted"), behind(legend, "persisted")), ("802/s", "unknown"));
+}
+
 /// A drain of 1,000,000 entries in 67 s, written in batches with every second snapshot.
 fn draining(tick: u64) -> Snapshot {
     let mut snapshot = with_stream();
