@@ -95,15 +95,6 @@ fn never_ends() -> Work {
     Arc::new(|_| std::future::pending().boxed())
 }
 
-async fn open_store(dir: &Path) -> SharedStore {
-    seckill_store::open(
-        &format!("sqlite:{}", dir.join("t.db").display()),
-        &seckill_store::Settings::default(),
-    )
-    .await
-    .unwrap()
-}
-
 /// Entry point of a child process: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
@@ -111,7 +102,7 @@ async fn process_with_a_job() {
     let work = std::env::var("JOB_WORK").unwrap();
     let parts: Vec<&str> = work.split('|').collect();
     let [node, url, dir, kind] = parts[..] else { panic!("{work}") };
-    let store = open_store(Path::new(dir)).await;
+    let store = crate::world::open_sqlite(Path::new(dir)).await;
     let node = JobNode::new(&Redis::from_url(url).unwrap(), &store, node);
     let work: Work = match kind {
         "endless" => never_ends(),
@@ -160,7 +151,7 @@ async fn each_due_time_runs_once_across_node_failures() {
         std::env::var("JOB_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(12);
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let (_a, a) = process("a", &server, files.path(), "tick");
     let (_b, b) = process("b", &server, files.path(), "tick");
     let (_c, _c_process) = process("c", &server, files.path(), "tick");
@@ -209,7 +200,7 @@ async fn one_run(node: &JobNode, job: &Job) -> JobRun {
 async fn a_job_that_panics_or_hangs_does_not_affect_other_jobs() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
     let ticks = Arc::new(AtomicU64::new(0));
     let mut endless = job("endless", "every 500ms", never_ends());
@@ -275,7 +266,7 @@ async fn an_operator_runs_pauses_and_resumes_a_job() {
 async fn pauses_misses_and_names() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
 
     // Due times missed without a node: run all, run one, or skip.
@@ -340,7 +331,7 @@ async fn pauses_misses_and_names() {
 async fn a_fixed_delay_counts_from_the_end_on_any_node() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let nodes: Vec<JobNode> =
         ["a", "b", "c"].iter().map(|name| JobNode::new(&redis, &store, name)).collect();
@@ -418,7 +409,7 @@ fn schedules_are_read_from_settings() {
 async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let name = seckill_engine::locks::LockName::new("job:rare").unwrap();
     // Another process holds the job's lock past the due time without running it.
@@ -444,7 +435,7 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
 async fn long_outages_and_clock_steps_stop_no_job() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let now = Millis::now();
     for (name, missed, last) in [
@@ -485,7 +476,7 @@ async fn long_outages_and_clock_steps_stop_no_job() {
 async fn a_paused_job_sends_few_queries() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let node = JobNode::new(&redis, &store, "a");
     let mut of = job("delayed", "after 100ms", tick(&Arc::default()));
@@ -512,7 +503,7 @@ async fn a_paused_job_sends_few_queries() {
 async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let (_a, a) = process("a", &server, files.path(), "endless");
     wait_for_run(&store, "tick", JobOutcome::Running).await;
     let redis = Redis::from_url(&server.url()).unwrap();

@@ -17,7 +17,7 @@ use seckill_redis::{
     Layout, Redis,
     lock_holders::{self, Kind},
 };
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -472,7 +472,7 @@ async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
 async fn a_late_write_is_refused_by_its_fencing_token() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
     let lock = name("x");
     let early = unrenewed(&redis_of(&server), SHORT).try_lock(&lock, "t").await.unwrap();
@@ -495,15 +495,6 @@ async fn a_late_write_is_refused_by_its_fencing_token() {
     assert_eq!(later.token(), future + 1);
 }
 
-async fn open_store(dir: &std::path::Path) -> SharedStore {
-    seckill_store::open(
-        &format!("sqlite:{}", dir.join("t.db").display()),
-        &seckill_store::Settings::default(),
-    )
-    .await
-    .unwrap()
-}
-
 /// Entry point of a child process: the test below re-executes this binary.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the work of a process that another test starts"]
@@ -514,7 +505,7 @@ async fn process_of_many() {
     let redis = Redis::from_url(url).unwrap();
     let timing = Timing { lease: SECOND * 3, poll: Duration::from_millis(500) };
     let (locks, _stop) = locks_of(&redis, node, timing);
-    let store = open_store(std::path::Path::new(dir)).await;
+    let store = crate::world::open_sqlite(std::path::Path::new(dir)).await;
     let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
     let (held, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut running = tokio::task::JoinSet::new();
@@ -568,7 +559,7 @@ async fn three_processes_never_hold_a_lock_at_once() {
     let seconds = std::env::var("LOCK_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let processes: Vec<_> =
         ["a", "b", "c"].iter().map(|node| process(node, &server, files.path(), seconds)).collect();
     let mut held = 0;
@@ -599,7 +590,7 @@ async fn process_that_holds() {
     let work = std::env::var("HOLD_WORK").unwrap();
     let parts: Vec<&str> = work.split('|').collect();
     let [url, dir] = parts[..] else { panic!("{work}") };
-    let store = open_store(std::path::Path::new(dir)).await;
+    let store = crate::world::open_sqlite(std::path::Path::new(dir)).await;
     let (locks, _stop) = locks_of(&Redis::from_url(url).unwrap(), "holder", SHORT);
     let guard = locks.try_lock(&name("held"), "t").await.unwrap();
     println!("\nheld");
@@ -617,7 +608,7 @@ async fn process_that_holds() {
 async fn a_holder_suspended_past_its_lease_is_fenced() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
-    let store = open_store(files.path()).await;
+    let store = crate::world::open_sqlite(files.path()).await;
     let (locks, _stop) = locks_of(&redis_of(&server), "next", SHORT);
     let sandbox = Seckill::new();
     let work = format!("{}|{}", server.url(), files.path().display());

@@ -298,7 +298,7 @@ async fn databases_end_with_the_process_of_their_test() {
 #[tokio::test]
 async fn databases_are_killed_frozen_and_started_again() {
     let (mut mariadb, mut postgres) = (MariaDb::start(), Postgres::start());
-    let (one, two) = (MariaDb::new_name(), Postgres::new_name());
+    let (one, two) = (crate::support::new_name(), crate::support::new_name());
     mariadb.run("", &format!("CREATE DATABASE {one}")).await;
     mariadb.run(&one, "CREATE TABLE kept (a INT)").await;
     postgres.run("postgres", &format!("CREATE DATABASE {two}")).await;

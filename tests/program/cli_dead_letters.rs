@@ -4,15 +4,12 @@ use crate::support::{PATIENCE, Ran, Seckill, wait_until_blocking};
 use redis::cmd;
 use serde_json::Value;
 
+/// Asserts a message on stderr and no panic; the count of dead letters may be on stdout.
 #[track_caller]
 fn refused(ran: Ran, code: i32, words: &str) {
     let ran = ran.expect_code(code);
     assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
-}
-
-fn json(home: &Seckill, args: &[&str]) -> Value {
-    home.run(&[args, &["--json"]].concat()).expect_code(0).json()
 }
 
 const ORDER: &str = "627150921728720897";
@@ -21,12 +18,12 @@ const ORDER: &str = "627150921728720897";
 fn letters_are_listed_shown_replayed_and_discarded() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
-    let created = json(&home, &["sale", "create", "--title", "tea", "--stock", "9"]);
+    let created = home.json(&["sale", "create", "--title", "tea", "--stock", "9"]);
     let id = created["voucher_id"].to_string();
     wait_until_blocking(PATIENCE, "the worker has its group", || {
-        json(&home, &["status"])["stream"]["group"] == true
+        home.json(&["status"])["stream"]["group"] == true
     });
-    assert_eq!(json(&home, &["dead", "list"])["total"], 0);
+    assert_eq!(home.json(&["dead", "list"])["total"], 0);
     refused(home.run(&["dead", "replay", "--all", "--yes"]), 1, "no dead letters match");
 
     let mut redis = home.redis().unwrap();
@@ -45,7 +42,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     };
     let letter = promise(&mut redis);
     wait_until_blocking(PATIENCE, "all are given up", || {
-        json(&home, &["dead", "list"])["total"] == 3
+        home.json(&["dead", "list"])["total"] == 3
     });
     // One of them belongs to an admitted, waiting buyer.
     home.run(&["audit"]).expect_code(1);
@@ -55,12 +52,12 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     }
     assert!(!outcome.contains("tb_voucher_order") && !outcome.contains("asks for"), "{outcome}");
 
-    let listed = json(&home, &["dead", "list", "--limit", "2"]);
+    let listed = home.json(&["dead", "list", "--limit", "2"]);
     assert_eq!(listed["letters"].as_array().map(Vec::len), Some(2));
     let next = listed["next"].as_str().unwrap();
-    let rest = json(&home, &["dead", "list", "--from", next]);
+    let rest = home.json(&["dead", "list", "--from", next]);
     assert_eq!((rest["letters"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
-    let found = json(&home, &["dead", "list", "--filter", "verdict=awaited,user=7"]);
+    let found = home.json(&["dead", "list", "--filter", "verdict=awaited,user=7"]);
     let line = &found["letters"][0];
     assert_eq!(line["letter"], letter.as_str());
     assert_eq!((&line["order_id"], &line["act"]), (&ORDER.into(), &"replay".into()), "{line}");
@@ -69,7 +66,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     home.run(&["dead", "list", "--filter", "user=8"]).expect_code(1);
     refused(home.run(&["dead", "list", "--filter", "colour=red"]), 2, "no field 'colour'");
 
-    let shown = json(&home, &["dead", "show", &letter]);
+    let shown = home.json(&["dead", "show", &letter]);
     assert_eq!(shown["history"][0]["reason"], "by hand");
     assert_eq!(shown["payload"][0], serde_json::json!(["userId", "7"]));
     let words = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
@@ -87,7 +84,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     assert_eq!((&kept["discarded"], &kept["refused"]["awaited"]), (&0.into(), &1.into()), "{kept}");
     refused(home.run(&["dead", "replay", "1-1", "--yes"]), 1, "none of these");
 
-    let report = json(&home, &["dead", "discard", "--filter", "verdict=malformed", "--yes"]);
+    let report = home.json(&["dead", "discard", "--filter", "verdict=malformed", "--yes"]);
     assert_eq!(report["discarded"], 2, "{report}");
     let back = ["dead", "replay", &letter, "1-1", "--yes", "--reason", "mended"];
     let report = home.run(&[&back[..], &["--json"]].concat()).expect_code(1).json();
@@ -103,10 +100,10 @@ fn letters_are_listed_shown_replayed_and_discarded() {
 fn a_discard_with_compensation_shows_as_a_cancelled_order() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
-    let created = json(&home, &["sale", "create", "--title", "tea", "--stock", "9"]);
+    let created = home.json(&["sale", "create", "--title", "tea", "--stock", "9"]);
     let id = created["voucher_id"].to_string();
     wait_until_blocking(PATIENCE, "the worker has its group", || {
-        json(&home, &["status"])["stream"]["group"] == true
+        home.json(&["status"])["stream"]["group"] == true
     });
     let mut redis = home.redis().unwrap();
     let buyers = format!("seckill:{{p0}}:buyers:{id}");
@@ -123,9 +120,9 @@ fn a_discard_with_compensation_shows_as_a_cancelled_order() {
     ] {
         assert!(words.stdout.contains(part), "'{part}' is not in: {words}");
     }
-    let shown = json(&home, &["orders", "show", ORDER]);
+    let shown = home.json(&["orders", "show", ORDER]);
     assert_eq!(shown["order"]["status"], "cancelled", "{shown}");
-    let sale = &json(&home, &["audit"])["sales"][0];
+    let sale = &home.json(&["audit"])["sales"][0];
     assert_eq!((&sale["stock"], &sale["db_stock"]), (&9.into(), &9.into()), "{sale}");
     assert_eq!((&sale["closed"], &sale["dead"]), (&1.into(), &0.into()), "{sale}");
     drop(worker);

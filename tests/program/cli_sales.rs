@@ -1,6 +1,6 @@
 //! The commands for sales, vouchers and orders, with the real program.
 
-use crate::support::{Ran, Seckill};
+use crate::support::{Seckill, refused};
 use serde_json::Value;
 
 fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
@@ -9,33 +9,20 @@ fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
-/// Asserts one message on stderr, nothing on stdout, and no panic.
-#[track_caller]
-fn refused(ran: Ran, code: i32, words: &str) {
-    let ran = ran.expect_code(code);
-    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
-    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
-    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
-}
-
-fn json(home: &Seckill, args: &[&str]) -> Value {
-    home.run(&[args, &["--json"]].concat()).expect_code(0).json()
-}
-
 #[test]
 fn the_stock_of_a_sale_is_bounded_increased_and_reduced() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
     let id = create(&home, "100", &["--limit", "3", "--end", "+2h"]);
-    let shown = json(&home, &["sale", "show", &id]);
+    let shown = home.json(&["sale", "show", &id]);
     assert_eq!((&shown["limit"], &shown["state"]), (&3.into(), &"running".into()), "{shown}");
     assert!(shown["changed"].is_i64() && shown["end"].is_i64(), "{shown}");
     let rush = ["rush", "--voucher", &id, "--users", "30"];
-    json(&home, &rush);
+    home.json(&rush);
 
-    let restocked = json(&home, &["sale", "restock", &id, "1,000"]);
+    let restocked = home.json(&["sale", "restock", &id, "1,000"]);
     assert_eq!(restocked["initial"], 1_100);
-    let cut = json(&home, &["sale", "restock", &id, "-1,000", "--reason", "a mistake"]);
+    let cut = home.json(&["sale", "restock", &id, "-1,000", "--reason", "a mistake"]);
     assert_eq!(cut["initial"], 100);
     refused(home.run(&["sale", "restock", &id, "-100"]), 1, "unsold");
     refused(home.run(&["sale", "restock", &id, "0"]), 2, "cannot change by 0");
@@ -63,12 +50,12 @@ fn archived_sales_come_from_sql_in_pages() {
     let worker = home.spawn(&["--config", config, "work"]);
     let ids: Vec<String> = (0..3).map(|_| create(&home, "5", &[])).collect();
     let order_of = ["rush", "--voucher", &ids[0], "--users", "2"];
-    json(&home, &order_of);
+    home.json(&order_of);
     for id in &ids {
         home.run(&["sale", "end", id, "--yes"]).expect_code(0);
     }
     let kept = create(&home, "5", &[]);
-    let archived = || json(&home, &["sale", "list", "--archived"]);
+    let archived = || home.json(&["sale", "list", "--archived"]);
     crate::support::wait_until_blocking(
         crate::support::PATIENCE,
         "three sales are archived",
@@ -77,27 +64,27 @@ fn archived_sales_come_from_sql_in_pages() {
             archived()["sales"].as_array().is_some_and(|sales| sales.len() == 3)
         },
     );
-    let first = json(&home, &["sale", "list", "--archived", "--limit", "2"]);
+    let first = home.json(&["sale", "list", "--archived", "--limit", "2"]);
     let numbers = |page: &Value| -> Vec<String> {
         let sales = page["sales"].as_array().unwrap();
         sales.iter().map(|sale| sale["voucher_id"].to_string()).collect()
     };
     assert_eq!(numbers(&first), [&*ids[2], &*ids[1]]);
     assert_eq!(first["next"].to_string(), ids[1]);
-    let rest = json(&home, &["sale", "list", "--archived", "--limit", "2", "--before", &ids[1]]);
+    let rest = home.json(&["sale", "list", "--archived", "--limit", "2", "--before", &ids[1]]);
     assert_eq!((numbers(&rest), &rest["next"]), (vec![ids[0].clone()], &Value::Null));
     let words = home.run(&["sale", "list", "--archived", "--limit", "2"]).expect_code(0).stdout;
     assert!(words.contains(&format!("--before {}", ids[1])), "{words}");
 
-    let running = json(&home, &["sale", "list"]);
+    let running = home.json(&["sale", "list"]);
     assert_eq!(running.as_array().map(Vec::len), Some(1), "{running}");
     assert_eq!(running[0]["voucher_id"].to_string(), kept);
-    let shown = json(&home, &["sale", "show", &ids[0]]);
+    let shown = home.json(&["sale", "show", &ids[0]]);
     assert_eq!((&shown["phase"], &shown["persisted"]), (&"archived".into(), &2.into()), "{shown}");
     assert_eq!((&shown["stock"], &shown["db_stock"]), (&Value::Null, &3.into()), "{shown}");
-    let listed = json(&home, &["orders", "list", "--voucher", &ids[0]]);
+    let listed = home.json(&["orders", "list", "--voucher", &ids[0]]);
     let order = listed["orders"][0]["id"].as_str().unwrap();
-    let found = json(&home, &["orders", "show", order]);
+    let found = home.json(&["orders", "show", order]);
     assert_eq!(found["result"], "persisted", "SQL answers for it: {found}");
     refused(home.run(&["sale", "restock", &ids[0], "-1"]), 1, "has ended");
     refused(home.run(&["sale", "list", "--before", "1"]), 2, "--archived");
@@ -113,7 +100,7 @@ fn pages(home: &Seckill, args: &[&str]) -> (Vec<Value>, usize) {
         if let Some(before) = &before {
             args.extend(["--before", before]);
         }
-        let page = json(home, &args);
+        let page = home.json(&args);
         all.extend(page["orders"].as_array().unwrap().iter().cloned());
         read += 1;
         match page["next"].as_str() {
@@ -130,11 +117,11 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     let id = create(&home, "120", &["--limit", "2"]);
     let other = create(&home, "1", &[]);
     let rush = ["rush", "--voucher", &id, "--users", "60", "--repeat", "1", "--pay", "0.5"];
-    let report = json(&home, &rush);
+    let report = home.json(&rush);
     assert_eq!((&report["admitted"], &report["persisted"]), (&120.into(), &120.into()), "{report}");
-    json(&home, &["rush", "--voucher", &other, "--users", "1"]);
+    home.json(&["rush", "--voucher", &other, "--users", "1"]);
 
-    let stream = &json(&home, &["status"])["stream"];
+    let stream = &home.json(&["status"])["stream"];
     assert_eq!(stream["length"], 121, "all of them could be replayed: {stream}");
     assert!(stream["oldest_ms"].is_u64(), "{stream}");
     let words = home.run(&["status"]).expect_code(0).stdout;
@@ -172,7 +159,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     let number = second["id"].as_str().unwrap();
     let words = home.run(&["orders", "show", number]).expect_code(0).stdout;
     assert!(words.contains("paid 20") && words.contains("place 2 of the buyer"), "{words}");
-    let shown = json(&home, &["orders", "show", number]);
+    let shown = home.json(&["orders", "show", number]);
     assert_eq!((&shown["result"], &shown["order"]), (&"persisted".into(), second), "{shown}");
     // An ID that was never issued is decoded as well.
     let ran = home.run(&["orders", "show", "627150921728720897", "--json"]).expect_code(1);
@@ -190,10 +177,10 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
 #[test]
 fn vouchers_of_both_kinds_are_created_and_listed() {
     let home = Seckill::new();
-    assert_eq!(json(&home, &["voucher", "list"])["vouchers"], serde_json::json!([]));
-    let made = json(&home, &["voucher", "create", "--title", " 代金券 ", "--reason", "a gift"]);
+    assert_eq!(home.json(&["voucher", "list"])["vouchers"], serde_json::json!([]));
+    let made = home.json(&["voucher", "create", "--title", " 代金券 ", "--reason", "a gift"]);
     let sale = create(&home, "5", &[]);
-    let first = json(&home, &["voucher", "list", "--limit", "1"]);
+    let first = home.json(&["voucher", "list", "--limit", "1"]);
     assert_eq!(first["vouchers"][0]["title"], "代金券");
     assert_eq!(first["vouchers"][0]["kind"], "ordinary");
     assert_eq!(
@@ -201,13 +188,13 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
         (&made["voucher_id"], &made["voucher_id"])
     );
     let after = made["voucher_id"].to_string();
-    let rest = json(&home, &["voucher", "list", "--after", &after]);
+    let rest = home.json(&["voucher", "list", "--after", &after]);
     assert_eq!((&rest["vouchers"][0]["kind"], &rest["next"]), (&"sale".into(), &Value::Null));
     assert_eq!(rest["vouchers"][0]["voucher_id"].to_string(), sale);
     let all = ["voucher", "create", "--title", "tea", "--shop", "3", "--sub-title", "weekdays"];
     let rest = ["--rules", "one a table\nno cash", "--pay-value", "8,000", "--actual-value"];
-    let made = json(&home, &[&all[..], &rest, &["10000", "--status", "off"]].concat());
-    let listed = json(&home, &["voucher", "list", "--after", &sale]);
+    let made = home.json(&[&all[..], &rest, &["10000", "--status", "off"]].concat());
+    let listed = home.json(&["voucher", "list", "--after", &sale]);
     let kept = serde_json::json!({
         "voucher_id": made["voucher_id"], "kind": "ordinary", "title": "tea", "shop_id": 3,
         "sub_title": "weekdays", "rules": "one a table\nno cash", "pay_value": 8_000,
@@ -238,14 +225,13 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
 fn an_ordinary_voucher_is_bought_as_often_as_asked() {
     let home = Seckill::new();
     let voucher = |more: &[&str]| {
-        let made = json(&home, &[&["voucher", "create", "--title", "tea"], more].concat());
+        let made = home.json(&[&["voucher", "create", "--title", "tea"], more].concat());
         made["voucher_id"].to_string()
     };
     let (tea, sale, off) = (voucher(&[]), create(&home, "5", &[]), voucher(&["--status", "off"]));
-    let buy =
-        |id: &str| json(&home, &["voucher", "buy", id, "--user", "7"])["order_id"].to_string();
+    let buy = |id: &str| home.json(&["voucher", "buy", id, "--user", "7"])["order_id"].to_string();
     let orders = [buy(&tea), buy(&tea), buy(&tea)];
-    let listed = json(&home, &["orders", "list", "--user", "7"]);
+    let listed = home.json(&["orders", "list", "--user", "7"]);
     let ids: Vec<String> = listed["orders"]
         .as_array()
         .unwrap()
@@ -258,7 +244,7 @@ fn an_ordinary_voucher_is_bought_as_often_as_asked() {
     assert_eq!((&newest["status"], &newest["place"]), (&"unpaid".into(), &Value::Null));
     let words = home.run(&["orders", "show", orders[0].trim_matches('"')]).expect_code(0).stdout;
     assert!(words.contains(&format!("ordinary voucher #{tea}")), "{words}");
-    json(&home, &["orders", "pay", orders[0].trim_matches('"')]);
+    home.json(&["orders", "pay", orders[0].trim_matches('"')]);
     for (id, words) in [(&*sale, "flash sale"), (&*off, "status off"), ("42", "no voucher 42")] {
         refused(home.run(&["voucher", "buy", id, "--user", "7"]), 1, words);
     }

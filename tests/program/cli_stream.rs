@@ -1,6 +1,6 @@
 //! The commands for the order stream and its group, with the real program.
 
-use crate::support::{Background, PATIENCE, Ran, Seckill, TestRedis, wait_until_blocking};
+use crate::support::{Background, PATIENCE, Ran, Seckill, TestRedis, refused, wait_until_blocking};
 use rustix::process::Signal;
 use seckill_redis::Layout;
 use serde_json::Value;
@@ -19,15 +19,6 @@ impl Shop {
     fn run(&self, args: &[&str]) -> Ran {
         self.spawn(args).wait(PATIENCE)
     }
-}
-
-/// Asserts one message on stderr, nothing on stdout, and no panic.
-#[track_caller]
-fn refused(ran: Ran, code: i32, words: &str) {
-    let ran = ran.expect_code(code);
-    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
-    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
-    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
 }
 
 #[track_caller]

@@ -188,7 +188,7 @@ async fn a_bundle_contains_no_password_and_reports_unreachable_servers() {
     let home = Seckill::new();
     let mut server = TestRedis::setup().tcp().password(WORD).start();
     let mut database = MariaDb::start();
-    let name = MariaDb::new_name();
+    let name = crate::support::new_name();
     database.run("", &format!("CREATE DATABASE {name}")).await;
     database.run("", &format!("CREATE USER op@'127.0.0.1' IDENTIFIED BY '{WORD}'")).await;
     database.run("", "GRANT ALL ON *.* TO op@'127.0.0.1'").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{LONG, Ran, Seckill, TestRedis, wait_until_blocking};
+use crate::support::{LONG, Seckill, TestRedis, refused, wait_until_blocking};
 use redis::cmd;
 use rustix::process::Signal;
 use sqlx::{Connection as _, SqliteConnection};
@@ -10,14 +10,6 @@ use sqlx::{Connection as _, SqliteConnection};
 fn create(home: &Seckill, stock: &str) -> String {
     let args = ["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"];
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
-}
-
-/// Asserts exactly one message on stderr, nothing on stdout, and no panic.
-fn refused(ran: Ran, code: i32, words: &str) {
-    let ran = ran.expect_code(code);
-    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
-    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
-    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
 }
 
 /// A worker finishes what a killed process left; then the audit passes and every order is in SQL.

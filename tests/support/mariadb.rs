@@ -3,31 +3,37 @@
 use std::{
     fs::File,
     io::{Read as _, Write as _},
+    ops::{Deref, DerefMut},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::OnceLock,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use super::{
-    PATIENCE, came_true,
+    database::{DatabaseProcess, Start, new_name},
     guard::{self, Guard, program},
 };
 
-/// A server in its own directory, on a socket and a loopback port. `root` needs no password.
+/// A MariaDB server. `root` needs no password.
 #[derive(Debug)]
-pub struct MariaDb {
-    args: Vec<String>,
-    port: u16,
-    dir: PathBuf,
-    guard: Option<Guard>,
+pub struct MariaDb(DatabaseProcess);
+
+impl Deref for MariaDb {
+    type Target = DatabaseProcess;
+
+    fn deref(&self) -> &DatabaseProcess {
+        &self.0
+    }
+}
+
+impl DerefMut for MariaDb {
+    fn deref_mut(&mut self) -> &mut DatabaseProcess {
+        &mut self.0
+    }
 }
 
 impl MariaDb {
@@ -44,36 +50,19 @@ impl MariaDb {
 
     /// With additional arguments; the last one of each name counts.
     pub fn with(args: &[&str]) -> Self {
-        let mut last = String::new();
-        // A free port may be taken before the server binds it; then another one is tried.
-        for _ in 0..5 {
-            let dir = guard::new_dir(None);
-            let args = args.iter().map(ToString::to_string).collect();
-            let mut server = Self { args, port: guard::free_port(), dir, guard: None };
-            match server.spawn() {
-                Ok(()) => return server,
-                Err(why) => last = why,
-            }
-        }
-        panic!("{last}");
+        Self(DatabaseProcess::with(args, None, spawn))
     }
 
     /// Creates an empty database and returns its socket URL.
     pub async fn database(&self) -> String {
-        let name = Self::new_name();
+        let name = new_name();
         self.run("", &format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
     }
 
-    /// A database name that is unique in this process.
-    pub fn new_name() -> String {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// The URL of a database, which need not exist.
     pub fn url_of(&self, name: &str) -> String {
-        format!("mysql://root@localhost/{name}?socket={}", self.socket().display())
+        format!("mysql://root@localhost/{name}?socket={}", socket(&self.dir).display())
     }
 
     /// The same through the port: `mysql://root@127.0.0.1:PORT/NAME`.
@@ -81,40 +70,11 @@ impl MariaDb {
         format!("mysql://root@127.0.0.1:{}/{name}", self.port)
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Runs statements as root, in the database `name` or in none.
     pub async fn run(&self, name: &str, sql: &str) {
         let mut conn = MySqlConnection::connect(&self.url_of(name)).await.unwrap();
         conn.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
         conn.close().await.unwrap();
-    }
-
-    pub fn pid(&self) -> Pid {
-        self.guard.as_ref().expect("the server runs").pid()
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// SIGKILL: no shutdown, nothing flushed.
-    pub fn kill(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            guard.kill();
-        }
-    }
-
-    /// SIGSTOP: connections stay open without replies.
-    pub fn freeze(&self) {
-        self.guard.as_ref().expect("the server runs").freeze();
-    }
-
-    /// SIGCONT.
-    pub fn thaw(&self) {
-        self.guard.as_ref().expect("the server runs").signal(Signal::CONT);
     }
 
     /// Restarts it with its data, after a SIGKILL if it still runs.
@@ -126,40 +86,31 @@ impl MariaDb {
     pub fn restart_with(&mut self, args: &[&str]) {
         self.kill();
         self.args.extend(args.iter().map(ToString::to_string));
-        if let Err(why) = self.spawn() {
+        if let Err(why) = spawn(&mut self.0) {
             panic!("{why}");
         }
     }
+}
 
-    fn socket(&self) -> PathBuf {
-        self.dir.join("s")
-    }
+/// The socket of a server in `dir`.
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("s")
+}
 
-    fn spawn(&mut self) -> Result<(), String> {
-        let _ = std::fs::remove_file(self.socket());
-        let mut command = server(&self.dir);
-        command
-            .arg(format!("--socket={}", self.socket().display()))
-            .arg(format!("--port={}", self.port))
-            .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=300"])
-            // A commit survives a killed server, but not a power loss.
-            .args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M"])
-            .args(&self.args);
-        let data = template().join("data");
-        let guard =
-            self.guard.insert(Guard::start(&command, &self.dir, Some(&data), "KILL", None)?);
-        let (socket, mut ended) = (self.dir.join("s"), false);
-        let greeted = came_true(PATIENCE, || {
-            ended = guard.has_ended();
-            ended || greets(&socket)
-        });
-        if greeted && !ended {
-            return Ok(());
-        }
-        let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-        self.guard = None;
-        Err(format!("the MariaDB server of this test did not start; it says:\n{log}"))
-    }
+fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
+    let socket = socket(&process.dir);
+    let _ = std::fs::remove_file(&socket);
+    let mut command = server(&process.dir);
+    command
+        .arg(format!("--socket={}", socket.display()))
+        .arg(format!("--port={}", process.port))
+        .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=300"])
+        // A commit survives a killed server, but not a power loss.
+        .args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M"])
+        .args(&process.args);
+    let (name, template) = ("MariaDB", template());
+    let start = Start { name, command, template, end: "KILL", owner: None };
+    process.spawn(&start, || greets(&socket))
 }
 
 /// Whether a server sends its greeting; an error has a different byte there.

@@ -10,6 +10,7 @@
 )]
 
 mod cluster;
+mod database;
 mod guard;
 mod mariadb;
 mod postgres;
@@ -30,9 +31,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use cluster::TestCluster;
+pub use database::{DatabaseProcess, new_name};
 pub use mariadb::MariaDb;
 pub use postgres::{GUARDED, Postgres};
-pub use process::{BINARY, Background, Ran, run};
+pub use process::{BINARY, Background, Ran, refused, run};
 pub use proxy::{Cut, Proxy};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;

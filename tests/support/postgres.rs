@@ -2,21 +2,18 @@
 
 use std::{
     io::{Read as _, Write as _},
+    ops::{Deref, DerefMut},
     os::unix::{net::UnixStream, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::OnceLock,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use super::{
-    PATIENCE, came_true,
+    database::{DatabaseProcess, Start, new_name},
     guard::{self, Guard, Owner, other_than_root, program},
 };
 
@@ -25,13 +22,22 @@ const ROOT: &str = "root";
 /// Roles in this group require a password.
 pub const GUARDED: &str = "guarded";
 
-/// A server in its own directory, on a socket and a loopback port.
+/// A PostgreSQL server.
 #[derive(Debug)]
-pub struct Postgres {
-    args: Vec<String>,
-    port: u16,
-    dir: PathBuf,
-    guard: Option<Guard>,
+pub struct Postgres(DatabaseProcess);
+
+impl Deref for Postgres {
+    type Target = DatabaseProcess;
+
+    fn deref(&self) -> &DatabaseProcess {
+        &self.0
+    }
+}
+
+impl DerefMut for Postgres {
+    fn deref_mut(&mut self) -> &mut DatabaseProcess {
+        &mut self.0
+    }
 }
 
 impl Postgres {
@@ -48,31 +54,14 @@ impl Postgres {
 
     /// With additional settings (`name=value`); the last one of each name counts.
     pub fn with(args: &[&str]) -> Self {
-        let mut last = String::new();
-        // A free port may be taken before the server binds it; then another one is tried.
-        for _ in 0..5 {
-            let dir = guard::new_dir(owner());
-            let args = args.iter().map(ToString::to_string).collect();
-            let mut server = Self { args, port: guard::free_port(), dir, guard: None };
-            match server.spawn() {
-                Ok(()) => return server,
-                Err(why) => last = why,
-            }
-        }
-        panic!("{last}");
+        Self(DatabaseProcess::with(args, owner(), spawn))
     }
 
     /// Creates an empty database and returns its socket URL.
     pub async fn database(&self) -> String {
-        let name = Self::new_name();
+        let name = new_name();
         self.run("postgres", &format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
-    }
-
-    /// A database name that is unique in this process.
-    pub fn new_name() -> String {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The URL of a database, which need not exist.
@@ -85,40 +74,11 @@ impl Postgres {
         format!("postgres://{ROOT}@127.0.0.1:{}/{name}", self.port)
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Runs statements as the first role, in the database `name`.
     pub async fn run(&self, name: &str, sql: &str) {
         let mut conn = PgConnection::connect(&self.url_of(name)).await.unwrap();
         conn.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
         conn.close().await.unwrap();
-    }
-
-    pub fn pid(&self) -> Pid {
-        self.guard.as_ref().expect("the server runs").pid()
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// SIGKILL for the server and each of its children: no shutdown, nothing flushed.
-    pub fn kill(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            guard.kill();
-        }
-    }
-
-    /// SIGSTOP: connections stay open without replies.
-    pub fn freeze(&self) {
-        self.guard.as_ref().expect("the server runs").freeze();
-    }
-
-    /// SIGCONT.
-    pub fn thaw(&self) {
-        self.guard.as_ref().expect("the server runs").signal(Signal::CONT);
     }
 
     /// Restarts it with its data, after a SIGKILL if it still runs.
@@ -130,39 +90,28 @@ impl Postgres {
     pub fn restart_with(&mut self, args: &[&str]) {
         self.kill();
         self.args.extend(args.iter().map(ToString::to_string));
-        if let Err(why) = self.spawn() {
+        if let Err(why) = spawn(&mut self.0) {
             panic!("{why}");
         }
     }
+}
 
-    fn spawn(&mut self) -> Result<(), String> {
-        let mut command = Command::new(tool("postgres"));
-        command.arg("-D").arg(self.dir.join("data")).arg("-k").arg(&self.dir);
-        command.args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
-        // A commit survives a killed server, but not a power loss.
-        for setting in ["fsync=off", "full_page_writes=off", "max_connections=300"] {
-            command.args(["-c", setting]);
-        }
-        for setting in &self.args {
-            command.args(["-c", setting]);
-        }
-        // SIGQUIT ends its children too, and gives its shared memory back.
-        let data = template().join("data");
-        let guard =
-            self.guard.insert(Guard::start(&command, &self.dir, Some(&data), "QUIT", owner())?);
-        let socket = self.dir.join(format!(".s.PGSQL.{}", self.port));
-        let mut ended = false;
-        let answers = came_true(PATIENCE, || {
-            ended = guard.has_ended();
-            ended || lets_in(&socket)
-        });
-        if answers && !ended {
-            return Ok(());
-        }
-        let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-        self.guard = None;
-        Err(format!("the PostgreSQL server of this test did not start; it says:\n{log}"))
+fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
+    let mut command = Command::new(tool("postgres"));
+    command.arg("-D").arg(process.dir.join("data")).arg("-k").arg(&process.dir);
+    command.args(["-p", &process.port.to_string(), "-h", "127.0.0.1"]);
+    // A commit survives a killed server, but not a power loss.
+    for setting in ["fsync=off", "full_page_writes=off", "max_connections=300"] {
+        command.args(["-c", setting]);
     }
+    for setting in &process.args {
+        command.args(["-c", setting]);
+    }
+    let socket = process.dir.join(format!(".s.PGSQL.{}", process.port));
+    // SIGQUIT ends its children too, and gives its shared memory back.
+    let (name, template) = ("PostgreSQL", template());
+    let start = Start { name, command, template, end: "QUIT", owner: owner() };
+    process.spawn(&start, || lets_in(&socket))
 }
 
 /// Whether a server lets its first role in; one that is starting up refuses.
@@ -215,8 +164,8 @@ fn template() -> &'static Path {
             making.uid(uid).gid(gid);
         }
         let made = making.output().unwrap();
-        let said = String::from_utf8_lossy(&made.stderr).into_owned();
-        assert!(made.status.success(), "initdb made no database; it says:\n{said}");
+        let output = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "initdb made no database; its output:\n{output}");
         let rules = format!("host all {GUARDED} all scram-sha-256\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n");
         std::fs::write(dir.join("data/pg_hba.conf"), rules).unwrap();
         (dir, guard)

@@ -68,6 +68,12 @@ impl Seckill {
         self.spawn(args).wait(PATIENCE)
     }
 
+    /// The document that a command prints with `--json`; it must succeed.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+        self.run(&[args, &["--json"]].concat()).expect_code(0).json()
+    }
+
     /// Starts the binary with this data directory in the background.
     pub fn spawn(&self, args: &[&str]) -> Background {
         Background::spawn(super::process::BINARY, &self.args(args), self, &[])

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, PgConnection};
 
-use super::{GUARDED, MariaDb, Postgres};
+use super::{DatabaseProcess, GUARDED, MariaDb, Postgres, new_name};
 
 /// The password of the protected role.
 pub const PASSWORD: &str = "hunter2";
@@ -46,10 +46,10 @@ macro_rules! server {
                 self.tcp_url_of(name)
             }
             fn port(&self) -> u16 {
-                $kind::port(self)
+                DatabaseProcess::port(self)
             }
             async fn create(&self) -> String {
-                let name = $kind::new_name();
+                let name = new_name();
                 $kind::run(self, $none, &format!("CREATE DATABASE {name}")).await;
                 name
             }
@@ -83,16 +83,16 @@ macro_rules! server {
                 sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(conn).await.unwrap()
             }
             fn kill(&mut self) {
-                $kind::kill(self);
+                DatabaseProcess::kill(self);
             }
             fn restart(&mut self) {
                 $kind::restart(self);
             }
             fn freeze(&self) {
-                $kind::freeze(self);
+                DatabaseProcess::freeze(self);
             }
             fn thaw(&self) {
-                $kind::thaw(self);
+                DatabaseProcess::thaw(self);
             }
         }
     };

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -69,6 +69,12 @@ pub struct World {
     files: tempfile::TempDir,
     /// Of the database.
     pub url: String,
+}
+
+/// A store in `dir`, which several processes may open.
+pub async fn open_sqlite(dir: &Path) -> SharedStore {
+    let url = format!("sqlite:{}", dir.join("t.db").display());
+    seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap()
 }
 
 /// A sale that starts at once, with one order per buyer.
