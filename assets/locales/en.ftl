@@ -787,7 +787,7 @@ cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second
-cli-rush-settled = after { $seconds } s more
+cli-rush-settled = persisted { $seconds } s after the last reply
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = at once
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{
     CliError, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, page, plain, rows},
     table::Table,
@@ -83,7 +83,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         _ => None,
     };
     let filter = ActivityFilter { since: args.since, until: args.until, which };
-    let context = Context::open(config, out).await?;
+    let context = Context::open(config, out, Needs::Database).await?;
     let read = async |context: &mut Context| {
         let losses = if args.before.is_none() && which != Some(Which::Acts) {
             // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.

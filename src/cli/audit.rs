@@ -7,7 +7,9 @@ use seckill_engine::{
     EngineError,
     command::{Command, Reply},
     command_handler::Operator,
-    ledger, partition_repair,
+    ledger,
+    partition_fault::PartitionFault,
+    partition_repair,
     repair::{self, Repaired, SaleRepair},
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
@@ -18,12 +20,12 @@ use seckill_model::{
 };
 use seckill_redis::RedisError;
 use seckill_store::{Act, ActivityFilter, Recorded, Which};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, ask, ask_reason, number, or_dash, signed},
     table::Table,
@@ -55,13 +57,23 @@ struct Loss {
 #[derive(Serialize)]
 pub(super) struct PartitionFindings {
     partition: u16,
-    findings: Vec<String>,
+    #[serde(serialize_with = "texts")]
+    findings: Vec<PartitionFault>,
+}
+
+fn texts<S: Serializer>(findings: &[PartitionFault], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(findings.iter().map(ToString::to_string))
 }
 
 impl PartitionFindings {
     /// Whether a finding is about this key.
     pub(super) fn names(&self, key: &str) -> bool {
-        self.findings.iter().any(|finding| finding.contains(&format!("'{key}'")))
+        let is_about = |it: &PartitionFault| match it {
+            PartitionFault::ForeignKey(found) => found.key == key,
+            PartitionFault::Lost(lost) => lost == key,
+            PartitionFault::FutureId(_) | PartitionFault::GroupBeyond { .. } => false,
+        };
+        self.findings.iter().any(is_about)
     }
 
     /// A line for each finding.
@@ -99,7 +111,7 @@ const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let report = context.run(async |context| audit(context, args).await).await?;
     out.answer(&report, || render(&report, args.repair))?;
     Ok(if report.audit.balanced { 0 } else { error::FAILED })
@@ -136,7 +148,6 @@ pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionFinding
     let (mut servers, mut found) = (context.servers(), Vec::new());
     for of in context.keys.partitions() {
         let findings = partition_repair::faults(&mut servers, &of).await?;
-        let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         if !findings.is_empty() {
             found.push(PartitionFindings { partition: of.number(), findings });
         }
@@ -175,6 +186,7 @@ async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repair
     let (mut done, mut reason) = (None, None);
     let broken = partitions(context).await?;
     for PartitionFindings { partition, findings } in &broken {
+        let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         let findings = findings.join("\n  ! ");
         let repair = Label("cli-repair-the-partition");
         let partition = text!("cli-partition", n = partition);

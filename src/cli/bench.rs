@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CliError, Result,
-    context::{self, Context, Purpose},
+    context::{self, Context, Needs},
     output::{Output, count_in, number},
     signals::Signals,
     table::Table,
@@ -79,8 +79,8 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
     let config = Config { database: None, partitions: None, read_only: true, ..config.clone() };
     // On a temporary server, unless one is given: figures of a busy one say little.
     let context = match config.redis {
-        Some(_) => Context::open_answering(&config, out).await?,
-        None => Context::open_in(&config, out, DataDir::throw_away()?, Purpose::Command).await?,
+        Some(_) => Context::open(&config, out, Needs::Both).await?,
+        None => Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?,
     };
     let measured = context.run(async |context| {
         let mut servers = Vec::new();
@@ -146,7 +146,7 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
     let config = Config { partitions: None, read_only: true, ..config.clone() };
-    let context = Context::open_in(&config, out, DataDir::throw_away()?, Purpose::Command).await?;
+    let context = Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
     let measure =
         async |context: &mut Context| Box::pin(measure_persist(context, args, &mut signals)).await;
     let report = context.run(measure).await?;

@@ -4,7 +4,12 @@ use seckill_console::Options;
 use seckill_engine::EngineError;
 use seckill_model::message::Label;
 
-use super::{CliError, Result, context::Context, display_args::DisplayArgs, output::Output};
+use super::{
+    CliError, Result,
+    context::{Context, Needs},
+    display_args::DisplayArgs,
+    output::Output,
+};
 use crate::config::Config;
 
 pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> Result<u8> {
@@ -13,7 +18,7 @@ pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> 
     }
     display.localized(|| Ok(seckill_console::check_terminal()?))?;
     let options = display.options(config)?;
-    let context = Context::open_to_work(config, out).await?;
+    let context = Context::open(config, out, Needs::Node).await?;
     context.run(async |context| show(context, options).await).await?;
     Ok(0)
 }

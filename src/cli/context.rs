@@ -44,15 +44,17 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Timeout of counting the partitions in Redis.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a command does with the servers that it opens.
+/// What a command needs of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// It needs the database; Redis may be unreachable.
-    Command,
-    /// It runs a node, and changes the number of partitions to the requested one.
-    Work,
-    /// It reports what it can read, also without the database.
-    Report,
+pub(super) enum Needs {
+    /// Nothing: it reports what it can read. Each operation of a database that cannot be opened fails.
+    Nothing,
+    /// The database; Redis may be unreachable.
+    Database,
+    /// Both servers.
+    Both,
+    /// Both servers, for a node: it changes the number of partitions to the requested one.
+    Node,
 }
 
 /// All open resources. Release them with [`Context::close`], or use them with [`Context::run`].
@@ -76,24 +78,8 @@ pub(super) struct Context {
 
 impl Context {
     /// Opens the configured resources; a configured server is used, or is an error.
-    pub(super) async fn open(config: &Config, out: Output) -> Result<Self> {
-        Self::open_in(config, out, config.open_data_dir()?, Purpose::Command).await
-    }
-
-    /// Like [`Context::open`], for a node; fails if Redis does not answer.
-    pub(super) async fn open_to_work(config: &Config, out: Output) -> Result<Self> {
-        let dir = config.open_data_dir()?;
-        Self::open_in(config, out, dir, Purpose::Work).await?.answering().await
-    }
-
-    /// Like [`Context::open`], for a report. If the database cannot be opened, each operation of the store fails.
-    pub(super) async fn open_to_report(config: &Config, out: Output) -> Result<Self> {
-        Self::open_in(config, out, config.open_data_dir()?, Purpose::Report).await
-    }
-
-    /// Like [`Context::open`], and fails if Redis does not answer: for commands that need it.
-    pub(super) async fn open_answering(config: &Config, out: Output) -> Result<Self> {
-        Self::open(config, out).await?.answering().await
+    pub(super) async fn open(config: &Config, out: Output, needs: Needs) -> Result<Self> {
+        Self::open_in(config, out, config.open_data_dir()?, needs).await
     }
 
     /// Like [`Context::open`], with an open data dir.
@@ -101,7 +87,7 @@ impl Context {
         config: &Config,
         out: Output,
         dir: DataDir,
-        purpose: Purpose,
+        needs: Needs,
     ) -> Result<Self> {
         logging::to_file(&dir.log_path());
         // An invalid URL is reported before a server is started.
@@ -113,7 +99,7 @@ impl Context {
         let store = match store.map_err(|error| (CliError::from(error.clone()), error)) {
             Ok(store) => store,
             Err((shown, error))
-                if purpose == Purpose::Report && shown.is_unreachable() && started.is_ok() =>
+                if needs == Needs::Nothing && shown.is_unreachable() && started.is_ok() =>
             {
                 Store::unopened(error)
             }
@@ -135,7 +121,7 @@ impl Context {
             watchdogs: Vec::new(),
             outbox: Outbox::default(),
         };
-        match context.agree(purpose).await {
+        match context.prepare(needs).await {
             Ok(()) => Ok(context),
             Err(error) => {
                 context.close().await;
@@ -154,15 +140,27 @@ impl Context {
         result
     }
 
+    /// Checks the servers that the command needs.
+    async fn prepare(&mut self, needs: Needs) -> Result<()> {
+        self.agree(needs).await?;
+        if matches!(needs, Needs::Both | Needs::Node) {
+            if let Some(error) = self.not_started.take() {
+                return Err(error.into());
+            }
+            self.redis.connection().multiplexed(HOME).await?;
+        }
+        Ok(())
+    }
+
     /// Checks that this Redis belongs to this database, and reads the number of partitions, or changes it.
-    async fn agree(&mut self, purpose: Purpose) -> Result<()> {
+    async fn agree(&mut self, needs: Needs) -> Result<()> {
         let (wanted, read_only) = (self.config.partitions, self.config.read_only);
         let cluster = self.redis.is_cluster();
         let agreed = match partitions::agreed(&self.store, wanted, read_only).await {
             Ok(agreed) => agreed,
             Err(error) => {
                 let error = CliError::from(error);
-                if purpose != Purpose::Report || !error.is_unreachable() {
+                if needs != Needs::Nothing || !error.is_unreachable() {
                     return Err(error);
                 }
                 let partitions = match wanted {
@@ -182,7 +180,7 @@ impl Context {
             }
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
-        if purpose != Purpose::Work || read_only {
+        if needs != Needs::Node || read_only {
             return Err(CliError::usage(text!("cli-partitions-differ", agreed, wanted)));
         }
         let new = Layout::new(wanted, cluster);
@@ -208,20 +206,6 @@ impl Context {
         let mut conn = self.redis.connection();
         let count = partitions_there(&mut conn, self.redis.is_cluster());
         tokio::time::timeout(COUNT_TIMEOUT, count).await.map_or(1, |count| count.unwrap_or(1))
-    }
-
-    async fn answering(mut self) -> Result<Self> {
-        let answer = match self.not_started.take() {
-            Some(error) => Err(error.into()),
-            None => self.redis.connection().multiplexed(HOME).await.map(drop),
-        };
-        match answer {
-            Ok(()) => Ok(self),
-            Err(error) => {
-                self.close().await;
-                Err(error.into())
-            }
-        }
     }
 
     /// The servers, over a separate connection.
@@ -289,7 +273,7 @@ impl Context {
     /// # Errors
     /// The mode is read-only, or the reason is too long.
     pub(super) fn writer(&mut self, consent: &Consent) -> Result<Operator> {
-        let operator = self.operator(consent.reason.clone())?;
+        let operator = self.operator(consent.reason.reason.clone())?;
         if operator.read_only {
             return Err(EngineError::ReadOnly.into());
         }

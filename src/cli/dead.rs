@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{self, Output, ask, counts, or_dash, span},
     reply,
@@ -125,7 +125,7 @@ fn letter_filter(text: &str) -> Result<Filter, String> {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8> {
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| match command {
         DeadCommand::List { limit, from, filter } => {
             let from = from.unwrap_or(EntryId::MIN);

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::{
     Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, indented},
     table::{Table, fields},
@@ -107,7 +107,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         Ok(dir) => data_dir(config, &dir, &mut report),
         Err(error) => report.unreachable("data dir", error),
     }
-    match Context::open(config, out).await {
+    match Context::open(config, out, Needs::Database).await {
         Ok(context) => {
             redis(&context, &mut report).await;
             commands(&context, &mut report).await;

@@ -5,14 +5,14 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
     command::Command,
-    jobs::{board, builtin},
+    jobs::{board, builtin, outcome_name},
     telemetry::snapshot::JobLine,
 };
 use seckill_model::{JobRun, message::Label};
 
 use super::{
-    Result,
-    context::Context,
+    Reason, Result,
+    context::{Context, Needs},
     output::{Output, number, or_dash, span},
     reply,
     table::Table,
@@ -43,13 +43,12 @@ pub(super) enum JobsCommand {
 pub(super) struct JobArgs {
     /// Name of the job
     name: String,
-    /// Reason, recorded in the audit log
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: JobsCommand) -> Result<u8> {
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| match command {
         JobsCommand::List => list(context).await,
         JobsCommand::History { name, limit } => history(context, name, limit).await,
@@ -83,7 +82,9 @@ async fn list(context: &Context) -> Result<u8> {
             .left(&Label("column-last"), |line| {
                 or_dash(line.runs.first().map(|it| it.started.date_time(&zone)))
             })
-            .left(&Label("column-outcome"), |line| or_dash(line.runs.first().map(|it| it.outcome)))
+            .left(&Label("column-outcome"), |line| {
+                or_dash(line.runs.first().map(|it| outcome_name(it.outcome)))
+            })
             .right(&Label("column-took"), |line| {
                 or_dash(line.runs.first().and_then(|it| it.took_ms).map(span))
             })
@@ -119,7 +120,7 @@ pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
         .left(&Label("column-due"), |run| run.due.date_time(&zone))
         .left(&Label("column-cause"), |run| run.cause)
         .left(&Label("column-node"), |run| run.node.clone())
-        .left(&Label("column-outcome"), |run| run.outcome)
+        .left(&Label("column-outcome"), |run| outcome_name(run.outcome))
         .right(&Label("column-took"), |run| or_dash(run.took_ms.map(span)))
         .right(&Label("column-rows"), |run| or_dash(run.rows.map(number)))
         .left(&Label("column-detail"), |run| run.detail.as_deref().unwrap_or_default().to_owned())

@@ -153,15 +153,22 @@ enum Command {
     Man(man::ManArgs),
 }
 
+/// For commands that are recorded in the audit log.
+#[derive(Clone, Debug, Args)]
+struct Reason {
+    /// Reason, recorded in the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
 /// For commands that ask for confirmation and are recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 struct Consent {
     /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Reason, recorded in the audit log
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl Command {

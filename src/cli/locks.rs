@@ -18,7 +18,7 @@ use seckill_redis::{
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     output::{Output, ask, number, or_dash, span},
     reply,
     table::Table,
@@ -47,7 +47,7 @@ pub(super) enum LocksCommand {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8> {
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| match command {
         LocksCommand::List { limit } => list(context, limit).await,
         LocksCommand::Release { name, owner, consent } => {

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Result,
-    context::Context,
+    Reason, Result,
+    context::{Context, Needs},
     error,
     output::{Output, count, page, rows},
     reply,
@@ -36,9 +36,8 @@ pub(super) enum OrdersCommand {
     Pay {
         /// Order ID
         id: OrderId,
-        /// Reason, recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
+        #[command(flatten)]
+        reason: Reason,
     },
 }
 
@@ -88,14 +87,14 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             // Invalid arguments are reported before anything is opened.
             let filter = filter.admitted(args.from, args.to)?;
             // Needs SQL only, so it also works while Redis is unavailable.
-            let context = Context::open(config, out).await?;
+            let context = Context::open(config, out, Needs::Database).await?;
             let read = async |context: &mut Context| {
                 Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
             };
             list(out, context.run(read).await?, args.limit)
         }
         OrdersCommand::Show { id } => {
-            let context = Context::open_answering(config, out).await?;
+            let context = Context::open(config, out, Needs::Both).await?;
             let find =
                 async |context: &mut Context| Ok(orders::find(&mut context.servers(), id).await?);
             let standing = context.run(find).await?;
@@ -104,7 +103,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             Ok(if shown.standing == Location::Unknown { error::FAILED } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
-            let context = Context::open_answering(config, out).await?;
+            let context = Context::open(config, out, Needs::Both).await?;
             let pay = Command::Pay(id);
             context.run(async |context| reply::run_once(context, pay, reason).await).await
         }

@@ -149,7 +149,7 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<()> {
 /// The reason of a recovery command: as given, or entered now, possibly empty. Does not ask with `--yes` or without a
 /// terminal.
 pub(super) fn ask_reason(consent: &Consent) -> Option<String> {
-    let reason = match &consent.reason {
+    let reason = match &consent.reason.reason {
         Some(reason) => reason.clone(),
         None if consent.yes || !is_interactive() => return None,
         None => read_answer(&Label("cli-reason-prompt")),

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, ask, ask_reason, filter, number, or_dash, span},
     reply,
@@ -99,7 +99,7 @@ pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
     };
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| match command {
         PendingCommand::List { limit, from, which } => {
             list(context, from.unwrap_or(EntryId::MIN), limit, which).await

@@ -11,7 +11,7 @@ use seckill_model::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Result, context::Context, error, output::Output, signals::Signals};
+use super::{Reason, Result, context::Context, error, output::Output, signals::Signals};
 
 /// Executes a command. A termination signal ends it early, and the reply covers what was done.
 pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Reply> {
@@ -36,7 +36,7 @@ pub(super) async fn run(out: Output, operator: &Operator, command: Command) -> R
 pub(super) async fn run_once(
     context: &mut Context,
     command: Command,
-    reason: Option<String>,
+    Reason { reason }: Reason,
 ) -> Result<u8> {
     let operator = context.operator(reason)?;
     let reply = run(context.out, &operator, command).await?;

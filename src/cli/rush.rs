@@ -12,7 +12,7 @@ use seckill_model::{
 
 use super::{
     CliError, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, indented, span},
     signals::Signals,
@@ -53,7 +53,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         return Err(EngineError::ReadOnly.into());
     }
     let mut signals = Signals::listen()?;
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let report = context.run(async |context| rush(context, plan, &mut signals).await).await?;
     out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;

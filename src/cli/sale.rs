@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     output::{Output, ask, indented, number, page, rows, signed},
     reply, snapshot,
     table::{Table, fields},
@@ -108,7 +108,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
             .limited(args.limit)?;
     }
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| {
         let (command, consent) = match command {
             SaleCommand::List { archived: true, before, limit } => {
@@ -135,7 +135,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
 }
 
 async fn change(context: &mut Context, command: Command, consent: &Consent) -> Result<()> {
-    let operator = context.operator(consent.reason.clone())?;
+    let operator = context.operator(consent.reason.reason.clone())?;
     if let Command::EndSale(voucher) = command
         && !operator.read_only
     {

@@ -23,7 +23,7 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
     CliError, Result,
-    context::{Context, Purpose},
+    context::{Context, Needs},
     display_args::DisplayArgs,
     output::Output,
 };
@@ -80,7 +80,7 @@ pub(super) async fn open<T>(
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
-    let mut context = Context::open_in(&config, out, dir, Purpose::Command).await?;
+    let mut context = Context::open_in(&config, out, dir, Needs::Database).await?;
     let (store, wrapped) = wrap(context.store);
     context.store = store;
     match context.start_node().await {

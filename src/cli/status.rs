@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::{
     CliError, Result,
     audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, number, sentences, span},
     sale,
@@ -39,7 +39,7 @@ const JOB_RUNS: u32 = 20;
 const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
-    let context = Context::open_to_report(config, out).await?;
+    let context = Context::open(config, out, Needs::Nothing).await?;
     let report = context.run(async |context| {
         let status = status(context).await;
         // Printed before closing, which waits for a database that another program keeps locked.

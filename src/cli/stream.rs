@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     CliError, Consent, Result,
-    context::Context,
+    context::{Context, Needs},
     error,
     output::{Output, ask, counts, indented, number, span},
     reply,
@@ -86,7 +86,7 @@ pub(super) struct ClaimArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8> {
-    let context = Context::open_answering(config, out).await?;
+    let context = Context::open(config, out, Needs::Both).await?;
     let done = context.run(async |context| match command {
         StreamCommand::Show { partition } => show(context, partition).await,
         StreamCommand::Rewind(args) => rewind(context, &args).await,

@@ -9,8 +9,8 @@ use seckill_model::{
 use serde::Serialize;
 
 use super::{
-    Result,
-    context::Context,
+    Reason, Result,
+    context::{Context, Needs},
     output::{Output, count, number, or_dash, page, plain, rows},
     reply,
     table::Table,
@@ -28,9 +28,8 @@ pub(super) enum VoucherCommand {
         /// User ID of the buyer
         #[arg(long, value_name = "USER", allow_hyphen_values = true, value_parser = count)]
         user: u64,
-        /// Reason, recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
+        #[command(flatten)]
+        reason: Reason,
     },
     /// List vouchers of both kinds by ID
     List {
@@ -66,9 +65,8 @@ pub(super) struct CreateArgs {
     /// Status: on, off or expired
     #[arg(long, default_value_t = VoucherStatus::On)]
     status: VoucherStatus,
-    /// Reason, recorded in the audit log
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 #[derive(Serialize)]
@@ -96,7 +94,7 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
     // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
     match command {
         VoucherCommand::List { after, limit } => {
-            let context = Context::open(config, out).await?;
+            let context = Context::open(config, out, Needs::Database).await?;
             context.run(async |context| list(context, after, limit).await).await
         }
         VoucherCommand::Create(args) => {
@@ -111,12 +109,12 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
                 status: args.status,
             };
             let command = Command::CreateVoucher(details.checked()?);
-            let context = Context::open(config, out).await?;
+            let context = Context::open(config, out, Needs::Database).await?;
             context.run(async |context| reply::run_once(context, command, args.reason).await).await
         }
         VoucherCommand::Buy { id, user, reason } => {
             let command = Command::BuyVoucher(id, UserId(user));
-            let context = Context::open_answering(config, out).await?;
+            let context = Context::open(config, out, Needs::Both).await?;
             context.run(async |context| reply::run_once(context, command, reason).await).await
         }
     }

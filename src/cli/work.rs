@@ -4,7 +4,13 @@ use seckill_engine::EngineError;
 use seckill_model::message::{Label, text};
 use serde::Serialize;
 
-use super::{CliError, Result, context::Context, error, output::Output, signals::Signals};
+use super::{
+    CliError, Result,
+    context::{Context, Needs},
+    error,
+    output::Output,
+    signals::Signals,
+};
 use crate::config::Config;
 
 #[derive(Serialize)]
@@ -19,7 +25,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         return Err(CliError::usage(Label("cli-work-read-only")));
     }
     let mut signals = Signals::listen()?;
-    let context = Context::open_to_work(config, out).await?;
+    let context = Context::open(config, out, Needs::Node).await?;
     let ended = context.run(async |context| work(context, &mut signals).await).await?;
     out.answer(&ended, || {
         let Ended { node, finished, handed_over } = &ended;

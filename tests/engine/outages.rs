@@ -244,7 +244,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             let end = RunEnd { outcome: JobOutcome::Done, took_ms: 7, detail: None, rows: 1 };
             outcome(store.end_run(case.run, &end).await?)
         }
-        Op::LoseRuns => outcome(store.lose_runs(&case.name("job"), 2, NOW).await?),
+        Op::LoseRuns => outcome(store.lose_runs(&case.name("job"), 2, &"gone".into(), NOW).await?),
         Op::PauseJob => outcome(store.pause_job(&case.name("job"), true, NOW).await?),
         Op::FencedWrite => outcome(store.fenced_write(&case.fence("lock"), NOW).await?),
         Op::DecideSetting => outcome(store.change_setting(&case.name("new"), None, "one").await?),

@@ -17,7 +17,12 @@ use seckill_model::{
 };
 use serde::Serialize;
 
-use super::{CliError, Result, context::Context, error, output::Output};
+use super::{
+    CliError, Result,
+    context::{Context, Needs},
+    error,
+    output::Output,
+};
 use crate::config::Config;
 
 /// Default period before the end.
@@ -67,7 +72,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
         return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
     }
-    let context = Context::open_to_report(config, out).await?;
+    let context = Context::open(config, out, Needs::Nothing).await?;
     let bundle = context.run(async |context| Ok(collect::collect(context, since, until).await));
     let bundle = Box::pin(bundle).await?;
     let markdown = markdown::render(&bundle, args.unmask);

@@ -42,6 +42,8 @@ pub enum JobResult {
     Failed(EngineError),
     /// It panicked with this message.
     Panicked(String),
+    /// Its node died or was unresponsive for too long.
+    NodeLost,
     /// It was cancelled, for that reason.
     Cancelled(Cancelled),
     /// It was cancelled for that reason, and is still running.
@@ -80,6 +82,7 @@ impl fmt::Display for JobResult {
             Self::Balanced => text!("job-balanced"),
             Self::Failed(why) => return why.fmt(f),
             Self::Panicked(message) => text!("job-panicked", message),
+            Self::NodeLost => text!("job-node-lost"),
             Self::Cancelled(why) => return why.fmt(f),
             Self::Endless(why) => text!("job-still-running", cancelled = why),
         })

@@ -151,7 +151,8 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<u64, EngineError> {
         let now = conn.now().await?;
-        self.deployment.store.lose_runs(&job.name, guard.token(), now).await?;
+        let why = Message::of(&JobResult::NodeLost);
+        self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
         let mut ran = 0;
         for (due, cause) in self.dues(job, due, now).await? {
             if stop.is_cancelled() || !guard.is_held() {

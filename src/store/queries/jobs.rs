@@ -60,15 +60,21 @@ impl Store {
         })
     }
 
-    /// Marks unfinished runs of a job with a lower token than `token` as lost; returns how many.
-    pub async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
+    /// Marks unfinished runs of a job with a lower token than `token` as lost, for that reason; returns how many.
+    pub async fn lose_runs(
+        &self,
+        job: &str,
+        token: i64,
+        why: &Message,
+        now: Millis,
+    ) -> Result<u64, StoreError> {
         transaction!(self, |conn| {
             conn.execute(
                 "UPDATE tb_job_run SET outcome = 'lost', \
                  took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
-                 detail = 'its node died or was unresponsive for too long' \
+                 detail = $4 \
                  WHERE job = $1 AND token < $2 AND outcome = 'running'",
-                params![job, token, now],
+                params![job, token, now, why.stored()],
             )
             .await
         })

@@ -50,10 +50,11 @@ pub(crate) async fn runs_are_kept_with_their_ends(store: SharedStore) {
     // A node returns with its old token.
     store.begin_run(&run("close", 20, 3)).await.unwrap().unwrap();
     assert_eq!(store.begin_run(&run("close", 30, 2)).await.unwrap(), None);
-    assert_eq!(store.lose_runs("close", 3, NOW).await.unwrap(), 0);
-    assert_eq!(store.lose_runs("close", 4, NOW.plus(50)).await.unwrap(), 1);
+    assert_eq!(store.lose_runs("close", 3, &"gone".into(), NOW).await.unwrap(), 0);
+    assert_eq!(store.lose_runs("close", 4, &"gone".into(), NOW.plus(50)).await.unwrap(), 1);
     let result = store.runs(Some("close"), 1).await.unwrap().remove(0);
     assert_eq!((result.outcome, result.took_ms), (JobOutcome::Lost, Some(29)));
+    assert_eq!(result.detail.as_deref(), Some("gone"));
     let operators = NewRun { cause: Cause::Operator, ..run("close", 40, 4) };
     store.begin_run(&operators).await.unwrap().unwrap();
     let last = store.last_due("close", NOW.plus(99)).await.unwrap().unwrap();
