@@ -238,7 +238,7 @@ fn card(line: &SaleLine) -> String {
     let end = time(line.end, Label("cli-sale-no-end"));
     let removed = || Label("cli-sale-not-in-redis").to_owned();
     let lines = [
-        (Label("column-phase"), phase(line.phase).to_owned()),
+        (Label("column-phase"), phase(line.phase)),
         (Label("cli-sale-state-name"), state),
         (Label("cli-sale-window-name"), text!("cli-sale-window", begin, end)),
         (Label("cli-sale-limit-name"), text!("cli-sale-limit", limit = line.limit)),
