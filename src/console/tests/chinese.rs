@@ -1,7 +1,7 @@
 //! Every view and dialog in Chinese: nothing is truncated, and nothing is left in English.
 
 use super::prelude::*;
-use super::screens::{CONFIRMATIONS, DETAILS, FORMS, VIEWS, opened};
+use super::screens::{CONFIRMATIONS, Case, DETAILS, FORMS, VIEWS, opened};
 
 /// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn truncated(tui: &mut Tui, (width, height): (u16, u16)) -> usize {
@@ -84,9 +84,9 @@ pub(super) fn english(screen: &str) -> Vec<String> {
 #[test]
 fn no_view_has_english_on_it() {
     set_thread_language("zh");
-    let states: [(&str, fn() -> Snapshot); 2] = [("normal", normal), ("outage", outage)];
+    let states: [Case; 2] = [("normal", normal, ""), ("outage", outage, "")];
     let mut faults = Vec::new();
-    for (state, snapshot) in states {
+    for (state, snapshot, _) in states {
         for view in "1234567890".chars() {
             for detail in ["", "l"] {
                 let mut tui = opened(snapshot(), &format!("{view}{detail}"));

@@ -38,7 +38,7 @@ fn viewing_the_sales_selects_none() {
     tui.press("1");
     speaks_of(&mut tui, 5, "back on the Overview");
     let pointer = tui.app.theme.glyphs.pointer;
-    tui.assert_hides(&format!("{pointer} #6"));
+    tui.assert_hides(format!("{pointer} #6"));
     tui.press("2k1");
     speaks_of(&mut tui, 5, "a key that moves nothing");
     tui.press("2/soup\n1");

@@ -97,8 +97,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
 
 /// Fills in a launch of 500 pieces, up to the question.
 fn soup_asked() -> Tui {
-    let tui = Tui::open(normal(), "Lhot soup\t500\t\t\t\n");
-    tui
+    Tui::open(normal(), "Lhot soup\t500\t\t\t\n")
 }
 
 #[test]

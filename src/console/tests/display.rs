@@ -201,17 +201,17 @@ fn read_only_mode_has_a_badge_in_every_view() {
 
 #[test]
 fn no_command_opens_in_read_only_mode() {
-    let cases: [(fn() -> Snapshot, &str, &str); 8] = [
-        (normal, "2", "NSREPLFH"),
-        (with_stream, "3c", "WCD"),
-        (normal, "4", "AX"),
-        (with_letters, "5", "RDCX"),
-        (normal, "6", "X"),
-        (with_orders, "7", "P"),
-        (normal, "8", "TP"),
-        (with_findings, "9", "A"),
+    let cases: [Case; 8] = [
+        ("2", normal, "NSREPLFH"),
+        ("3c", with_stream, "WCD"),
+        ("4", normal, "AX"),
+        ("5", with_letters, "RDCX"),
+        ("6", normal, "X"),
+        ("7", with_orders, "P"),
+        ("8", normal, "TP"),
+        ("9", with_findings, "A"),
     ];
-    for (snapshot, view, commands) in cases {
+    for (view, snapshot, commands) in cases {
         let mut tui = Tui::open(Snapshot { read_only: true, ..snapshot() }, view);
         for command in commands.chars() {
             tui.press(&command.to_string());

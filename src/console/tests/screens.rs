@@ -14,6 +14,7 @@ use super::{
 /// What a snapshot shows: its name, the state of the engine, and the keys that lead there.
 pub(super) type Case = (&'static str, fn() -> Snapshot, &'static str);
 type Size = (u16, u16);
+type Opened = fn() -> Tui;
 
 const WIDE: Size = (120, 36);
 const NARROW: Size = (80, 24);
@@ -401,7 +402,7 @@ fn wide_characters() {
 }
 
 /// The presenter layout in each state.
-const PRESENTER: [(&str, fn() -> Tui); 9] = [
+const PRESENTER: [(&str, Opened); 9] = [
     ("empty", || opened(empty(), "t")),
     ("before", || opened(presenter::before(), "t")),
     ("running", || opened(presenter::running(), "t")),
