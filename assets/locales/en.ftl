@@ -2109,10 +2109,19 @@ os-timed-out = timed out
 
 ## outcome
 
+outcome-admitted = admitted under order { $order }
 outcome-after-ms = { $outcome } after { $took } ms: { $result }
+outcome-busy = the admission queue is full
 outcome-done = done
+outcome-duplicate = the buyer already holds order { $order }
+outcome-ended = the sale has ended
 outcome-failed = failed: { $error }
+outcome-not-loaded = the sale is not in Redis
+outcome-not-ready = the order stream or its consumer group is missing
+outcome-not-started = the sale starts at { $begins }
+outcome-paused = the sale is paused
 outcome-ran = { $outcome } after { $took } ms
+outcome-sold-out = the sale is sold out
 outcome-started = started
 
 ## overview

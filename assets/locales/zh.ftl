@@ -1707,10 +1707,19 @@ os-timed-out = 超时
 
 ## outcome
 
+outcome-admitted = 抢购成功，订单号 { $order }
 outcome-after-ms = { $outcome }，耗时 { $took } 毫秒：{ $result }
+outcome-busy = 准入队列已满
 outcome-done = 完成
+outcome-duplicate = 不能重复下单，已有订单 { $order }
+outcome-ended = 秒杀已经结束
 outcome-failed = 失败：{ $error }
+outcome-not-loaded = 库存数据不存在
+outcome-not-ready = 消息队列不存在
+outcome-not-started = 秒杀尚未开始，开始时间 { $begins }
+outcome-paused = 秒杀已暂停
 outcome-ran = { $outcome }，耗时 { $took } 毫秒
+outcome-sold-out = 库存不足
 outcome-started = 已开始
 
 ## overview

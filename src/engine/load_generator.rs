@@ -321,7 +321,7 @@ impl Tally {
             Ok(Outcome::SoldOut) => report.sold_out += 1,
             Ok(other) => {
                 report.rejected += 1;
-                report.first_rejection.get_or_insert_with(|| other.to_string());
+                report.first_rejection.get_or_insert_with(|| in_english(|| other.to_string()));
             }
             Err(error) => {
                 report.errors += 1;

@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Millis, OrderId};
+use super::{
+    Millis, OrderId,
+    message::{Label, text},
+};
 
 /// The reply to a buyer's request. Redis decided all of them except `Busy`, which never reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,15 +45,15 @@ pub enum Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Admitted { order } => write!(f, "admitted under order {order}"),
-            Self::Duplicate { order } => write!(f, "holds order {order} already"),
-            Self::SoldOut => f.write_str("the sale is sold out"),
-            Self::NotStarted { begins } => write!(f, "the sale begins at {begins}"),
-            Self::Ended => f.write_str("the sale has ended"),
-            Self::Paused => f.write_str("the sale is paused"),
-            Self::NotLoaded => f.write_str("Redis does not hold the sale"),
-            Self::NotReady => f.write_str("the order stream or its group is missing"),
-            Self::Busy => f.write_str("the queue before admission is full"),
+            Self::Admitted { order } => f.write_str(&text!("outcome-admitted", order)),
+            Self::Duplicate { order } => f.write_str(&text!("outcome-duplicate", order)),
+            Self::SoldOut => Label("outcome-sold-out").fmt(f),
+            Self::NotStarted { begins } => f.write_str(&text!("outcome-not-started", begins)),
+            Self::Ended => Label("outcome-ended").fmt(f),
+            Self::Paused => Label("outcome-paused").fmt(f),
+            Self::NotLoaded => Label("outcome-not-loaded").fmt(f),
+            Self::NotReady => Label("outcome-not-ready").fmt(f),
+            Self::Busy => Label("outcome-busy").fmt(f),
         }
     }
 }
