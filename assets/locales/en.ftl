@@ -1616,6 +1616,7 @@ forms-what-buyers-read = shown to buyers
 
 group-alive = the node of '{ $name }' is alive and would recreate the consumer; stop the node, or wait until it counts as dead
 group-and-more = { $names } and { $more } more
+group-changed = partition { $partition }: { $change } in the meantime, so nothing was changed there; try again
 group-consumer-gone = consumer '{ $name }' no longer exists in partition { $partition }; see 'seckill stream show'
 group-created = the consumer group was created
 group-destroyed = the consumer group was destroyed
@@ -1626,7 +1627,6 @@ group-holds = '{ $name }' still holds { $pending ->
    *[other] { $pending } entries
 } of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
 group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or add --force
-group-meanwhile = partition { $partition }: { $what } in the meantime, so nothing was changed there; try again
 group-moved-back = the consumer group was moved back
 group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
 group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
@@ -2370,47 +2370,60 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 ## reply
 
 reply-cancelling = stops after the current step
-reply-changed = , { $count } changed meanwhile and skipped
-reply-claimed = { $count ->
+reply-claimed = { $claimed ->
     [one] 1 entry
-   *[other] { $count } entries
-} transferred to another consumer
+   *[other] { $claimed } entries
+} transferred to another consumer{ $gone ->
+    [0] {""}
+   *[other] , { $gone } no longer present
+}{ $hollow ->
+    [0] {""}
+   *[other] , { $hollow } without a body
+}{ $interrupted ->
+    [true] ; interrupted
+   *[other] {""}
+}
 reply-closed = order { $order } is closed and cannot be paid
 reply-consumer-removed = consumer '{ $consumer }' removed from partition { $partitions }
-reply-dead-letters = , { $count ->
-    [one] 1 dead letter
-   *[other] { $count } dead letters
-}
-reply-dead-letters-compensated = , { $orders ->
-    [one] 1 order
-   *[other] { $orders } orders
-} cancelled, { $pieces ->
-    [one] 1 piece
-   *[other] { $pieces } pieces
-} returned to stock
 reply-dead-letters-discarded = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
-} discarded
+} discarded{ $compensated ->
+    [0] {""}
+   *[other] , { $orders ->
+        [one] 1 order
+       *[other] { $orders } orders
+    } cancelled, { $pieces ->
+        [one] 1 piece
+       *[other] { $pieces } pieces
+    } returned to stock
+}{ $kept ->
+    [0] {""}
+   *[other] , { $kept } left
+}{ $gone ->
+    [0] {""}
+   *[other] , { $gone } no longer present
+}{ $interrupted ->
+    [true] ; interrupted
+   *[other] {""}
+}
 reply-dead-letters-found = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
 }
-reply-dead-letters-kept = , { $count } left
 reply-dead-letters-replayed = { $count ->
     [one] 1 dead letter
    *[other] { $count } dead letters
-} replayed
-reply-errors = , { $count } without a reply
-reply-gone = , { $count } no longer present
-reply-groups-created = , { $count ->
-    [one] 1 group
-   *[other] { $count } groups
-} created
-reply-hollow = , { $count } without a body
-reply-hollow-dropped = , { $count } without a body dropped
-reply-hollow-left = , { $count } without a body left
-reply-interrupted = ; interrupted
+} replayed{ $kept ->
+    [0] {""}
+   *[other] , { $kept } left
+}{ $gone ->
+    [0] {""}
+   *[other] , { $gone } no longer present
+}{ $interrupted ->
+    [true] ; interrupted
+   *[other] {""}
+}
 reply-job-paused = job { $job } is paused
 reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
@@ -2419,14 +2432,8 @@ reply-lock-released = lock '{ $name }' released
 reply-no-command-is-running = there is no running command to cancel
 reply-no-order = order { $order } is not in SQL
 reply-no-rush = no load test is running on sale #{ $voucher }
-reply-nothing-replayed = nothing applied to the { $seen ->
-    [one] 1 entry
-   *[other] { $seen } entries
-} of the plan
 reply-paid = order { $order } is paid
 reply-paid-before = order { $order } was already paid
-reply-rebuilt = , { $count } rebuilt
-reply-rejected = , { $count } rejected
 reply-repaired = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
@@ -2437,13 +2444,37 @@ reply-repaired = { $buyers ->
     [one] 1 piece
    *[other] { $pieces } pieces
 } returned to stock
-reply-replayed = { $seen ->
-    [one] 1 entry
-   *[other] { $seen } entries
-}: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
-    [one] 1 dead letter
-   *[other] { $dead } dead letters
-}, { $left } left
+reply-replayed = { $overtaken ->
+    [true] nothing applied to the { $seen ->
+        [one] 1 entry
+       *[other] { $seen } entries
+    } of the plan
+   *[other] { $seen ->
+        [one] 1 entry
+       *[other] { $seen } entries
+    }: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
+        [one] 1 dead letter
+       *[other] { $dead } dead letters
+    }, { $left } left
+}{ $rebuilt ->
+    [0] {""}
+   *[other] , { $rebuilt } rebuilt
+}{ $hollow ->
+    [0] {""}
+   *[other] , { $hollow } without a body dropped
+}{ $lost ->
+    [0] {""}
+   *[other] , { $lost } without a body left
+}{ $gone ->
+    [0] {""}
+   *[other] , { $gone } no longer present
+}{ $changed ->
+    [0] {""}
+   *[other] , { $changed } changed since they were shown and skipped
+}{ $interrupted ->
+    [true] ; interrupted
+   *[other] {""}
+}
 reply-restocked = sale #{ $voucher } has { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -2451,14 +2482,32 @@ reply-restocked = sale #{ $voucher } has { $initial ->
 reply-rewound = consumer group moved back: { $again ->
     [one] 1 entry
    *[other] { $again } entries
-} to redeliver
+} to redeliver{ $created ->
+    [0] {""}
+    [one] , 1 group created
+   *[other] , { $created } groups created
+}
 reply-rush-done = load test: { $attempts ->
     [one] 1 request
    *[other] { $attempts } requests
-}, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms
-reply-rush-settled = ; settled in { $seconds } s: { $persisted } written
+}, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms; { $settled ->
+    [true] settled in { $seconds } s: { $persisted } written
+   *[other] not settled yet: { $persisted } written so far
+}{ $rejected ->
+    [0] {""}
+   *[other] , { $rejected } rejected
+}{ $errors ->
+    [0] {""}
+   *[other] , { $errors } without a reply
+}{ $dead ->
+    [0] {""}
+    [one] , 1 dead letter
+   *[other] , { $dead } dead letters
+}{ $interrupted ->
+    [true] ; interrupted
+   *[other] {""}
+}
 reply-rush-stopped = load test on sale #{ $voucher } stopped: no more requests are sent
-reply-rush-unsettled = ; not settled yet: { $persisted } written so far
 reply-sale-archived = sale #{ $voucher } is archived
 reply-sale-created = sale #{ $voucher } created and loaded into Redis
 reply-sale-ended = sale #{ $voucher } has ended permanently

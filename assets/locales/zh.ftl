@@ -1367,6 +1367,7 @@ forms-what-buyers-read = 买家看到的名称
 
 group-alive = “{ $name }”的节点在线，会重新创建该消费者，请停止节点，或等到它被视为失联
 group-and-more = { $names } 等，另有 { $more } 个
+group-changed = 分区 { $partition }：查看之后{ $change }，该分区未作更改，请重新查看
 group-consumer-gone = 分区 { $partition } 中已没有消费者“{ $name }”
 group-created = 消费组已被创建
 group-destroyed = 消费组已被删除
@@ -1374,7 +1375,6 @@ group-first-trimmed = 第一条消息已被裁剪或删除
 group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
 group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先处理或转交
 group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个
-group-meanwhile = 分区 { $partition }：查看之后{ $what }，该分区未作更改，请重新查看
 group-moved-back = 消费组已被回退
 group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
 group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有：{ $existing }
@@ -1554,8 +1554,8 @@ letters-verdict = { $verdict ->
    *[other] { $verdict }
 }
 letters-was-entry = { $letter }，原消息 { $entry }
-letters-why-awaited = 买家在等待且没有订单：重新投递
-letters-why-came-back = 已达重新投递次数上限且每次都失败：按原因排除故障后用 --force 重新投递，或补偿后丢弃
+letters-why-awaited = 买家在等待且没有订单：重放
+letters-why-came-back = 已达重放次数上限且每次都失败：按原因排除故障后用 --force 重放，或补偿后丢弃
 letters-why-holds-another = 买家已有另一笔有效订单：补偿后丢弃，即取消此订单并退回库存
 letters-why-id-taken = 买家在等待，但该订单号属于另一位买家：须由操作员决定
 letters-why-malformed = 不含有效订单：丢弃
@@ -1937,23 +1937,42 @@ redis-url-unusable = Redis 地址不可用（{ $reason }）
 ## reply
 
 reply-cancelling = 做完当前一步后结束
-reply-changed = ，{ $count } 条状态已变，未处理
-reply-claimed = { $count } 条消息已转交给另一消费者
+reply-claimed = { $claimed } 条消息已转交给另一消费者{ $gone ->
+    [0] {""}
+   *[other] ，{ $gone } 条已不在
+}{ $hollow ->
+    [0] {""}
+   *[other] ，{ $hollow } 条内容已丢失
+}{ $interrupted ->
+    [true] ；已中止
+   *[other] {""}
+}
 reply-closed = 订单 { $order } 此前已关闭，未发生支付
 reply-consumer-removed = 已从分区 { $partitions } 移除消费者“{ $consumer }”
-reply-dead-letters = ，死信 { $count }
-reply-dead-letters-compensated = ，取消订单 { $orders } 笔，退还库存 { $pieces } 件
-reply-dead-letters-discarded = 已丢弃 { $count } 条死信
+reply-dead-letters-discarded = 已丢弃 { $count } 条死信{ $compensated ->
+    [0] {""}
+   *[other] ，取消订单 { $orders } 笔，退还库存 { $pieces } 件
+}{ $kept ->
+    [0] {""}
+   *[other] ，保留 { $kept } 条
+}{ $gone ->
+    [0] {""}
+   *[other] ，{ $gone } 条已不在
+}{ $interrupted ->
+    [true] ；已中止
+   *[other] {""}
+}
 reply-dead-letters-found = { $count } 条死信
-reply-dead-letters-kept = ，保留 { $count } 条
-reply-dead-letters-replayed = 已重放 { $count } 条死信
-reply-errors = ，无应答 { $count }
-reply-gone = ，{ $count } 条已不在
-reply-groups-created = ，新建消费组 { $count } 个
-reply-hollow = ，{ $count } 条内容已丢失
-reply-hollow-dropped = ，无内容已清除 { $count }
-reply-hollow-left = ，无内容仍保留 { $count }
-reply-interrupted = ；已中止
+reply-dead-letters-replayed = 已重放 { $count } 条死信{ $kept ->
+    [0] {""}
+   *[other] ，保留 { $kept } 条
+}{ $gone ->
+    [0] {""}
+   *[other] ，{ $gone } 条已不在
+}{ $interrupted ->
+    [true] ；已中止
+   *[other] {""}
+}
 reply-job-paused = { $job } 已暂停
 reply-job-ran = { $job } { $outcome }，耗时 { $took } 毫秒
 reply-job-result = ：{ $result }
@@ -1962,19 +1981,53 @@ reply-lock-released = 已强制释放锁“{ $name }”
 reply-no-command-is-running = 没有正在进行、可以中止的操作
 reply-no-order = 订单 { $order } 不在 SQL 中
 reply-no-rush = #{ $voucher } 没有进行中的压测
-reply-nothing-replayed = 计划中的 { $seen } 条均未执行
 reply-paid = 订单 { $order } 已支付
 reply-paid-before = 订单 { $order } 此前已支付
-reply-rebuilt = ，重建 { $count }
-reply-rejected = ，被拒 { $count }
 reply-repaired = 补回买家 { $buyers } 位，订单重新入队 { $orders } 笔，退还库存 { $pieces } 件
-reply-replayed = 计划已执行 { $seen } 条：落库 { $persisted }，确认 { $acknowledged }，转死信 { $dead }，保留 { $left }
+reply-replayed = { $overtaken ->
+    [true] 计划中的 { $seen } 条均未执行
+   *[other] 计划已执行 { $seen } 条：落库 { $persisted }，确认 { $acknowledged }，转死信 { $dead }，保留 { $left }
+}{ $rebuilt ->
+    [0] {""}
+   *[other] ，重建 { $rebuilt }
+}{ $hollow ->
+    [0] {""}
+   *[other] ，无内容已清除 { $hollow }
+}{ $lost ->
+    [0] {""}
+   *[other] ，无内容仍保留 { $lost }
+}{ $gone ->
+    [0] {""}
+   *[other] ，{ $gone } 条已不在
+}{ $changed ->
+    [0] {""}
+   *[other] ，{ $changed } 条状态已变，未处理
+}{ $interrupted ->
+    [true] ；已中止
+   *[other] {""}
+}
 reply-restocked = #{ $voucher } 现共 { $initial } 件
-reply-rewound = 消费组已回退，{ $again } 条消息将重新投递
-reply-rush-done = 压测结束：请求 { $attempts }，准入 { $admitted }，售罄 { $sold_out }，重复 { $duplicate }，{ $rate }/s，p99 { $p99 } ms
-reply-rush-settled = ；{ $seconds } 秒后全部处理完：落库 { $persisted }
+reply-rewound = 消费组已回退，{ $again } 条消息将重新投递{ $created ->
+    [0] {""}
+   *[other] ，新建消费组 { $created } 个
+}
+reply-rush-done = 压测结束：请求 { $attempts }，准入 { $admitted }，售罄 { $sold_out }，重复 { $duplicate }，{ $rate }/s，p99 { $p99 } ms；{ $settled ->
+    [true] { $seconds } 秒后全部处理完：落库 { $persisted }
+   *[other] 尚未全部处理完：已落库 { $persisted }
+}{ $rejected ->
+    [0] {""}
+   *[other] ，被拒 { $rejected }
+}{ $errors ->
+    [0] {""}
+   *[other] ，无应答 { $errors }
+}{ $dead ->
+    [0] {""}
+   *[other] ，死信 { $dead }
+}{ $interrupted ->
+    [true] ；已中止
+   *[other] {""}
+}
 reply-rush-stopped = #{ $voucher } 的压测已停止，不再发送请求
-reply-rush-unsettled = ；尚未全部处理完：已落库 { $persisted }
 reply-sale-archived = #{ $voucher } 已归档
 reply-sale-created = #{ $voucher } 已新建并载入 Redis
 reply-sale-ended = #{ $voucher } 已永久结束

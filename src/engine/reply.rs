@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seckill_model::{JobOutcome, LetterCounts, Payment, SaleState, message::text};
+use seckill_model::{JobOutcome, Payment, SaleState, message::text};
 
 use super::{
     command::{LettersDiscarded, LettersReplayed, LoadReport, ReplayReport, Reply},
@@ -100,82 +100,70 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A part of a text, omitted for a count of 0.
-fn counted(count: u64, text: impl FnOnce(u64) -> String) -> Option<String> {
-    (count > 0).then(|| text(count))
-}
-
-fn interrupted(cut_short: bool) -> Option<String> {
-    cut_short.then(|| text!("reply-interrupted"))
-}
-
 fn load_test_done(report: &LoadReport) -> String {
-    let LoadReport { attempts, admitted, sold_out, duplicate, persisted, .. } = report;
-    let rate = report.per_second.round() as u64;
-    let p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3);
-    let mut text = text!("reply-rush-done", attempts, admitted, sold_out, duplicate, rate, p99);
-    text += &if report.settled {
-        let seconds = format!("{:.1}", report.settled_seconds);
-        text!("reply-rush-settled", seconds, persisted)
-    } else {
-        text!("reply-rush-unsettled", persisted)
-    };
-    text.extend(counted(report.rejected, |count| text!("reply-rejected", count)));
-    text.extend(counted(report.errors, |count| text!("reply-errors", count)));
-    text.extend(counted(report.dead, |count| text!("reply-dead-letters", count)));
-    text.extend(interrupted(report.cut_short));
-    text
+    text!(
+        "reply-rush-done",
+        attempts = report.attempts,
+        admitted = report.admitted,
+        sold_out = report.sold_out,
+        duplicate = report.duplicate,
+        rate = report.per_second.round() as u64,
+        p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3),
+        settled = report.settled,
+        seconds = format!("{:.1}", report.settled_seconds),
+        persisted = report.persisted,
+        rejected = report.rejected,
+        errors = report.errors,
+        dead = report.dead,
+        interrupted = report.cut_short
+    )
 }
 
 fn replayed(report: &ReplayReport) -> String {
-    let ReplayReport { seen, persisted, acknowledged, dead, left, .. } = report;
-    let mut text = if report.is_overtaken() {
-        text!("reply-nothing-replayed", seen)
-    } else {
-        text!("reply-replayed", seen, persisted, acknowledged, dead, left)
-    };
-    text.extend(counted(report.rebuilt, |count| text!("reply-rebuilt", count)));
-    text.extend(counted(report.hollow, |count| text!("reply-hollow-dropped", count)));
-    text.extend(counted(report.lost, |count| text!("reply-hollow-left", count)));
-    text.extend(counted(report.gone, |count| text!("reply-gone", count)));
-    text.extend(counted(report.changed, |count| text!("reply-changed", count)));
-    text.extend(interrupted(report.cut_short));
-    text
+    text!(
+        "reply-replayed",
+        overtaken = report.is_overtaken(),
+        seen = report.seen,
+        persisted = report.persisted,
+        acknowledged = report.acknowledged,
+        dead = report.dead,
+        left = report.left,
+        rebuilt = report.rebuilt,
+        hollow = report.hollow,
+        lost = report.lost,
+        gone = report.gone,
+        changed = report.changed,
+        interrupted = report.cut_short
+    )
 }
 
 fn letters_replayed(report: &LettersReplayed) -> String {
-    let mut text = text!("reply-dead-letters-replayed", count = report.replayed);
-    text += &letters_left(&report.refused, report.gone, report.cut_short);
-    text
+    let LettersReplayed { replayed: count, gone, cut_short: interrupted, .. } = report;
+    let kept = report.refused.total();
+    text!("reply-dead-letters-replayed", count, kept, gone, interrupted)
 }
 
 fn letters_discarded(report: &LettersDiscarded) -> String {
-    let (orders, pieces) = (report.compensated, report.given_back);
-    let mut text = text!("reply-dead-letters-discarded", count = report.discarded);
-    if orders + pieces > 0 {
-        text += &text!("reply-dead-letters-compensated", orders, pieces);
-    }
-    text += &letters_left(&report.refused, report.gone, report.cut_short);
-    text
-}
-
-fn letters_left(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
-    let left = counted(refused.total(), |count| text!("reply-dead-letters-kept", count));
-    let gone = counted(gone, |count| text!("reply-gone", count));
-    left.into_iter().chain(gone).chain(interrupted(cut_short)).collect()
+    let LettersDiscarded { discarded: count, gone, cut_short: interrupted, .. } = report;
+    let (orders, pieces, kept) = (report.compensated, report.given_back, report.refused.total());
+    text!(
+        "reply-dead-letters-discarded",
+        count,
+        compensated = orders + pieces,
+        orders,
+        pieces,
+        kept,
+        gone,
+        interrupted
+    )
 }
 
 fn rewound(report: &RewindReport) -> String {
-    let created = report.groups.iter().filter(|group| group.made).count() as u64;
-    let mut text = text!("reply-rewound", again = report.again);
-    text.extend(counted(created, |count| text!("reply-groups-created", count)));
-    text
+    let created = report.groups.iter().filter(|group| group.made).count();
+    text!("reply-rewound", again = report.again, created)
 }
 
 fn claimed(report: &ClaimReport) -> String {
-    let mut text = text!("reply-claimed", count = report.claimed);
-    text.extend(counted(report.gone, |count| text!("reply-gone", count)));
-    text.extend(counted(report.hollow, |count| text!("reply-hollow", count)));
-    text.extend(interrupted(report.cut_short));
-    text
+    let ClaimReport { claimed, gone, hollow, cut_short: interrupted } = report;
+    text!("reply-claimed", claimed, gone, hollow, interrupted)
 }
