@@ -2,7 +2,7 @@
 -- Admission: decides for a batch of buyers of one voucher, in order.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
---       6 healed (hash node -> server run ID that it has reconciled)  7 watermark (hash)
+--       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
 -- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
 --       then the buyers, then the proposed order ID of each
 --
@@ -13,7 +13,7 @@
 --            one if an earlier call admitted it, else the last one within the limit of the sale
 --   2        the entry could not be added; no stock is taken for this buyer and the following ones
 -- or one pair for the whole batch: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
--- {"not_healed", ""}: this server lost its data, and the node must reconcile it before it admits;
+-- {"not_reconciled", ""}: this server lost its data, and the node must reconcile it before it admits;
 -- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key is inconsistent with the others and must be
 -- reconciled first; {"behind", version}: this copy of the sale is older than ARGV 5
 --
@@ -25,7 +25,7 @@ local first_buyer = 6
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
-  return {'not_healed', ''}
+  return {'not_reconciled', ''}
 end
 
 -- The tally is informational: a failed write is ignored.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Releases the name of a node that stops, unless another process has taken it over.
 --
--- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 healed (hash)
+-- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 reconciled (hash)
 -- ARGV  1 node  2 process
 --
 -- Returns 1 if the name was released, 0 if it belongs to another process.

@@ -5,8 +5,8 @@
 -- ARGV  1 group  2 ID after which the group continues  3 last delivered ID of the preview, or '' without
 --       a group  4 first entry to redeliver  5 entries read up to there, or -1 if unknown
 --
--- Returns one word: 'done', 'gone' (the group was destroyed), 'made' (the group was created meanwhile), 'back' (the
--- group was rewound meanwhile), 'trimmed' (the first entry no longer exists).
+-- Returns 'done', or what has changed since the preview, without a change: 'destroyed', 'created' or 'moved_back' (the
+-- group), 'trimmed' (the first entry no longer exists).
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -44,12 +44,12 @@ if not groups.err then
 end
 if ARGV[3] == '' then
   if delivered then
-    return 'made'
+    return 'created'
   end
 elseif not delivered then
-  return 'gone'
+  return 'destroyed'
 elseif earlier(delivered, ARGV[3]) then
-  return 'back'
+  return 'moved_back'
 end
 if #redis.call('XRANGE', KEYS[1], ARGV[4], ARGV[4]) == 0 then
   return 'trimmed'

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
--- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 healed (hash)
+-- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 reconciled (hash)
 --       7 watermark (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 maximum number of entries to count

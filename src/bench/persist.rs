@@ -162,7 +162,7 @@ async fn refuse_deployment(
 fn names(keys: &Layout, sales: &[VoucherId]) -> Vec<String> {
     let (of, plain) = (keys.home(), tutorial_keys(keys).home());
     let mut names =
-        vec![of.orders(), of.dead(), of.nodes(), of.instances(), of.healed(), of.watermark()];
+        vec![of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled(), of.watermark()];
     names.extend([plain.orders(), plain.watermark(), keys.plain_lock(CLAIM), keys.deployment()]);
     for sale in sales {
         names.extend([keys.sale(*sale), keys.stock(*sale), keys.buyers(*sale), keys.tally(*sale)]);

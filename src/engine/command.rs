@@ -324,7 +324,7 @@ pub struct ReplayReport {
     pub hollow: u64,
     /// Body gone: left pending, because Redis lacks some sales and the lost orders are unknown.
     pub lost: u64,
-    /// No longer pending: acknowledged, deleted or claimed meanwhile, or processed by this plan before.
+    /// No longer pending: acknowledged, deleted or claimed since, or processed by this plan before.
     pub gone: u64,
     /// Changed after they were shown; skipped.
     pub changed: u64,
@@ -355,7 +355,7 @@ pub enum Reply {
     Restocked {
         /// The sale.
         voucher: VoucherId,
-        /// Pieces ever put on sale.
+        /// Total stock, sold or not.
         initial: u64,
     },
     /// The load test has finished, and its orders have settled.

@@ -130,7 +130,7 @@ pub(super) async fn check(
     let unbacked = unverified.into_iter().zip(backing).filter(|(_, it)| *it != Backing::Promised);
     let mut set_aside: HashSet<EntryId> = HashSet::new();
     for (voucher, orders) in group_by(unbacked, |(order, _)| order.voucher) {
-        // SQL has the row of an order that was closed or cancelled meanwhile.
+        // SQL has the row of an order that was closed or cancelled since.
         let written = servers.written(orders.iter().map(|(order, _)| order.order)).await?;
         let open: Vec<_> =
             orders.into_iter().filter(|(order, _)| !written.contains(&order.order)).collect();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, outbox::Outbox, partition_repair::repair_partition, servers::Servers};
 use crate::telemetry::data_loss::LossExchange;
 
-const BEAT_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The task that sends a node's heartbeats in one partition.
@@ -39,7 +39,7 @@ impl HeartbeatTask {
                 stop.cancel();
             }
             self.repair().await;
-            let next = Instant::now() + BEAT_EVERY;
+            let next = Instant::now() + HEARTBEAT_INTERVAL;
             loop {
                 if is_home {
                     let (conn, of, node) = (&mut self.servers.conn, &self.partition, &self.node);
@@ -81,7 +81,7 @@ pub async fn take_name(
     dead_ms: u64,
     force: bool,
 ) -> Result<(), EngineError> {
-    let until = Instant::now() + Duration::from_millis(dead_ms) + BEAT_EVERY;
+    let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     let how = if force { "take" } else { "" };
     for of in servers.keys.partitions() {
         while !beat(&mut servers.conn, &of, node, instance, dead_ms, how).await? {
@@ -103,8 +103,8 @@ async fn beat(
     dead_ms: u64,
     how: &str,
 ) -> Result<bool, EngineError> {
-    let mut call = scripts::BEAT.prepare_invoke();
-    call.key(of.nodes()).key(of.instances()).key(of.healed());
+    let mut call = scripts::HEARTBEAT.prepare_invoke();
+    call.key(of.nodes()).key(of.instances()).key(of.reconciled());
     call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);
     let (_, taken): (i64, bool) = conn.invoke(&call).await?;
     Ok(taken)

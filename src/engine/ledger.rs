@@ -1,7 +1,7 @@
 //! The audit: follows every admitted order by its ID, from the buyers hash to SQL.
 //!
 //! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are read in that order: an
-//! order that moves meanwhile is found further on, and not reported as lost. Replayed letters move back, so the places
+//! order that moves during the audit is found further on, and not reported as lost. Replayed letters move back, so the places
 //! are read again before an order counts as lost.
 
 use std::{
@@ -298,7 +298,7 @@ async fn follow(
     let mut missing = not_in_sql(servers, buyers).await?;
     let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
-        // A replay is the only way back: a letter that was enqueued meanwhile was seen in neither place.
+        // A replay is the only way back: a letter that was enqueued in between was seen in neither place.
         let again = self::flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
         stranded.extend(again.found_of(voucher, &mut missing));
         missing = not_in_sql(servers, &missing).await?;

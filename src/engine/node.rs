@@ -273,7 +273,7 @@ impl Node {
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {
             let mut leave = scripts::LEAVE.prepare_invoke();
-            leave.key(of.nodes()).key(of.instances()).key(of.healed());
+            leave.key(of.nodes()).key(of.instances()).key(of.reconciled());
             leave.arg(node).arg(&self.instance);
             conn.invoke::<u64>(&leave).await?;
         }
@@ -300,7 +300,7 @@ async fn execute_commands(
         tasks.spawn(async move {
             let result = operator.execute(command, &stop).await;
             acted.notify_one();
-            // If the console was closed meanwhile, the result is in the audit log.
+            // If the console has been closed, the result is in the audit log.
             let _ = reply.send(result);
         });
     }

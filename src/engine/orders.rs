@@ -70,12 +70,12 @@ pub fn decode(id: OrderId) -> Decoded {
 }
 
 /// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
-/// meanwhile.
+/// during the search.
 pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, EngineError> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });
     }
-    // Twice: a dead letter that is replayed meanwhile moves back to a place already searched.
+    // Twice: a dead letter that is replayed during the search moves back to a place already searched.
     for of in servers.keys.partitions().chain(servers.keys.partitions()) {
         let flows = ledger::flows(&mut servers.conn, &of).await?;
         // It may have moved during the search.

@@ -116,7 +116,7 @@ impl Outbox {
                 }
             }
             let mut lines = self.lines.lock();
-            // A full queue may have dropped it meanwhile.
+            // A full queue may have dropped it during the write.
             if lines.front().is_some_and(|first| first.act.once == line.act.once) {
                 lines.pop_front();
             }

@@ -64,7 +64,7 @@ fn foreign(stats: &RedisStats, keys: &[String]) -> Vec<PartitionFault> {
 
 /// The faults that [`repair_partition`] repairs.
 fn repairable(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
-    let mut found = foreign(stats, &[of.nodes(), of.instances(), of.healed(), of.gone()]);
+    let mut found = foreign(stats, &[of.nodes(), of.instances(), of.reconciled(), of.gone()]);
     let Some(last) = stats.stream.generated else { return found };
     if last > horizon(stats.now, of) {
         found.push(PartitionFault::FutureId(last));
@@ -131,7 +131,7 @@ async fn renew(
         let page = stream::range(&mut servers.conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
-        // Buyers who were admitted meanwhile also have IDs in the future.
+        // Buyers who were admitted since also have IDs in the future.
         let backing = backing(servers, &orders).await?;
         let held = orders.iter().zip(backing).filter(|(_, it)| *it == Backing::Promised);
         let mut known: HashSet<_> = held.map(|(order, _)| order.order).collect();
@@ -179,8 +179,8 @@ async fn move_back(
         return Ok(Some(Repair::MovedBack(start)));
     };
     let to = Rewinding { from, seen: Some(delivered), read: None };
-    let done = group::rewind(&mut servers.conn, of, &to).await? == group::Rewound::Done;
-    Ok(done.then_some(Repair::MovedBack(from)))
+    let change = group::rewind(&mut servers.conn, of, &to).await?;
+    Ok(change.is_none().then_some(Repair::MovedBack(from)))
 }
 
 /// Entries that have a dead letter.

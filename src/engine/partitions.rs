@@ -130,7 +130,7 @@ async fn drain_and_change(
     let Servers { store, conn, keys } = servers;
     for of in old.partitions() {
         // A suspended node has to reconcile before it sells again.
-        conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+        conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;
     }
     let mut tallies = Vec::new();
     for sale in store.sales().await? {

@@ -6,7 +6,7 @@ use seckill_store::StoreError;
 use super::{
     EngineError,
     ids::{IdWorker, first_second},
-    reconcile::is_healed,
+    reconcile::is_reconciled,
     servers::Servers,
 };
 
@@ -23,9 +23,9 @@ pub async fn buy(
     let of = servers.keys.partition_of(voucher);
     let mut ids = IdWorker::leasing(of.clone(), 1);
     // As in admission: a Redis that was not reconciled may have lost its newest increments.
-    let healed = of.healed();
-    let run = servers.conn.run_id(&healed).await?;
-    if !is_healed(&mut servers.conn, &of, &run).await? {
+    let reconciled = of.reconciled();
+    let run = servers.conn.run_id(&reconciled).await?;
+    if !is_reconciled(&mut servers.conn, &of, &run).await? {
         ids.not_before(first_second(&servers.store, &of).await?);
     }
     let now = servers.conn.now().await?;

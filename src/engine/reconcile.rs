@@ -2,7 +2,7 @@
 //! or rolled back may have lost.
 //!
 //! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
-//! whose keys are inconsistent is reconciled alone, while the others continue. Meanwhile the sale admits no buyers: a
+//! whose keys are inconsistent is reconciled alone, while the others continue. Until it is finished, the sale admits no buyers: a
 //! promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it waits for
 //! the other nodes that were alive before it admits buyers.
 
@@ -93,7 +93,7 @@ pub async fn reconcile(
         let closed = part.closed.is_some();
         done.add(part);
         if closed {
-            // Its promises are restored, or become dead letters, meanwhile.
+            // Its promises are restored, or become dead letters, at the same time.
             let promises = by_voucher.remove(&voucher).unwrap_or_default();
             done.add(reconciler.sale(voucher, &promises, Scope::IfNeeded).await?);
         }
@@ -152,12 +152,12 @@ async fn is_current(store: &SharedStore, voucher: VoucherId) -> Result<bool, Sto
 }
 
 /// Whether some node has reconciled the partition on this run of its server.
-pub(super) async fn is_healed(
+pub(super) async fn is_reconciled(
     conn: &mut Connection,
     of: &Partition,
     run_id: &str,
 ) -> Result<bool, EngineError> {
-    let confirmed: Vec<String> = conn.query(cmd("HVALS").arg(of.healed())).await?;
+    let confirmed: Vec<String> = conn.query(cmd("HVALS").arg(of.reconciled())).await?;
     Ok(confirmed.iter().any(|run| run == run_id))
 }
 
@@ -187,7 +187,7 @@ impl Damage {
 
 /// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
 pub(super) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
-    conn.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+    conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;
     Ok(())
 }
 
@@ -305,7 +305,7 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Reconciles one sale with SQL, the stream, the dead letters, and its `promises`, as far as `scope` requires it. It
-    /// admits no buyers meanwhile.
+    /// admits no buyers until then.
     ///
     /// # Errors
     /// A server is unreachable, or other processes take too long to reconcile the sale.
@@ -438,14 +438,14 @@ impl<'a> Reconciler<'a> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-            // A sale that is closed meanwhile admits no buyer at a place that SQL has assigned.
+            // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(voucher, token, how, &page).await? else {
                 return Ok(None);
             };
             done.add(part);
         }
-        faults::pass(Point::MidHeal);
+        faults::pass(Point::MidReconciliation);
         let here = promises.iter().filter(|it| it.voucher == voucher);
         let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
@@ -667,12 +667,12 @@ pub async fn await_peers(
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let mut confirm = cmd("HSET");
-    confirm.arg(of.healed()).arg(node).arg(run_id);
+    confirm.arg(of.reconciled()).arg(node).arg(run_id);
     conn.query::<u64>(&confirm).await?;
     let until = Instant::now() + GRACE;
     loop {
         let nodes = Nodes::read(conn, of).await?.signs;
-        let confirmed: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.healed())).await?;
+        let confirmed: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.reconciled())).await?;
         let is_confirmed = |name: &str| {
             confirmed.iter().any(|(Text(node), Text(run))| node == name && run == run_id)
         };

@@ -261,7 +261,7 @@ impl SnapshotTask {
         let orders = async |view| orders_page(store, view, taken).await;
         snapshot.orders = self.orders.read(focus.orders, acted, sql_up, orders).await;
         snapshot.orders.late = self.orders.late;
-        // Before the log: what is written meanwhile is in both.
+        // Before the log: what is written in between is in both.
         let losses = self.collector.losses().await;
         // Only the newest page of the log changes.
         let last = &self.log.value;

@@ -44,7 +44,7 @@ pub enum Row {
     None,
     /// This order, live or closed.
     This,
-    /// An order of another buyer, slot or voucher.
+    /// An order of another buyer, place or voucher.
     Other,
 }
 
@@ -73,7 +73,7 @@ pub enum LetterVerdict {
     NotLoaded,
     /// Its buyer waits, but the ID belongs to another order.
     IdTaken,
-    /// Its buyer holds another live order in SQL, in the same slot.
+    /// Its buyer holds another live order in SQL, in the same place.
     HoldsAnother,
     /// Its order is in SQL.
     Written,

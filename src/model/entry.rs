@@ -10,7 +10,7 @@ use super::{Millis, OrderId, Place, UserId, VoucherId, control_chars::shortened,
 pub const FIELD_USER: &str = "userId";
 /// The voucher.
 pub const FIELD_VOUCHER: &str = "voucherId";
-/// The buyer's slot; omitted for the first one.
+/// The buyer's place; omitted for the first one.
 pub const FIELD_PLACE: &str = "place";
 /// The order ID.
 pub const FIELD_ORDER: &str = "id";
@@ -151,17 +151,17 @@ pub struct OrderEntry {
     pub user: UserId,
     /// The voucher bought.
     pub voucher: VoucherId,
-    /// The buyer's slot that the order takes; without the field it is the first one.
+    /// The buyer's place that the order takes; without the field it is the first one.
     pub place: u8,
 }
 
 impl OrderEntry {
-    /// An order for the buyer's first slot that is in no stream.
+    /// An order for the buyer's first place that is in no stream.
     pub fn new(order: OrderId, user: UserId, voucher: VoucherId) -> Self {
         Self { entry: EntryId::MIN, order, user, voucher, place: 1 }
     }
 
-    /// The slot that the order takes.
+    /// The place that the order takes.
     pub fn seat(&self) -> Place {
         Place { user: self.user, number: self.place }
     }
@@ -203,7 +203,7 @@ impl OrderEntry {
 pub enum Backing {
     /// The buyer holds this order.
     Promised,
-    /// The buyer holds another order in this slot.
+    /// The buyer holds another order in this place.
     Other(OrderId),
     /// There is no such buyer.
     Nothing,

@@ -48,7 +48,7 @@ pub enum Point {
     /// Stock was removed in Redis but not in SQL.
     AfterCut,
     /// A sale's buyers are restored in Redis, and the sale is still paused.
-    MidHeal,
+    MidReconciliation,
     /// Lost orders are in the stream again, and the entries that lost their bodies are pending.
     AfterRebuild,
 }

@@ -13,7 +13,7 @@ use super::{
 /// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedisLedger {
-    /// Pieces ever put on sale, by Redis.
+    /// Total stock, sold or not, by Redis.
     pub initial: u64,
     /// Pieces left; a negative value is reported as it is.
     pub stock: i64,
@@ -26,7 +26,7 @@ pub struct RedisLedger {
 /// Figures of one sale in SQL, read in one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqlLedger {
-    /// Pieces ever put on sale.
+    /// Total stock, sold or not.
     pub initial: u64,
     /// Pieces not held by a live order, by the row of the sale.
     pub stock: i64,
@@ -105,7 +105,7 @@ pub enum Finding {
         )
     )]
     RedisStock {
-        /// Pieces ever put on sale.
+        /// Total stock, sold or not.
         initial: u64,
         /// Pieces left.
         stock: i64,
@@ -140,7 +140,7 @@ pub enum Finding {
     SqlStock {
         /// Pieces left.
         stock: i64,
-        /// Pieces ever put on sale.
+        /// Total stock, sold or not.
         initial: u64,
         /// Live orders.
         live: u64,
@@ -209,7 +209,7 @@ pub struct SaleAudit {
     pub voucher_id: VoucherId,
     /// Title.
     pub title: String,
-    /// Pieces ever put on sale, by SQL.
+    /// Total stock, sold or not, by SQL.
     pub initial: u64,
     /// Pieces left in Redis; `None` if the sale is not in Redis.
     pub stock: Option<i64>,

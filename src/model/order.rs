@@ -39,7 +39,7 @@ impl OrderStatus {
         self.into()
     }
 
-    /// Whether the order still holds its piece and the buyer's slot.
+    /// Whether the order still holds its piece and the buyer's place.
     pub fn is_live(self) -> bool {
         !matches!(self, Self::Cancelled | Self::Closed)
     }
@@ -91,7 +91,7 @@ pub enum Payment {
     NotFound,
 }
 
-/// A closed order, whose slot and piece are returned.
+/// A closed order, whose place and piece are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClosedOrder {
     /// Its id.
@@ -100,12 +100,12 @@ pub struct ClosedOrder {
     pub user_id: UserId,
     /// The voucher whose stock gains a piece.
     pub voucher_id: VoucherId,
-    /// The buyer's slot it took.
+    /// The buyer's place that it took.
     pub place: u8,
 }
 
 impl ClosedOrder {
-    /// The slot that is free again.
+    /// The place that is free again.
     pub fn seat(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
@@ -118,12 +118,12 @@ pub struct LiveOrder {
     pub id: OrderId,
     /// Who bought.
     pub user_id: UserId,
-    /// The buyer's slot it takes.
+    /// The buyer's place that it takes.
     pub place: u8,
 }
 
 impl LiveOrder {
-    /// The slot it takes.
+    /// The place it takes.
     pub fn seat(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
@@ -205,7 +205,7 @@ pub struct Order {
     pub user_id: UserId,
     /// What was bought.
     pub voucher_id: VoucherId,
-    /// The buyer's slot in the sale, from 1; `None` for an ordinary voucher, which has no sale.
+    /// The buyer's place in the sale, from 1; `None` for an ordinary voucher, which has no sale.
     pub place: Option<u8>,
     /// Its status.
     pub status: OrderStatus,

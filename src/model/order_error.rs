@@ -50,7 +50,7 @@ pub enum OrderError {
     /// No buyer was admitted under it: a foreign entry, or one of a returned order.
     #[error("{}", Label("faults-no-buyer-in-redis"))]
     NotPromised,
-    /// Promised by a Redis that was lost since; the buyer got this order meanwhile.
+    /// Promised by a Redis that was lost since; the buyer has got this order since.
     #[error("{}", text!("faults-order-promised", order = .0))]
     Promised(OrderId),
 }

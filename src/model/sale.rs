@@ -21,14 +21,14 @@ pub struct VoucherId(pub u64);
 #[serde(transparent)]
 pub struct UserId(pub u64);
 
-/// One of the slots that a buyer has in a sale, up to its limit: each holds one order.
+/// One of the places that a buyer has in a sale, up to its limit: each holds one order.
 ///
-/// Printed as the field in Redis' buyers hash: `7` is the first slot of user 7, `7/2` the second.
+/// Printed as the field in Redis' buyers hash: `7` is the first place of user 7, `7/2` the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The buyer.
     pub user: UserId,
-    /// The slot, from 1.
+    /// The place, from 1.
     pub number: u8,
 }
 
@@ -220,7 +220,7 @@ pub struct Sale {
     pub voucher_id: VoucherId,
     /// Title shown to buyers.
     pub title: String,
-    /// Pieces ever put on sale.
+    /// Total stock, sold or not.
     pub initial: u64,
     /// Pieces not held by live orders, by SQL.
     pub stock: u64,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_round_trip() {
+    fn places_round_trip() {
         for (text, number) in [("7", 1), ("7/2", 2), ("18446744073709551615/20", 20)] {
             let place: Place = text.parse().unwrap();
             assert_eq!((place.number, place.to_string().as_str()), (number, text));

@@ -9,7 +9,7 @@ use super::{
 
 /// Largest stock of a sale.
 pub const MAX_STOCK: u64 = 10_000_000;
-/// Most orders per buyer: admission checks each of these slots.
+/// Most orders per buyer: admission checks each of these places.
 pub const MAX_LIMIT: u8 = 20;
 /// Longest title, in visible characters.
 pub const MAX_TITLE: usize = 60;
@@ -39,7 +39,7 @@ pub enum SaleError {
     /// A limit of 0 or above [`MAX_LIMIT`].
     #[error("{}", text!("faults-limit", limit = .0, most = MAX_LIMIT))]
     Limit(u64),
-    /// An invalid buyer slot.
+    /// An invalid buyer place.
     #[error("{}", text!("faults-place", place = .0))]
     Place(String),
     /// Stock of 0 or beyond the limit.

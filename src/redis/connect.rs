@@ -152,7 +152,7 @@ impl Redis {
     }
 
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
-    /// meanwhile are lost.
+    /// after that are lost.
     pub async fn subscribe(
         &self,
         channel: &str,

@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Waits until `replicas` replicas of the server of `key` have all writes of this connection, for at most `bound`
-    /// or four seconds; returns how many have. Other commands on this connection wait meanwhile.
+    /// or four seconds; returns how many have. Other commands on this connection wait for it.
     ///
     /// # Errors
     /// As for any command; also if the connection that wrote is gone, since a new one has no writes to wait for.

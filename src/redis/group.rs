@@ -2,7 +2,8 @@
 //! action.
 
 use redis::pipe;
-use seckill_model::EntryId;
+use seckill_model::{EntryId, message::Label};
+use serde::{Deserialize, Serialize};
 
 use super::{
     Connection, RedisError,
@@ -23,34 +24,43 @@ pub struct Rewinding {
     pub read: Option<u64>,
 }
 
-/// Result of moving the group back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
-#[strum(serialize_all = "lowercase")]
-pub enum Rewound {
-    /// The group continues at the requested entry.
-    Done,
-    /// The group was destroyed meanwhile; nothing changed.
-    Gone,
-    /// The group was created meanwhile; nothing changed.
-    Made,
-    /// The group was moved back meanwhile; nothing changed.
-    Back,
-    /// The first entry no longer exists; nothing changed.
+/// What has changed in a group since it was read.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, strum::EnumString, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum GroupChange {
+    /// The group was destroyed.
+    #[error("{}", Label("group-destroyed"))]
+    Destroyed,
+    /// The group was created.
+    #[error("{}", Label("group-created"))]
+    Created,
+    /// The group was moved back.
+    #[error("{}", Label("group-moved-back"))]
+    MovedBack,
+    /// The first entry to deliver again was trimmed.
+    #[error("{}", Label("group-first-trimmed"))]
     Trimmed,
 }
 
-/// Moves the group back, or creates it if it is missing.
+/// Moves the group back, or creates it if it is missing. Returns what has changed since it was read; then it stays where it
+/// is.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,
     to: &Rewinding,
-) -> Result<Rewound, RedisError> {
+) -> Result<Option<GroupChange>, RedisError> {
     let mut call = scripts::REWIND.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
     call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
     call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
     let word: String = conn.invoke(&call).await?;
-    word.parse().map_err(|_| RedisError::reply("rewind.lua"))
+    match word.as_str() {
+        "done" => Ok(None),
+        change => Ok(Some(change.parse().map_err(|_| RedisError::reply("rewind.lua"))?)),
+    }
 }
 
 /// Result of transferring an entry to another consumer.

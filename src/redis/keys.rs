@@ -90,7 +90,7 @@ impl Layout {
         self.of_voucher("stock", voucher)
     }
 
-    /// Hash: buyer slot -> order ID; `seq` as in the sale.
+    /// Hash: place of a buyer -> order ID; `seq` as in the sale.
     pub fn buyers(&self, voucher: VoucherId) -> String {
         self.of_voucher("buyers", voucher)
     }
@@ -203,8 +203,8 @@ impl Partition {
     }
 
     /// Hash: node -> run ID of the Redis server that it has reconciled.
-    pub fn healed(&self) -> String {
-        format!("{}:healed", self.prefix)
+    pub fn reconciled(&self) -> String {
+        format!("{}:reconciled", self.prefix)
     }
 
     /// Hash: node -> the losses that it has reconciled in the last minutes, as JSON.
@@ -271,7 +271,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" => Some("zset"),
         "gone" => Some("set"),
         "stock" => Some("string"),
-        "instances" | "healed" | "losses" | "watermark" | "sale" | "buyers" | "tally" => {
+        "instances" | "reconciled" | "losses" | "watermark" | "sale" | "buyers" | "tally" => {
             Some("hash")
         }
         _ => None,
@@ -321,7 +321,7 @@ mod tests {
             (of.dead(), Some("stream")),
             (of.nodes(), Some("zset")),
             (of.instances(), Some("hash")),
-            (of.healed(), Some("hash")),
+            (of.reconciled(), Some("hash")),
             (of.gone(), Some("set")),
             (keys.sale(voucher), Some("hash")),
             (keys.stock(voucher), Some("string")),

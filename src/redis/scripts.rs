@@ -52,7 +52,7 @@ scripts! {
     /// Fails if Redis rejects writes.
     TAKES_WRITES: plain("takes_writes.lua");
     /// Records the heartbeat of a node.
-    BEAT: plain("beat.lua");
+    HEARTBEAT: plain("heartbeat.lua");
     /// Records that a node leaves.
     LEAVE: plain("leave.lua");
     /// Returns the pieces of closed orders.
@@ -65,7 +65,7 @@ scripts! {
     RECONCILE_END: with_integrity("reconcile_end.lua");
     /// Looks for lost keys of a partition.
     CHECK_PARTITION: with_integrity("check_partition.lua");
-    /// Reads the orders in the buyer slots of a sale.
+    /// Reads the orders at the buyers' places of a sale.
     PROMISED: with_integrity("promised.lua");
     /// Returns which entries of the order stream need no check against the buyers.
     VERIFIED: with_integrity("verified.lua");

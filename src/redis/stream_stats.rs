@@ -119,7 +119,7 @@ pub struct SaleStats {
     pub version: Option<u64>,
     /// When the sale was created.
     pub created: Option<Millis>,
-    /// Pieces ever put on sale; `None` if the sale is not loaded.
+    /// Total stock, sold or not; `None` if the sale is not loaded.
     pub initial: Option<u64>,
     /// Pieces left.
     pub stock: Option<i64>,
@@ -271,7 +271,7 @@ async fn read_one(
 ) -> Result<RedisStats, RedisError> {
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
-    call.key(of.instances()).key(of.healed()).key(of.watermark());
+    call.key(of.instances()).key(of.reconciled()).key(of.watermark());
     for sale in sales {
         call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }

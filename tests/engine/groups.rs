@@ -6,7 +6,7 @@ use seckill_engine::{
     command::{Command, LoadTest, Reply},
     error::PartDone,
     group::{
-        GroupError, Meanwhile, Rewind, RewindReport, To, rewind,
+        GroupChange, GroupError, Rewind, RewindReport, To, rewind,
         show::{self, StreamState},
     },
     ledger, partition_repair,
@@ -309,19 +309,19 @@ async fn a_rewind_does_what_its_preview_showed() {
     rewound(&world, shown.clone()).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
     // It was rewound.
-    let meanwhile = |fault: GroupError| match fault {
-        GroupError::Meanwhile { what, .. } => what,
+    let change = |fault: GroupError| match fault {
+        GroupError::Changed { change, .. } => change,
         other => panic!("{other}"),
     };
-    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::MovedBack);
+    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::MovedBack);
     on_group(&world, "SETID", &["$"]);
     let _: u64 = world.server.query(&["XDEL", &world.keys.home().orders(), &ids[30].in_stream()]);
-    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::Trimmed);
+    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::Trimmed);
     on_group(&world, "DESTROY", &[]);
-    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Destroyed);
+    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Destroyed);
     let shown = preview(&world, "start", None).await.unwrap();
     on_group(&world, "CREATE", &["0"]);
-    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Made);
+    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Created);
     let line = world.store.acts(1).await.unwrap().remove(0);
     assert!(
         line.result.starts_with("failed: partition 0: the consumer group was created"),
@@ -345,8 +345,8 @@ async fn a_changed_group_stops_the_rewind() {
     let sentence = "the groups of partition 0 were already moved back; run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    let what = Meanwhile::Destroyed;
-    assert_eq!(fault::<()>(Err(*why)), GroupError::Meanwhile { partition: 1, what });
+    let change = GroupChange::Destroyed;
+    assert_eq!(fault::<()>(Err(*why)), GroupError::Changed { partition: 1, change });
     assert_eq!(done, PartDone::Rewound(vec![0]));
     let now = states(&world).await;
     assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
@@ -542,7 +542,8 @@ async fn node_keys_of_another_type_are_renamed() {
     let voucher = sold(&world, 1).await;
     world.execute(Command::Restock { voucher, by: 99 }).await.unwrap();
     let of = world.keys.home();
-    for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
+    for (number, key) in [of.reconciled(), of.nodes(), of.instances(), of.gone()].iter().enumerate()
+    {
         world.server.query::<()>(&["DEL", key]);
         world.server.query::<()>(&["SET", key, "x"]);
         repaired(&world, &format!("'{key}' in Redis holds a string")).await;

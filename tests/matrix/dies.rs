@@ -174,7 +174,7 @@ async fn before(
             .await?;
         }
     }
-    if let Fate::DiesAt(Point::MidHeal, _) = fate {
+    if let Fate::DiesAt(Point::MidReconciliation, _) = fate {
         conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     }
     Ok(())

@@ -216,7 +216,7 @@ async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
         Key::Orders => of.orders(),
         Key::Dead => of.dead(),
         Key::Watermark => of.watermark(),
-        Key::DataLoss => of.healed(),
+        Key::DataLoss => of.reconciled(),
         Key::Nodes => of.nodes(),
         Key::Instances => of.instances(),
         Key::Gone => of.gone(),

@@ -217,8 +217,10 @@ impl Plan {
                 self.closing |=
                     matches!(fate, Fate::DiesAt(Point::AfterClosing | Point::AfterGiveBack, _));
                 // A dead node with another name could not be distinguished from one that restarts slowly.
-                self.same_name |=
-                    matches!(fate, Fate::WithRedis { .. } | Fate::DiesAt(Point::MidHeal, _));
+                self.same_name |= matches!(
+                    fate,
+                    Fate::WithRedis { .. } | Fate::DiesAt(Point::MidReconciliation, _)
+                );
             }
         }
     }

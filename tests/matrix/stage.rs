@@ -90,7 +90,8 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(
 /// Waits until the nodes have reconciled this Redis, and no entry is undelivered or pending. Orphaned entries
 /// are replayed, as by an operator.
 pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
-    until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
+    until("Redis is whole", async || nodes.iter().all(|node| is_reconciled_by(world, node)))
+        .await?;
     until("no key is damaged, and no cut is under way", async || is_reconciled(world).await)
         .await?;
     let mut redis = connection(world);
@@ -161,14 +162,14 @@ async fn is_reconciled(world: &World) -> bool {
 }
 
 /// An idle node notices a loss in Redis within a second.
-fn is_healed_by(world: &World, node: &str) -> bool {
+fn is_reconciled_by(world: &World, node: &str) -> bool {
     let mut redis = connection(world);
     let result: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
     let run = result.lines().find_map(|line| line.strip_prefix("run_id:"));
     world.keys.partitions().all(|of| {
-        let healed: Option<String> =
-            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap_or_default();
-        healed.as_deref() == run.map(str::trim)
+        let reconciled: Option<String> =
+            cmd("HGET").arg(of.reconciled()).arg(node).query(&mut redis).unwrap_or_default();
+        reconciled.as_deref() == run.map(str::trim)
     })
 }
 

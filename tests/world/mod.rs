@@ -255,8 +255,8 @@ impl World {
     /// Waits until the node has reconciled Redis; it writes to SQL for that and admits no buyer before.
     pub async fn admits(&self) {
         self.until("the node admits", async || {
-            let healed = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
-            self.keys.partitions().all(|of| healed(of.healed()))
+            let reconciled = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
+            self.keys.partitions().all(|of| reconciled(of.reconciled()))
         })
         .await;
     }

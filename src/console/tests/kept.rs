@@ -3,7 +3,7 @@
 use seckill_engine::{
     error::{PartDone, PlanError},
     event::{ClaimPart, Event, RewindPart},
-    group::{ClaimReport, GroupError, Meanwhile, Names},
+    group::{ClaimReport, GroupError, GroupChange, Names},
     jobs::Cancelled,
     locks::{LockError, LockName},
     partition_fault::{PartitionFault, Repair, RepairedFault},
@@ -57,10 +57,10 @@ fn group_faults() -> Vec<GroupError> {
         GroupError::Trimmed { partition: 1, gone: 5, first: entry(1) },
         GroupError::Forward { partition: 1, to: entry(2), delivered: entry(1) },
         GroupError::Nothing(1),
-        GroupError::Meanwhile { partition: 1, what: Meanwhile::Destroyed },
-        GroupError::Meanwhile { partition: 1, what: Meanwhile::Made },
-        GroupError::Meanwhile { partition: 1, what: Meanwhile::MovedBack },
-        GroupError::Meanwhile { partition: 1, what: Meanwhile::Trimmed },
+        GroupError::Changed { partition: 1, change: GroupChange::Destroyed },
+        GroupError::Changed { partition: 1, change: GroupChange::Created },
+        GroupError::Changed { partition: 1, change: GroupChange::MovedBack },
+        GroupError::Changed { partition: 1, change: GroupChange::Trimmed },
         GroupError::NoConsumer {
             name: name.clone(),
             partition: None,

@@ -32,7 +32,7 @@ pub(super) fn decision(reply: Value) -> Option<Decision> {
                 let begins = Millis(std::str::from_utf8(begins).ok()?.parse().ok()?);
                 return Some(Decision::All(Outcome::NotStarted { begins }));
             }
-            (b"not_healed", _) => return Some(Decision::NotReconciled),
+            (b"not_reconciled", _) => return Some(Decision::NotReconciled),
             (b"damaged", b"orders" | b"watermark") => return Some(Decision::StreamsDamaged),
             (b"damaged" | b"behind", _) => return Some(Decision::SaleDamaged),
             _ => {}

@@ -27,7 +27,7 @@ use super::{
         ids::{IdWorker, first_second},
         partitions,
         promise_journal::{Admitted, Journal},
-        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_healed, reconcile},
+        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
         sale_copy::{self, Synced},
         sale_versions::SaleVersions,
         servers::Servers,
@@ -207,13 +207,13 @@ impl AdmissionWorker {
     ///
     /// Redis itself records that it was reconciled: a FLUSHALL removes the record.
     async fn is_reconciled(&mut self) -> bool {
-        let here = self.partition.healed();
+        let here = self.partition.reconciled();
         let mut look = redis::pipe();
         look.cmd("HGET").arg(&here).arg(&self.context.node);
         let conn = &mut self.servers.conn;
-        let Ok((healed,)) = conn.pipe::<(Option<String>,)>(&look).await else { return false };
+        let Ok((reconciled,)) = conn.pipe::<(Option<String>,)>(&look).await else { return false };
         let run_id = conn.server(&here).map(|server| &server.run_id);
-        if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
+        if reconciled.is_none() || reconciled.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
         }
@@ -404,7 +404,7 @@ impl AdmissionWorker {
                 return Ok(None);
             }
         }
-        let here = self.partition.healed();
+        let here = self.partition.reconciled();
         let Servers { conn, keys, .. } = &mut self.servers;
         let Ok(mut connection) = conn.multiplexed(&here).await else { return Err(batch) };
         if conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
@@ -414,7 +414,7 @@ impl AdmissionWorker {
         let (of, context) = (&self.partition, &self.context);
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(&keys.sale_keys(voucher));
-        call.key(of.orders()).key(keys.tally(voucher)).key(of.healed()).key(of.watermark());
+        call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
         call.arg(of.group()).arg(voucher.0);
         call.arg(&context.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
         for request in &batch {
@@ -453,7 +453,7 @@ impl AdmissionWorker {
                 return Err(batch);
             }
             Err(Miss::Redis(error)) => {
-                let error = self.servers.conn.broke(&self.partition.healed(), &error);
+                let error = self.servers.conn.broke(&self.partition.reconciled(), &error);
                 if error.is_away() {
                     self.last_error = english(&error);
                     return Err(batch);
@@ -512,13 +512,13 @@ impl AdmissionWorker {
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         loop {
-            let healed = tokio::select! {
+            let reconciled = tokio::select! {
                 biased;
                 // The last check, or the next start, completes what is left.
                 () = stop.cancelled() => Err(EngineError::Stopping),
-                healed = self.reconcile_partition() => healed,
+                reconciled = self.reconcile_partition() => reconciled,
             };
-            match healed {
+            match reconciled {
                 Ok(()) => match self.retry(std::mem::take(&mut waiting)).await {
                     Ok(()) => return,
                     Err(left) => waiting = left,
@@ -565,7 +565,7 @@ impl AdmissionWorker {
     }
 
     async fn reconcile_partition(&mut self) -> Result<(), EngineError> {
-        let here = self.partition.healed();
+        let here = self.partition.reconciled();
         self.servers.conn.multiplexed(&here).await?;
         let run_id = self.servers.conn.server(&here).map(|server| server.run_id.clone());
         if self.run_id != run_id {
@@ -610,7 +610,7 @@ impl AdmissionWorker {
     async fn reconcile_run(&mut self, run: String) -> Result<(), EngineError> {
         let (servers, of) = (&mut self.servers, &self.partition);
         self.ids.reclaim(&mut servers.conn).await?;
-        if !is_healed(&mut servers.conn, of, &run).await? {
+        if !is_reconciled(&mut servers.conn, of, &run).await? {
             self.ids.not_before(first_second(&servers.store, of).await?);
         }
         let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);

@@ -214,7 +214,7 @@ impl Letters {
                     (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
                         returning.push(closed(&order));
                     }
-                    // Written meanwhile, or the sale never existed: no buyer waits.
+                    // Written since, or the sale never existed: no buyer waits.
                     (Some(Cancelled::Live | Cancelled::NoSale), _) => {}
                     (Some(_), _) => {
                         report.refused.add(LetterVerdict::IdTaken);

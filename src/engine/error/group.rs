@@ -6,7 +6,7 @@ use seckill_model::{
     EntryId,
     message::{Label, text},
 };
-use seckill_redis::stream_stats::ConsumerStats;
+use seckill_redis::{group::GroupChange, stream_stats::ConsumerStats};
 use serde::{Deserialize, Serialize};
 
 use crate::lists::ITEMS;
@@ -58,12 +58,12 @@ pub enum GroupError {
     #[error("{}", text!("group-nothing", number = _0.to_string()))]
     Nothing(u16),
     /// The group changed since it was read.
-    #[error("{}", text!("group-meanwhile", partition = partition.to_string(), what))]
-    Meanwhile {
+    #[error("{}", text!("group-changed", partition = partition.to_string(), change))]
+    Changed {
         /// The partition.
         partition: u16,
-        /// What happened.
-        what: Meanwhile,
+        /// What has changed.
+        change: GroupChange,
     },
     /// There is no consumer of that name.
     #[error("{}", no_consumer(name, *partition, there))]
@@ -114,24 +114,6 @@ impl GroupError {
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::NoPartition { .. } | Self::OtherPartition { .. })
     }
-}
-
-/// What changed between the preview and the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Meanwhile {
-    /// The group was destroyed.
-    #[error("{}", Label("group-destroyed"))]
-    Destroyed,
-    /// The group was created.
-    #[error("{}", Label("group-created"))]
-    Made,
-    /// The group was moved back.
-    #[error("{}", Label("group-moved-back"))]
-    MovedBack,
-    /// The first entry to redeliver was trimmed.
-    #[error("{}", Label("group-first-trimmed"))]
-    Trimmed,
 }
 
 fn no_consumer(name: &str, partition: Option<u16>, existing: &Names) -> String {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use seckill_redis::{Reason as RedisReason, RedisError};
 pub use seckill_store::{Reason as SqlReason, StoreError};
 
-pub use group::{GroupError, Meanwhile, Names};
+pub use group::{GroupError, Names};
 
 use super::{
     lists::{ITEMS, sales as sale_list},

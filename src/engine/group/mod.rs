@@ -13,10 +13,11 @@ pub use preview::{GroupAct, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 
+pub use seckill_redis::group::GroupChange;
 use seckill_redis::{Layout, keys::Partition};
 
 use super::EngineError;
-pub use super::error::{GroupError, Meanwhile, Names};
+pub use super::error::{GroupError, Names};
 
 /// A partition by its number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {

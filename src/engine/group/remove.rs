@@ -74,7 +74,7 @@ pub async fn remove(
                 done.push(*number);
                 continue;
             }
-            // It was removed meanwhile.
+            // It has been removed since.
             Ok(Removed::Unknown) => continue,
             Ok(Removed::Alive) => GroupError::Alive(name.clone()).into(),
             Ok(Removed::Pending(pending)) => holds(name, &of, pending).into(),

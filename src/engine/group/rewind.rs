@@ -8,7 +8,7 @@ use std::str::FromStr;
 use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError};
 use seckill_redis::{
     Connection,
-    group::{self, Rewinding, Rewound},
+    group::{self, Rewinding},
     keys::Partition,
     stream::{self, Delivered},
 };
@@ -19,7 +19,7 @@ use super::{
     super::{
         EngineError, entry_check::backing, error::PartDone, event::RewindPart, servers::Servers,
     },
-    GroupError, Meanwhile, partition, partitions,
+    GroupError, partition, partitions,
 };
 
 /// Entries per read, and orders per SQL query.
@@ -319,7 +319,7 @@ async fn pending_between(
 /// Executes the plan, if each group is still at its position or further ahead.
 ///
 /// # Errors
-/// [`GroupError::Meanwhile`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
+/// [`GroupError::Changed`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
 /// done by then.
 pub async fn apply(
     servers: &mut Servers,
@@ -347,15 +347,8 @@ async fn move_groups(
         let of = partition(&servers.keys, rewind.partition)?;
         let (from, seen) = (rewind.from, rewind.last_delivered);
         let to = Rewinding { from, seen, read: rewind.entries_read };
-        let what = match group::rewind(&mut servers.conn, &of, &to).await? {
-            Rewound::Done => None,
-            Rewound::Gone => Some(Meanwhile::Destroyed),
-            Rewound::Made => Some(Meanwhile::Made),
-            Rewound::Back => Some(Meanwhile::MovedBack),
-            Rewound::Trimmed => Some(Meanwhile::Trimmed),
-        };
-        if let Some(what) = what {
-            return Err(GroupError::Meanwhile { partition: of.number(), what }.into());
+        if let Some(change) = group::rewind(&mut servers.conn, &of, &to).await? {
+            return Err(GroupError::Changed { partition: of.number(), change }.into());
         }
         report.again += rewind.again;
         let made = !rewind.group;

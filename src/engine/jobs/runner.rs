@@ -177,7 +177,7 @@ impl Runner {
         let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
         let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
         if let Schedule::After(_) = job.schedule {
-            // It may have run meanwhile.
+            // Another node may have run it.
             let ended = last.map(|run| job.ended(&run));
             let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
             return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });

@@ -87,7 +87,7 @@ impl Follow {
         }
         let now = self.conn.now().await?;
         let last = store.last_due(&self.job.name, now).await?;
-        // It ran meanwhile.
+        // Another node has run it.
         *target = target.filter(|due| last.as_ref().is_none_or(|run| run.due < *due));
         let ended = last.as_ref().map(|run| self.job.ended(run));
         if std::mem::take(first) && self.job.missed != Missed::Skip {

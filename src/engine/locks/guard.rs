@@ -90,7 +90,7 @@ impl Held {
                 () = self.lost.cancelled() => return,
                 () = tokio::time::sleep_until(until.into()) => {}
             }
-            // A renewal may have extended it meanwhile.
+            // A renewal may have extended it.
             if Instant::now() >= self.until() {
                 return self.mark_lost();
             }
@@ -183,7 +183,7 @@ impl Guard {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
         self.at_least = at_least;
         let released = locks.release_one(&self.held, at_least).await;
-        // If cancelled or dropped meanwhile, the release continues in the background.
+        // If this is cancelled or dropped, the release continues in the background.
         if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
             self.locks = None;
             self.let_go(&locks);

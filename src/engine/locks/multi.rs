@@ -12,7 +12,7 @@ use super::{Guard, LockError, LockName, Locks};
 
 /// Time limit for one server to grant or release its part.
 const MEMBER: Duration = Duration::from_millis(1_500);
-/// Approximate pause between two rounds; nothing is held meanwhile.
+/// Approximate pause between two rounds; nothing is held in between.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Locks of one node on several servers.

@@ -19,7 +19,7 @@ pub(super) async fn count(servers: &mut Servers) -> Result<u64, EngineError> {
             let buyers = ledger::buyers(servers, sale.voucher_id).await?;
             missing.push((sale.voucher_id, ledger::not_in_sql(servers, &buyers).await?));
         }
-        // Twice: a letter replayed meanwhile was in neither place.
+        // Twice: a letter replayed in between was in neither place.
         for _ in 0..2 {
             missing.retain(|(_, orders)| !orders.is_empty());
             if missing.is_empty() {

@@ -159,7 +159,7 @@ impl Collector {
     pub async fn collect(&mut self) -> Snapshot {
         self.read_sql().await;
         self.read_redis().await;
-        // Redis timed out, and the data of SQL has become stale meanwhile.
+        // Redis timed out, and the data of SQL has become stale by then.
         if !self.redis.up && self.sql.up && self.redis.latency_us > STALE_US {
             self.read_sql().await;
         }

@@ -199,7 +199,7 @@ pub struct SaleLine {
     pub limit: u8,
     /// When it was last changed in SQL, by an operator or by an order.
     pub changed: Millis,
-    /// Pieces ever put on sale.
+    /// Total stock, sold or not.
     pub initial: u64,
     /// Pieces left in Redis; `None` if the sale is not in Redis, or was not read yet.
     pub stock: Option<i64>,

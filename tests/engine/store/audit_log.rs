@@ -61,8 +61,8 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
     for line in [act(30, "c"), event(10, "a"), act(20, "b1"), act(20, "b2"), event(40, "d")] {
         store.record(&line).await.unwrap();
     }
-    let healed = Act { operator: "engine".into(), ..act(50, "e") };
-    store.record(&healed).await.unwrap();
+    let reconciled = Act { operator: "engine".into(), ..act(50, "e") };
+    store.record(&reconciled).await.unwrap();
     let read = async |filter: ActivityFilter, limit: u32| {
         let (mut subjects, mut before) = (Vec::new(), None);
         loop {

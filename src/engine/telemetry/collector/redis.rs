@@ -66,7 +66,7 @@ impl Collector {
             self.asked_redis = Some(start);
             self.redis.note_writes(match writes {
                 Err(error @ RedisError::Unwilling(_)) => Err(error.into()),
-                // The next read detects a server that has become unreachable meanwhile.
+                // The next read detects a server that has become unreachable since.
                 _ => Ok(()),
             });
         }

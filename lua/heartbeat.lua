@@ -2,7 +2,7 @@
 -- Heartbeat of a node, by the Redis clock. Two processes must not share one name. The script also runs on a server that
 -- is out of memory: its nodes are alive, and it frees as much as it adds.
 --
--- KEYS  1 nodes (sorted set: node -> ms of its last heartbeat)  2 instances (hash: node -> process)  3 healed (hash)
+-- KEYS  1 nodes (sorted set: node -> ms of its last heartbeat)  2 instances (hash: node -> process)  3 reconciled (hash)
 -- ARGV  1 node  2 expire after (ms): nodes without a heartbeat are removed  3 process  4 dead after (ms)
 --       5 "take" to take the name over from any process
 --
