@@ -381,6 +381,11 @@ acts-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
 acts-with-no-rate-limit = with no rate limit
 acts-works-in = { $key } ({ $action }) is available in { $views }
 
+## admission
+
+admission-no-answer = no reply in time ({ $reason }); send the request again: an admitted buyer gets the order ID
+admission-stopping = the engine is stopping; send the request again once it runs
+
 ## alarms
 
 alarms-ago-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
@@ -1637,6 +1642,7 @@ group-nothing = no entry of partition { $number } would be redelivered: there is
 group-nothing-to-claim = nothing to claim: none of these entries is pending with a consumer other than '{ $to }'; see 'seckill pending list'
 group-nothing-to-claim-from = nothing to claim: '{ $from }' holds no entries that '{ $to }' does not hold; see 'seckill pending list'
 group-other-partition = entry { $entry } is not in partition { $partition }; omit --partition, or pass the partition of the entry
+group-position = '{ $text }' is not a position in the stream; write start, an entry ID such as 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m
 group-trimmed = { $gone ->
     [one] 1 older entry was
    *[other] { $gone } older entries were

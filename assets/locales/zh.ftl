@@ -397,6 +397,11 @@ acts-will-be-re-added = { $rebuilt } 条将重新写入消息流。
 acts-with-no-rate-limit = 不限速
 acts-works-in = { $key }（{ $action }）可用于{ $views }
 
+## admission
+
+admission-no-answer = 未能及时收到应答（{ $reason }）；请重新发送请求，已准入的买家会得到订单号
+admission-stopping = 引擎正在停止；请在其恢复运行后重新发送请求
+
 ## alarms
 
 alarms-ago-last-run-of-failed = 前 { $job } 的上次运行失败。按 { $jobs } 查看原因，再按 { $run } 重新运行。
@@ -1385,6 +1390,7 @@ group-nothing = 分区 { $number } 没有消息会重新投递，该位置与消
 group-nothing-to-claim = 没有可转交的消息：这些消息都不待确认，或已在“{ $to }”处
 group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
+group-position = “{ $text }”不是流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始
 
 ## job

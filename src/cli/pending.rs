@@ -10,6 +10,7 @@ use std::{
 use clap::{Args, Subcommand};
 use seckill_engine::{
     EngineError,
+    apply::check_plan,
     command::{Command, Pace, ReplayReport, Reply, Scope},
     command_handler::Operator,
     error::PlanError,
@@ -239,7 +240,7 @@ async fn apply(context: &mut Context, request: Request) -> Result<u8> {
         context.out.answer(&report, || nothing.to_owned())?;
         return Ok(error::FAILED);
     }
-    operator.check_plan(&plan).await?;
+    check_plan(&operator, &plan).await?;
     context.out.say(preview(&plan)?.trim_end());
     operator.reason = ask_reason(&consent);
     // A resumed plan is partly done, and a limit ends it early.

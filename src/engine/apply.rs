@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
-    error::PartDone,
+    deployment,
+    error::{PartDone, PlanError},
     operator::Operator,
     order_writer::{Writer, by_partition},
     pending::{Classified, Classifier, PAGE},
@@ -39,7 +40,7 @@ pub(super) async fn apply(
     pace: Pace,
     stop: &CancellationToken,
 ) -> Result<ReplayReport, EngineError> {
-    operator.check_plan(plan).await?;
+    check_plan(operator, plan).await?;
     let mut applying = Applying {
         consumer: replay_of(&operator.node),
         writer: Writer::new(operator.servers()),
@@ -62,6 +63,15 @@ pub(super) async fn apply(
     let (acted, planned) = (applying.finished, plan.totals.entries);
     done.map(|()| applying.report)
         .map_err(|why| why.after(PartDone::Applied { done: acted, planned }))
+}
+
+/// Rejects a plan of another deployment.
+///
+/// # Errors
+/// [`PlanError::Foreign`]; the database is unreachable.
+pub async fn check_plan(operator: &Operator, plan: &Plan) -> Result<(), EngineError> {
+    let here = deployment::name(&operator.deployment.store, false).await?;
+    if plan.head.deployment == here { Ok(()) } else { Err(PlanError::Foreign.into()) }
 }
 
 struct Applying {

@@ -18,7 +18,9 @@ use super::{
     repair::{Repaired, SaleRepair},
     trace::Trace,
 };
-use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogView, snapshot::Latency};
+use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogView};
+
+pub use super::load_generator::{LoadReport, LoadTest};
 
 /// A command. With `--read-only` the engine rejects every command that changes data.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,7 +155,7 @@ pub struct Pace {
 pub enum LetterScope {
     /// These letters, by ID.
     Letters(Vec<EntryId>),
-    /// Those that match, by the fields of [`super::dead_letters::LETTER_FIELDS`].
+    /// Those that match, by the fields of `LETTER_FIELDS`.
     Matching {
         /// The filter.
         filter: Filter,
@@ -216,80 +218,6 @@ pub struct LettersDiscarded {
     pub gone: u64,
     /// The command was stopped before the last letter.
     pub cut_short: bool,
-}
-
-/// Plan of a load test.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LoadTest {
-    /// The voucher they buy.
-    pub voucher: VoucherId,
-    /// Number of distinct buyers.
-    pub users: u64,
-    /// Share of the buyers who send a second request, 0 to 1.
-    pub repeat: f64,
-    /// Maximum number of requests in flight.
-    pub concurrency: usize,
-    /// Requests per second; `None` for no limit.
-    pub rate: Option<f64>,
-    /// Determines which buyers repeat their request, and the order of requests.
-    pub seed: u64,
-    /// Wait until every admitted order has settled.
-    pub settle: bool,
-    /// Share of the admitted buyers who pay after their order has settled, 0 to 1.
-    pub pay: f64,
-}
-
-impl LoadTest {
-    /// A load test without a rate limit, in which one buyer in ten repeats the request.
-    pub fn new(voucher: VoucherId, users: u64) -> Self {
-        Self {
-            voucher,
-            users,
-            repeat: 0.1,
-            concurrency: 1_024,
-            rate: None,
-            seed: 1,
-            settle: true,
-            pay: 0.0,
-        }
-    }
-}
-
-/// Outcome of a load test; the keys are a contract of `rush --json`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LoadReport {
-    /// Requests sent.
-    pub attempts: u64,
-    /// Admitted.
-    pub admitted: u64,
-    /// Sold out.
-    pub sold_out: u64,
-    /// Rejected because the user already has an order.
-    pub duplicate: u64,
-    /// Too early, too late, paused, not loaded, or the queue was full.
-    pub rejected: u64,
-    /// Requests without a reply.
-    pub errors: u64,
-    /// Replies per second.
-    pub per_second: f64,
-    /// Latency from request to reply, in microseconds.
-    pub latency_us: Latency,
-    /// Orders admitted by this load test that are in SQL.
-    pub persisted: u64,
-    /// Orders of this load test that were paid.
-    pub paid: u64,
-    /// Seconds from the last reply until every admitted order had settled.
-    pub settled_seconds: f64,
-    /// Orders that settled as dead letters.
-    pub dead: u64,
-    /// Why the first request without a reply got none.
-    pub first_error: Option<String>,
-    /// Why the first rejected request was rejected.
-    pub first_rejection: Option<String>,
-    /// It was stopped before the last request was sent.
-    pub cut_short: bool,
-    /// Every admitted order has a result; `false` if the wait timed out.
-    pub settled: bool,
 }
 
 /// An entry that changed after it was shown, and was therefore skipped.

@@ -192,8 +192,8 @@ fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
 }
 
 async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats, RedisError> {
-    let mut facts = stream_stats::read_sales(&mut servers.conn, &servers.keys, &[voucher]).await?;
-    Ok(facts.pop().unwrap_or_default())
+    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
+    Ok(stats.sales.first().copied().unwrap_or_default())
 }
 
 /// A sale as Redis holds it; `None` if a part is missing.

@@ -11,19 +11,19 @@ use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
 use seckill_redis::{dead_letters, keys::Partition};
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     EngineError,
     admission::{Admission, AdmissionReply, Ticket},
-    command::{LoadReport, LoadTest},
     error::{MAX_CONCURRENCY, MAX_USERS},
     servers::Servers,
 };
 use crate::telemetry::{
     Meters,
     meters::{InProgress, histogram, latency_of},
-    snapshot::LoadTestLine,
+    snapshot::{Latency, LoadTestLine},
 };
 
 /// The wait for orders to settle ends if none has settled for this long.
@@ -35,7 +35,79 @@ const SETTLE_PAGE: usize = 5_000;
 /// Buyers who pay in one transaction.
 const PAY_PAGE: usize = 100;
 
+/// Plan of a load test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadTest {
+    /// The voucher they buy.
+    pub voucher: VoucherId,
+    /// Number of distinct buyers.
+    pub users: u64,
+    /// Share of the buyers who send a second request, 0 to 1.
+    pub repeat: f64,
+    /// Maximum number of requests in flight.
+    pub concurrency: usize,
+    /// Requests per second; `None` for no limit.
+    pub rate: Option<f64>,
+    /// Determines which buyers repeat their request, and the order of requests.
+    pub seed: u64,
+    /// Wait until every admitted order has settled.
+    pub settle: bool,
+    /// Share of the admitted buyers who pay after their order has settled, 0 to 1.
+    pub pay: f64,
+}
+
+/// Outcome of a load test; the keys are a contract of `rush --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Requests sent.
+    pub attempts: u64,
+    /// Admitted.
+    pub admitted: u64,
+    /// Sold out.
+    pub sold_out: u64,
+    /// Rejected because the user already has an order.
+    pub duplicate: u64,
+    /// Too early, too late, paused, not loaded, or the queue was full.
+    pub rejected: u64,
+    /// Requests without a reply.
+    pub errors: u64,
+    /// Replies per second.
+    pub per_second: f64,
+    /// Latency from request to reply, in microseconds.
+    pub latency_us: Latency,
+    /// Orders admitted by this load test that are in SQL.
+    pub persisted: u64,
+    /// Orders of this load test that were paid.
+    pub paid: u64,
+    /// Seconds from the last reply until every admitted order had settled.
+    pub settled_seconds: f64,
+    /// Orders that settled as dead letters.
+    pub dead: u64,
+    /// Why the first request without a reply got none.
+    pub first_error: Option<String>,
+    /// Why the first rejected request was rejected.
+    pub first_rejection: Option<String>,
+    /// It was stopped before the last request was sent.
+    pub cut_short: bool,
+    /// Every admitted order has a result; `false` if the wait timed out.
+    pub settled: bool,
+}
+
 impl LoadTest {
+    /// A load test without a rate limit, in which one buyer in ten repeats the request.
+    pub fn new(voucher: VoucherId, users: u64) -> Self {
+        Self {
+            voucher,
+            users,
+            repeat: 0.1,
+            concurrency: 1_024,
+            rate: None,
+            seed: 1,
+            settle: true,
+            pay: 0.0,
+        }
+    }
+
     /// Selects the buyers who pay, by the seed and the admitted buyers.
     fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
         let count = (admitted.len() as f64 * self.pay).round() as usize;

@@ -3,16 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    EngineError,
-    admission::Admission,
-    deployment::{self, Deployment},
-    error::PlanError,
-    load_generator::LoadTests,
-    locks::Locks,
-    operator_lock::UnderWay,
-    outbox::Outbox,
-    plan::Plan,
-    servers::Servers,
+    admission::Admission, deployment::Deployment, load_generator::LoadTests, locks::Locks,
+    operator_lock::UnderWay, outbox::Outbox, servers::Servers,
 };
 use crate::telemetry::Meters;
 
@@ -45,14 +37,5 @@ impl Operator {
     /// The servers, over a separate connection.
     pub fn servers(&self) -> Servers {
         self.deployment.servers()
-    }
-
-    /// Rejects a plan of another deployment.
-    ///
-    /// # Errors
-    /// [`PlanError::Foreign`]; the database is unreachable.
-    pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
-        let here = deployment::name(&self.deployment.store, false).await?;
-        if plan.head.deployment == here { Ok(()) } else { Err(PlanError::Foreign.into()) }
     }
 }

@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
-use seckill_model::{message::text, order_id::utc_day};
+use seckill_model::order_id::utc_day;
 use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
-use serde::{Deserialize, Serialize};
 
 use super::{
     EngineError,
+    error::{Obstacle, PartitionsError},
     reconcile::{new_token, reconcile},
     sale_copy::drop_keys,
     servers::Servers,
@@ -23,47 +23,6 @@ use super::{
 const SETTING: &str = "partitions";
 /// A process that dies while changing it blocks others for this long.
 const CHANGE_WITHIN_MS: u64 = 60_000;
-
-/// Why the number of partitions is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionsError {
-    /// The value in SQL is invalid.
-    #[error("{}", text!("partitions-stored", text, most))]
-    Stored {
-        /// The value.
-        text: String,
-        /// The maximum.
-        most: u16,
-    },
-    /// It was changed to the first number, and this node works with the second.
-    #[error("{}", text!("partitions-other", stored = _0, known = _1))]
-    Other(u16, u16),
-    /// Two processes change it at once.
-    #[error("{}", text!("partitions-changed"))]
-    Changed,
-    /// It cannot be changed from the first to the second now.
-    #[error("{}", text!("partitions-not-now", from = _0, to = _1, why = _2))]
-    NotNow(u16, u16, Obstacle),
-}
-
-/// What prevents a change of the number of partitions.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Obstacle {
-    /// A live node that uses the old number.
-    #[error("{}", text!("partitions-node", node = _0))]
-    Node(String),
-    /// An unknown number of entries.
-    #[error("{}", text!("partitions-unknown"))]
-    Unknown,
-    /// Entries in the streams of so many partitions.
-    #[error("{}", text!("partitions-entries", entries = _0, partitions = _1))]
-    Entries(u64, u16),
-    /// Dead letters.
-    #[error("{}", text!("partitions-letters", letters = _0))]
-    Letters(u64),
-}
 
 /// Returns the number in SQL; if there is none, stores `wanted` or 1, unless the caller is read-only.
 pub async fn agreed(

@@ -1,6 +1,7 @@
 //! The slot map of a cluster, read from any of its servers.
 //!
-//! A slot map is kept until a caller reports it as outdated, see [`StaleMap`]. Only cluster commands are sent here.
+//! All connections share the latest slot map until one of them reports it as outdated. Only cluster commands are sent
+//! here.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -121,13 +122,6 @@ fn node_of(value: Value, asked: &Node) -> Option<Node> {
     Some(Node { host, port })
 }
 
-/// An outdated slot map and what its failure revealed.
-#[derive(Clone, Debug)]
-pub(super) struct StaleMap {
-    pub(super) slots: Arc<SlotMap>,
-    pub(super) hint: Hint,
-}
-
 /// Which server to ask for the next slot map.
 #[derive(Clone, Debug)]
 pub(super) enum Hint {
@@ -146,7 +140,8 @@ pub(super) struct Cluster {
     /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
     place: String,
-    last: Mutex<Option<Arc<SlotMap>>>,
+    /// The latest slot map fetched by any connection, and what its failure has revealed once it is outdated.
+    last: Mutex<Option<(Arc<SlotMap>, Option<Hint>)>>,
 }
 
 /// Reply of one server.
@@ -163,14 +158,23 @@ impl Cluster {
         Some(Self { seeds, like, place, last: Mutex::new(None) })
     }
 
-    /// Returns the latest slot map fetched by any connection, unless it is the doubted one.
-    pub(super) async fn slots(&self, stale: Option<StaleMap>) -> Result<Arc<SlotMap>, RedisError> {
-        let hint = match (self.last.lock().clone(), stale) {
-            (Some(last), Some(stale)) if Arc::ptr_eq(&last, &stale.slots) => stale.hint,
-            (Some(last), _) => return Ok(last),
-            (None, stale) => stale.map_or(Hint::None, |stale| stale.hint),
-        };
-        self.look(hint).await
+    /// Returns the latest slot map fetched by any connection, or a new one if that is outdated.
+    pub(super) async fn slots(&self) -> Result<Arc<SlotMap>, RedisError> {
+        let last = self.last.lock().clone();
+        match last {
+            Some((slots, None)) => Ok(slots),
+            Some((_, Some(hint))) => self.look(hint).await,
+            None => self.look(Hint::None).await,
+        }
+    }
+
+    /// Marks a slot map as outdated, unless a newer one was fetched since.
+    pub(super) fn mark_stale(&self, slots: &Arc<SlotMap>, hint: Hint) {
+        if let Some((last, stale)) = &mut *self.last.lock()
+            && Arc::ptr_eq(last, slots)
+        {
+            *stale = Some(hint);
+        }
     }
 
     /// Fetches a new slot map.
@@ -197,7 +201,7 @@ impl Cluster {
         match (found.or(partial), failure) {
             (Some(slots), _) => {
                 let slots = Arc::new(slots);
-                *self.last.lock() = Some(Arc::clone(&slots));
+                *self.last.lock() = Some((Arc::clone(&slots), None));
                 Ok(slots)
             }
             (None, Some(RedisError::Away { place, detail })) => {
@@ -227,28 +231,22 @@ impl Cluster {
     /// All known servers, in the order in which to ask them.
     fn rounds(&self, hint: Hint) -> Vec<Vec<Node>> {
         let last = self.last.lock().clone();
-        let known = last.iter().flat_map(|slots| slots.named.iter().cloned());
+        let known = last.iter().flat_map(|(slots, _)| slots.named.iter().cloned());
         let mut all: Vec<Node> = Vec::new();
         for node in known.chain(self.seeds.iter().filter_map(Node::of)) {
             if !all.contains(&node) {
                 all.push(node);
             }
         }
-        let mut rounds = Vec::new();
-        match hint {
-            Hint::First(node) => {
-                all.retain(|it| *it != node);
-                rounds.push(vec![node]);
-                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
-            }
-            Hint::Last(node) => {
-                all.retain(|it| *it != node);
-                rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec));
-                rounds.push(vec![node]);
-            }
-            Hint::None => rounds.extend(all.chunks(CONCURRENCY).map(<[Node]>::to_vec)),
-        }
-        rounds
+        let (first, last) = match hint {
+            Hint::First(node) => (Some(node), None),
+            Hint::Last(node) => (None, Some(node)),
+            Hint::None => (None, None),
+        };
+        all.retain(|it| Some(it) != first.as_ref() && Some(it) != last.as_ref());
+        let others = all.chunks(CONCURRENCY).map(<[Node]>::to_vec);
+        let (first, last) = (first.map(|node| vec![node]), last.map(|node| vec![node]));
+        first.into_iter().chain(others).chain(last).collect()
     }
 
     async fn ask(&self, node: &Node) -> Result<MapReply, RedisError> {

@@ -1,7 +1,7 @@
 //! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
 //!
 //! A connection records which server process it talks to: an answer is valid only while that process lives. Commands go
-//! through a [`Connection`].
+//! through a `Connection`.
 
 use std::{
     path::Path,
@@ -17,7 +17,7 @@ use redis::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
-    Connection, HostsError, Reason, RedisError, UrlError,
+    HostsError, Reason, RedisError, UrlError,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -27,8 +27,6 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Timeout of every command that does not block on purpose.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (7, 0);
 
 /// A Redis deployment, given by URL or managed by the program.
@@ -139,16 +137,6 @@ impl Redis {
             Source::Cluster(cluster) => Some(cluster),
             _ => None,
         }
-    }
-
-    /// Returns a connection whose commands time out after five seconds.
-    pub fn connection(&self) -> Connection {
-        Connection::new(self.clone(), COMMAND_TIMEOUT)
-    }
-
-    /// Returns a connection for reads that block for up to `block`.
-    pub fn blocking_connection(&self, block: Duration) -> Connection {
-        Connection::new(self.clone(), COMMAND_TIMEOUT + block)
     }
 
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent

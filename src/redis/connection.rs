@@ -14,13 +14,15 @@ use seckill_model::{ForeignKey, Millis};
 
 use super::{
     Reason, Redis, RedisError,
-    cluster_slots::{Hint, Node, SlotMap, StaleMap},
+    cluster_slots::{Hint, Node, SlotMap},
     connect::ServerInfo,
     error::{plain, server_error},
     keys::type_of,
     routing::{self, HOME, slot_of},
 };
 
+/// Timeout of every command that does not block on purpose.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for replicas; below the command timeout.
 const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -51,14 +53,24 @@ struct Peer {
 enum ClusterMap {
     Unknown,
     Known(Arc<SlotMap>),
-    Wrong(StaleMap),
+    /// A failure has revealed that it is outdated.
+    Stale(Arc<SlotMap>),
+}
+
+impl Redis {
+    /// Returns a connection whose commands time out after five seconds.
+    pub fn connection(&self) -> Connection {
+        self.blocking_connection(Duration::ZERO)
+    }
+
+    /// Returns a connection for reads that block for up to `block`.
+    pub fn blocking_connection(&self, block: Duration) -> Connection {
+        let (redis, answer) = (self.clone(), COMMAND_TIMEOUT + block);
+        Connection { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
+    }
 }
 
 impl Connection {
-    pub(super) fn new(redis: Redis, answer: Duration) -> Self {
-        Self { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
-    }
-
     /// Returns the connection to the server of `key`, opened if necessary. Use it for pipelined commands, and report
     /// failures to [`Connection::broke`].
     pub async fn multiplexed(&mut self, key: &str) -> Result<MultiplexedConnection, RedisError> {
@@ -273,7 +285,7 @@ impl Connection {
     /// Server of a slot, if known for certain.
     fn peer(&self, slot: u16) -> Option<&Peer> {
         match self.map {
-            ClusterMap::Wrong(_) => None,
+            ClusterMap::Stale(_) => None,
             _ => self.peers.get(self.last_peer(slot)?),
         }
     }
@@ -284,7 +296,7 @@ impl Connection {
             return (!self.peers.is_empty()).then_some(0);
         }
         let slots = match &self.map {
-            ClusterMap::Known(slots) | ClusterMap::Wrong(StaleMap { slots, .. }) => slots,
+            ClusterMap::Known(slots) | ClusterMap::Stale(slots) => slots,
             ClusterMap::Unknown => return None,
         };
         let owner = slots.owner(slot)?;
@@ -331,8 +343,7 @@ impl Connection {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
             ClusterMap::Known(slots) => Arc::clone(slots),
-            ClusterMap::Unknown => cluster.slots(None).await?,
-            ClusterMap::Wrong(mark_stale) => cluster.slots(Some(mark_stale.clone())).await?,
+            ClusterMap::Unknown | ClusterMap::Stale(_) => cluster.slots().await?,
         };
         self.peers.retain(|peer| peer.node.as_ref().is_some_and(|node| slots.has(node)));
         let owner = slots.owner(slot).cloned();
@@ -345,9 +356,11 @@ impl Connection {
         Ok(owner)
     }
 
+    /// Reports the slot map as outdated, also to the other connections, which may have opened none since.
     fn mark_stale(&mut self, hint: Hint) {
-        if let ClusterMap::Known(slots) = &self.map {
-            self.map = ClusterMap::Wrong(StaleMap { slots: Arc::clone(slots), hint });
+        if let (ClusterMap::Known(slots), Some(cluster)) = (&self.map, self.redis.cluster()) {
+            cluster.mark_stale(slots, hint);
+            self.map = ClusterMap::Stale(Arc::clone(slots));
         }
     }
 

@@ -194,15 +194,6 @@ pub async fn read_partition(
     read_one(conn, keys, of, &[]).await
 }
 
-/// Reads only these sales; the results are in their order.
-pub async fn read_sales(
-    conn: &mut Connection,
-    keys: &Layout,
-    sales: &[VoucherId],
-) -> Result<Vec<SaleStats>, RedisError> {
-    Ok(read_stats(conn, keys, sales).await?.sales)
-}
-
 /// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
 pub async fn sales_held(

@@ -1,13 +1,12 @@
 //! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
-    error::{PartDone, PlanError},
+    error::{Obstacle, PartDone, PartitionsError, PlanError},
     event::{ClaimPart, Event, RewindPart},
     group::{ClaimReport, GroupError, GroupChange, Names},
     jobs::Cancelled,
     locks::{LockError, LockName},
     partition_fault::{PartitionFault, Repair, RepairedFault},
-    partitions::{Obstacle, PartitionsError},
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{OrderId, Outcome, UserId, VoucherId};
+use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
 use seckill_redis::Layout;
 use tokio::sync::{mpsc, oneshot};
 
@@ -45,13 +45,13 @@ pub struct AdmissionContext {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// Redis did not answer in time; holds the last error.
-    #[error("no reply in time ({0}); send the request again: an admitted buyer gets the order ID")]
+    #[error("{}", text!("admission-no-answer", reason = _0))]
     NoAnswer(String),
     /// Redis refused the batch.
     #[error("{0}")]
     Refused(String),
     /// The engine stops.
-    #[error("the engine is stopping; send the request again once it runs")]
+    #[error("{}", text!("admission-stopping"))]
     Stopping,
 }
 

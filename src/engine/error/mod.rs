@@ -1,6 +1,7 @@
 //! Errors of the engine.
 
 mod group;
+mod partitions;
 
 use std::io;
 
@@ -13,11 +14,11 @@ pub use seckill_redis::{Reason as RedisReason, RedisError};
 pub use seckill_store::{Reason as SqlReason, StoreError};
 
 pub use group::{GroupError, Names};
+pub use partitions::{Obstacle, PartitionsError};
 
 use super::{
     lists::{ITEMS, sales as sale_list},
     locks::LockError,
-    partitions::PartitionsError,
 };
 
 /// Maximum length of the reason of a command, in user-perceived characters.

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError};
+use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError, message::text};
 use seckill_redis::{
     Connection,
     group::{self, Rewinding},
@@ -43,9 +43,7 @@ pub enum To {
 
 /// A position that could not be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "'{0}' is not a position in the stream; write start, an entry ID such as 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
-)]
+#[error("{}", text!("group-position", text = .0))]
 pub struct PositionError(pub String);
 
 impl FromStr for To {
