@@ -17,11 +17,7 @@ use crate::{
 };
 
 /// The most important figures in one line, at constant positions.
-pub(super) fn brief(
-    scene: &Scene<'_>,
-    state: &StreamState,
-    whole: &StreamStats,
-) -> Line<'static> {
+pub(super) fn brief(scene: &Scene<'_>, state: &StreamState, whole: &StreamStats) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
     let (lag, text) = lag(scene, state, whole, BRIEF);
