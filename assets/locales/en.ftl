@@ -2187,65 +2187,68 @@ plan-version = the plan has format { $version }, but only format 1 is supported;
 
 ## presenter
 
-presenter-another-program-overwrote-key = Another program overwrote a key of the sale in Redis.
+presenter-alarm = { $kind ->
+    [redis-away] Redis is unreachable: the display is stale.
+    [redis-read-only] Redis rejects writes: buyers wait.
+    [foreign-key] Another program overwrote a key of the sale in Redis.
+    [sql-locked] The database is locked by another program: orders wait.
+    [sql-read-only] The database rejects writes: orders wait.
+    [sql-away] The database is unreachable: orders wait.
+    [audit-failed] Audit failed; press { $leave } then { $key } for details.
+    [lag-high]
+        { $count ->
+            [one] order waits
+           *[other] orders wait
+        } for SQL; press { $leave } then { $key } for the consumers.
+    [job-failed] A job failed; press { $leave } then { $key } for the reason.
+    [dead-consumer]
+        { $count ->
+            [one] order
+           *[other] orders
+        } held by a dead node; press { $leave } then { $key }.
+    [unknown-consumer]
+        { $count ->
+            [one] order
+           *[other] orders
+        } held by an unknown node; press { $leave } then { $key }.
+    [silent-consumer]
+        { $count ->
+            [one] order
+           *[other] orders
+        } held by an idle consumer; press { $leave } then { $key }.
+    [dead-letters]
+        { $count ->
+            [one] dead letter
+           *[other] dead letters
+        }; press { $leave } then { $key } to open.
+    [undelivered] A change of a sale has not reached Redis.
+    [no-group] The stream has no consumer group.
+    [damaged] Redis lost data; it is being reconciled.
+    [data-loss] Redis lost data; everything was restored.
+    [lost-buyers] Redis lost data; some buyers may be missing.
+   *[other] { $kind }
+}
 presenter-audit = audit
 presenter-audit-failed = audit FAILED
-presenter-audit-failed-press-then = Audit failed; press { $leave } then { $key } for details.
 presenter-audit-open = audit open
 presenter-audit-passed = audit passed
 presenter-audit-unknown = audit unknown
 presenter-buyers-a-second = buyers per second
 presenter-buyers-s = buyers/s
 presenter-buyers-wait = buyers waiting
-presenter-change-of-sale = A change of a sale has not reached Redis.
-presenter-database-is-locked-by-another = The database is locked by another program: orders wait.
-presenter-database-is-unreachable-orders-wait = The database is unreachable: orders wait.
-presenter-database-rejects-writes-orders-wait = The database rejects writes: orders wait.
-presenter-held-by-dead-node =
-    { $pending ->
-        [one] order
-       *[other] orders
-    } held by a dead node; press { $leave } then { $key }.
-presenter-held-by-idle-consumer =
-    { $pending ->
-        [one] order
-       *[other] orders
-    } held by an idle consumer; press { $leave } then { $key }.
-presenter-held-by-unknown-node =
-    { $pending ->
-        [one] order
-       *[other] orders
-    } held by an unknown node; press { $leave } then { $key }.
-presenter-job-failed-press-then = A job failed; press { $leave } then { $key } for the reason.
 presenter-left = { $share } left
+presenter-lost-promises = Redis lost data; promises that cannot be fulfilled: { $refused }.
 presenter-moving = in flight
 presenter-no-sales-yet-press = No sales yet. Press { $arm } to schedule one.
-presenter-open-dead-letters =
-    { $count ->
-        [one] dead letter
-       *[other] dead letters
-    }; press { $leave } then { $key } to open.
 presenter-opens = opens { $time }
-presenter-orders-wait-for-sql-press =
-    { $lag ->
-        [one] order waits
-       *[other] orders wait
-    } for SQL; press { $leave } then { $key } for the consumers.
 presenter-orders-written = orders written
 presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
-presenter-redis-is-unreachable-display = Redis is unreachable: the display is stale.
-presenter-redis-lost-data = Redis lost data; it is being reconciled.
-presenter-redis-lost-data-everything = Redis lost data; everything was restored.
-presenter-redis-lost-data-promises = Redis lost data; promises that cannot be fulfilled: { $refused }.
-presenter-redis-lost-data-some-buyers = Redis lost data; some buyers may be missing.
-presenter-redis-rejects-writes-buyers-wait = Redis rejects writes: buyers wait.
-presenter-server-is-reachable-again-after = A server is reachable again after { $away }.
+presenter-server-back = A server is reachable again after { $away }.
 presenter-sold-of = sold of { $initial }
 presenter-sold-of-in-s = sold of { $initial } in { $seconds } s
-presenter-stream-has-no-consumer-group = The stream has no consumer group.
 presenter-there-is-no-other-sale = there is no other sale to show
 presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale

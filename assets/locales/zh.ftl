@@ -1772,45 +1772,48 @@ plan-version = 计划的格式为 { $version }，当前程序只支持格式 1�
 
 ## presenter
 
-presenter-another-program-overwrote-key = 其他程序覆盖了 Redis 中的秒杀键。
+presenter-alarm = { $kind ->
+    [redis-away] Redis 不可达，画面为旧数据。
+    [redis-read-only] Redis 拒绝写入：买家在等待。
+    [foreign-key] 其他程序覆盖了 Redis 中的秒杀键。
+    [sql-locked] 数据库被其他程序锁定：订单在等待。
+    [sql-read-only] 数据库拒绝写入：订单在等待。
+    [sql-away] 数据库不可达：订单在等待。
+    [audit-failed] 对账不符，按 { $leave } 再按 { $key } 查看原因。
+    [lag-high] 笔订单等待落库，按 { $leave } 再按 { $key } 查看。
+    [job-failed] 有定时任务失败，按 { $leave } 再按 { $key } 查看原因。
+    [dead-consumer] 笔订单由失联节点持有，按 { $leave } 再按 { $key } 查看。
+    [unknown-consumer] 笔订单的持有者不是已知节点，按 { $leave } 再按 { $key } 查看。
+    [silent-consumer] 笔订单由停止消费的节点持有，按 { $leave } 再按 { $key } 查看。
+    [dead-letters] 条死信，按 { $leave } 再按 { $key } 查看。
+    [undelivered] 一项秒杀变更尚未同步到 Redis。
+    [no-group] 消息流没有消费组。
+    [damaged] Redis 丢失了数据，正在对账修复。
+    [data-loss] Redis 曾丢失数据，已全部恢复。
+    [lost-buyers] Redis 曾丢失数据，可能遗漏部分买家。
+   *[other] { $kind }
+}
 presenter-audit = 对账
 presenter-audit-failed = 对账不符
-presenter-audit-failed-press-then = 对账不符，按 { $leave } 再按 { $key } 查看原因。
 presenter-audit-open = 对账中
 presenter-audit-passed = 对账通过
 presenter-audit-unknown = 对账未知
 presenter-buyers-a-second = 每秒买家
 presenter-buyers-s = 买家/秒
 presenter-buyers-wait = 排队买家
-presenter-change-of-sale = 一项秒杀变更尚未同步到 Redis。
-presenter-database-is-locked-by-another = 数据库被其他程序锁定：订单在等待。
-presenter-database-is-unreachable-orders-wait = 数据库不可达：订单在等待。
-presenter-database-rejects-writes-orders-wait = 数据库拒绝写入：订单在等待。
-presenter-held-by-dead-node = 笔订单由失联节点持有，按 { $leave } 再按 { $key } 查看。
-presenter-held-by-idle-consumer = 笔订单由停止消费的节点持有，按 { $leave } 再按 { $key } 查看。
-presenter-held-by-unknown-node = 笔订单的持有者不是已知节点，按 { $leave } 再按 { $key } 查看。
-presenter-job-failed-press-then = 有定时任务失败，按 { $leave } 再按 { $key } 查看原因。
 presenter-left = 剩余 { $share }
+presenter-lost-promises = Redis 曾丢失数据，{ $refused } 笔订单无法兑现。
 presenter-moving = 在途
 presenter-no-sales-yet-press = 还没有秒杀，按 { $arm } 安排一场。
-presenter-open-dead-letters = 条死信，按 { $leave } 再按 { $key } 查看。
 presenter-opens = { $time } 开始
-presenter-orders-wait-for-sql-press = 笔订单等待落库，按 { $leave } 再按 { $key } 查看。
 presenter-orders-written = 已落库订单
 presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
 presenter-pieces-left-unknown = 剩余件数：未知
-presenter-redis-is-unreachable-display = Redis 不可达，画面为旧数据。
-presenter-redis-lost-data = Redis 丢失了数据，正在对账修复。
-presenter-redis-lost-data-everything = Redis 曾丢失数据，已全部恢复。
-presenter-redis-lost-data-promises = Redis 曾丢失数据，{ $refused } 笔订单无法兑现。
-presenter-redis-lost-data-some-buyers = Redis 曾丢失数据，可能遗漏部分买家。
-presenter-redis-rejects-writes-buyers-wait = Redis 拒绝写入：买家在等待。
-presenter-server-is-reachable-again-after = 服务器已恢复，中断了 { $away }。
+presenter-server-back = 服务器已恢复，中断了 { $away }。
 presenter-sold-of = 已售件数，共 { $initial }
 presenter-sold-of-in-s = 已售件数，共 { $initial }，用时 { $seconds } 秒
-presenter-stream-has-no-consumer-group = 消息流没有消费组。
 presenter-there-is-no-other-sale = 没有其他秒杀可演示
 presenter-this-is-the-first-sale = 已是第一场秒杀
 presenter-this-is-the-last-sale = 已是最后一场秒杀

@@ -242,7 +242,7 @@ impl App {
         self.lag.push(self.shown.taken, lag.and_then(|stream| stream.lag));
         self.status.settle_rush(|id| self.shown.sale(id).is_some_and(is_gone));
         if let Some(gone) = self.sales.settle(&self.shown) {
-            self.note(text::sale_gone(gone));
+            self.note(text!("console-is-no-longer-listed", voucher = gone));
         }
         if self.selling.look(&self.shown, self.sales.chosen) {
             self.leave_what_is_gone();
@@ -266,7 +266,10 @@ impl App {
         // While a command is running, marks disappear because it processes their rows.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
-                self.note(text::marks_gone(pending.marks_gone));
+                self.note(text!(
+                    "console-marked-entries-are-no-longer",
+                    count = pending.marks_gone
+                ));
             }
             if dead.marks_gone > 0 {
                 self.note(letters::wording::marks_gone(dead.marks_gone));

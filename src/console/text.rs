@@ -12,20 +12,20 @@ pub(crate) mod presenter;
 pub mod settings;
 pub(crate) mod time;
 
-use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
+use seckill_engine::telemetry::snapshot::{Funnel, SaleLine};
 use seckill_model::{
     Phase, VoucherId,
     message::{Label, text},
 };
 
-use self::figures::{latency, signed, span, steady_span, thousands, within};
+use self::figures::{signed, span, steady_span, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
     faults::{order_error, to_fault},
 };
 use super::{
     keymap::{Action, key_of},
-    views::{Marked, View},
+    views::Marked,
     widgets::right,
 };
 
@@ -64,24 +64,12 @@ pub fn phase(phase: Phase) -> String {
     text!("console-phase", phase)
 }
 
-pub(crate) fn ago(span: &str) -> String {
-    text!("console-ago", span)
-}
-
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
     format!("#{voucher} {title}")
 }
 
-pub(crate) fn starts_at(time: &str) -> String {
-    text!("console-starts", time)
-}
-
 pub(crate) fn left_of(left: &str, initial: &str) -> String {
     format!("{left} / {initial}")
-}
-
-pub(crate) fn ended_with(left: &str) -> String {
-    text!("console-ended-left", left)
 }
 
 /// The stock in Redis; unknown until Redis was read.
@@ -91,11 +79,6 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
         (None, None) => UNKNOWN.to_owned(),
         (None, Some(_)) => NOT_IN_REDIS.to_string(),
     }
-}
-
-pub(crate) fn more_sales(count: usize) -> String {
-    let (count, key) = (thousands(count as u64), key_of(Action::Go(View::Sales)));
-    text!("console-and-more-press-for-all", count, key)
 }
 
 pub(crate) fn no_sales() -> String {
@@ -147,34 +130,7 @@ pub(crate) fn funnel(
     ]
 }
 
-/// Admission latency: label and figure.
-pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
-    [
-        ("p50", latency(seen.p50)),
-        ("p99", latency(seen.p99)),
-        (Label("console-max").read(), latency(seen.max)),
-        ("n", within(seen.samples, 6)),
-    ]
-}
-
 pub(crate) const NO_LATENCY: Label = Label("console-no-recent-requests-through");
-
-/// The number of replayable entries, in a field of its own.
-pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
-    let entries = right(&within(entries, 9), 9, "");
-    match oldest_ms {
-        None => text!("console-kept", entries),
-        Some(oldest) => {
-            let oldest = steady_span(oldest);
-            text!("console-kept-oldest", entries, oldest)
-        }
-    }
-}
-
-pub(crate) fn lag(lag: Option<u64>) -> String {
-    let lag = lag.map_or_else(|| UNKNOWN.to_owned(), |lag| within(lag, 9));
-    text!("console-lag", lag)
-}
 
 pub(crate) fn drains_in(millis: u64) -> String {
     let (span, steady) = (span(millis), steady_span(millis));
@@ -186,39 +142,12 @@ pub(crate) fn oldest(millis: u64) -> String {
     text!("console-oldest", span, steady)
 }
 
-pub(crate) fn more_holders(count: usize) -> String {
-    let count = thousands(count as u64);
-    text!("console-and-more", count)
-}
-
-pub(crate) fn more_alarms(count: usize) -> String {
-    let count = thousands(count as u64);
-    text!("console-and-more", count)
-}
-
 pub(crate) fn marked(marked: Marked) -> String {
     let mut text = text!("console-marked", count = marked.count);
     if marked.filtered > 0 {
         text += &text!("console-hidden", hidden = marked.filtered);
     }
     text
-}
-
-pub(crate) fn marks_gone(count: usize) -> String {
-    text!("console-marked-entries-are-no-longer", count)
-}
-
-pub(crate) fn sale_gone(voucher: VoucherId) -> String {
-    text!("console-is-no-longer-listed", voucher)
-}
-
-/// The state of a holder; one that is not a node is not dead, as it never lived here.
-pub(crate) fn holder(alive: bool, known: bool) -> Label {
-    match (alive, known) {
-        (true, _) => ALIVE,
-        (false, true) => DEAD_HOLDER,
-        (false, false) => STRANGER,
-    }
 }
 
 /// An error, with the key that dismisses it.

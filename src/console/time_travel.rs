@@ -1,12 +1,11 @@
 //! Going back in time: along the chart of the Overview, and through the log.
 
 use seckill_engine::telemetry::log::Weight;
-use seckill_model::message::Label;
+use seckill_model::message::{Label, text};
 
 use super::{
     app::App,
-    keymap::Action,
-    text::time,
+    keymap::{Action, key_of},
     views::{View, activity, marks, until},
 };
 
@@ -16,7 +15,9 @@ impl App {
         self.frozen = !self.frozen;
         if self.frozen {
             if self.view == View::Overview && self.overview.has_chart() {
-                self.note(time::held());
+                let [earlier, later, go_on] =
+                    [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
+                self.note(text!("time-display-paused-and-step-through", earlier, later, go_on));
             }
         } else {
             self.overview.let_go();
@@ -37,9 +38,9 @@ impl App {
         if matches!(action, Action::Earlier | Action::Later) {
             if !self.overview.step(later, until) {
                 self.note(if later {
-                    Label("time-this-is-latest-moment").into()
+                    text!("time-this-is-latest-moment")
                 } else {
-                    time::nothing_earlier()
+                    text!("time-start-of-chart-press", zoom = key_of(Action::ZoomOut))
                 });
             }
             return;
@@ -50,7 +51,11 @@ impl App {
             .map(|(at, _)| at)
             .collect();
         if !self.overview.jump(later, until, &times) {
-            self.note(time::no_mark(later));
+            self.note(if later {
+                Label("time-no-later-command-or-alarm")
+            } else {
+                Label("time-no-earlier-command-or-alarm")
+            });
         }
     }
 

@@ -474,10 +474,18 @@ fn texts(code: &str) -> Vec<String> {
     found
 }
 
+/// The sources that put messages together.
+fn wordings() -> Vec<File> {
+    let mut found = files("src/console/text", ".rs");
+    found.extend(files("src/console/views", "wording.rs"));
+    found.push(File { path: "src/console/text.rs".into(), text: read("src/console/text.rs") });
+    found
+}
+
 #[test]
 fn chinese_is_in_the_catalog_only() {
     let mut wrong = Vec::new();
-    for file in files("src/console/text", ".rs") {
+    for file in wordings() {
         let chinese = texts(&file.text).into_iter().filter(|text| text.chars().any(is_han));
         wrong.extend(chinese.map(|text| format!("{}: {text:?}", file.path)));
     }
@@ -492,10 +500,8 @@ fn is_han(sign: char) -> bool {
 #[test]
 fn no_message_is_unused() {
     let alone = ["REDIS", "SQL", "PROGRAM"];
-    let mut sources = files("src/console/text", ".rs");
-    sources.push(File { path: "src/console/text.rs".into(), text: read("src/console/text.rs") });
     let mut wrong = Vec::new();
-    for file in sources {
+    for file in wordings() {
         let constants =
             file.text.lines().filter(|it| it.contains("const ") && it.contains(": &str ="));
         let strange =

@@ -12,31 +12,35 @@ use seckill_model::{
 };
 
 /// Outcome of a command, or an event.
-pub fn result(said: &Message) -> String {
-    match said.data::<CommandOutcome>() {
+pub fn result(message: &Message) -> String {
+    match message.data::<CommandOutcome>() {
         Some(outcome) => outcome.to_string(),
-        None => said.localized::<Event>(),
+        None => message.localized::<Event>(),
     }
 }
 
 /// What is wrong with a partition.
-pub(crate) fn partition_fault(said: &Message) -> String {
-    said.localized::<PartitionFault>()
+pub(crate) fn partition_fault(message: &Message) -> String {
+    message.localized::<PartitionFault>()
 }
 
 /// Result of a run of a job.
-pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Message>) -> String {
-    let Some(said) = said else { return String::new() };
-    match said.data::<JobResult>() {
+pub(crate) fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
+    let Some(message) = message else { return String::new() };
+    match message.data::<JobResult>() {
         Some(result) => result.to_string(),
         // SQL stores it without data.
         None if outcome == JobOutcome::Lost => Label("job-node-lost").to_owned(),
-        None => said.to_string(),
+        None => message.to_string(),
     }
 }
 
 /// Object of a command or an event.
-pub(crate) fn subject(said: &Message) -> String {
+pub(crate) fn subject(message: &Message) -> String {
     // Objects of some events are not names.
-    text!("activity-subject", key = said.replace(' ', "-"), subject = said.localized::<Subject>())
+    text!(
+        "activity-subject",
+        key = message.replace(' ', "-"),
+        subject = message.localized::<Subject>()
+    )
 }

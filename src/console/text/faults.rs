@@ -8,9 +8,9 @@ use seckill_model::{
 };
 
 /// Why an entry is not a valid order. Texts of older versions are shown unchanged.
-pub(crate) fn order_error(said: &Message) -> String {
-    let fault = said.data::<OrderError>();
-    fault.map_or_else(|| said.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
+pub(crate) fn order_error(message: &Message) -> String {
+    let fault = message.data::<OrderError>();
+    fault.map_or_else(|| message.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
 }
 
 /// Why a stream position is invalid.

@@ -39,68 +39,44 @@ pub(crate) fn old(age_ms: Option<u64>) -> String {
 
 /// An alarm in one line, without names; its keys are those of the views beneath.
 pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
-    let keys = |view: Action| (key_of(Action::Present), key_of(view));
-    let words = match kind {
-        AlarmKind::RedisAway { .. } => {
-            text!("presenter-redis-is-unreachable-display")
+    // Its name in the catalog, the view to go to, and the figure before the text.
+    let none = View::Overview;
+    let (kind, view, count) = match kind {
+        AlarmKind::RedisAway { .. } => ("redis-away", none, None),
+        AlarmKind::RedisReadOnly { .. } => ("redis-read-only", none, None),
+        AlarmKind::ForeignKey(_) => ("foreign-key", none, None),
+        AlarmKind::SqlLocked { .. } => ("sql-locked", none, None),
+        AlarmKind::SqlReadOnly { .. } => ("sql-read-only", none, None),
+        AlarmKind::SqlAway { .. } => ("sql-away", none, None),
+        AlarmKind::AuditFailed { .. } => ("audit-failed", View::Ledger, None),
+        AlarmKind::LagHigh { lag, .. } => ("lag-high", View::Stream, Some(*lag)),
+        AlarmKind::JobFailed { .. } => ("job-failed", View::Jobs, None),
+        AlarmKind::DeadConsumer { pending, known: true, .. } => {
+            ("dead-consumer", View::Pending, Some(*pending))
         }
-        AlarmKind::RedisReadOnly { .. } => {
-            text!("presenter-redis-rejects-writes-buyers-wait")
-        }
-        AlarmKind::ForeignKey(_) => text!("presenter-another-program-overwrote-key"),
-        AlarmKind::SqlLocked { .. } => text!("presenter-database-is-locked-by-another"),
-        AlarmKind::SqlReadOnly { .. } => text!("presenter-database-rejects-writes-orders-wait"),
-        AlarmKind::SqlAway { .. } => text!("presenter-database-is-unreachable-orders-wait"),
-        AlarmKind::AuditFailed { .. } => {
-            let (leave, key) = keys(Action::Go(View::Ledger));
-            text!("presenter-audit-failed-press-then", leave, key)
-        }
-        AlarmKind::LagHigh { lag, .. } => {
-            let (leave, key) = keys(Action::Go(View::Stream));
-            let words = text!("presenter-orders-wait-for-sql-press", lag, leave, key);
-            return Alarm::about(*lag, words);
-        }
-        AlarmKind::JobFailed { .. } => {
-            let (leave, key) = keys(Action::Go(View::Jobs));
-            text!("presenter-job-failed-press-then", leave, key)
-        }
-        AlarmKind::DeadConsumer { pending, known, .. } => {
-            let (leave, key) = keys(Action::Go(View::Pending));
-            let words = if *known {
-                text!("presenter-held-by-dead-node", pending, leave, key)
-            } else {
-                text!("presenter-held-by-unknown-node", pending, leave, key)
-            };
-            return Alarm::about(*pending, words);
+        AlarmKind::DeadConsumer { pending, .. } => {
+            ("unknown-consumer", View::Pending, Some(*pending))
         }
         AlarmKind::SilentConsumer { pending, .. } => {
-            let (leave, key) = keys(Action::Go(View::Pending));
-            let words = text!("presenter-held-by-idle-consumer", pending, leave, key);
-            return Alarm::about(*pending, words);
+            ("silent-consumer", View::Pending, Some(*pending))
         }
-        AlarmKind::DeadLetters { count } => {
-            let (leave, key) = keys(Action::Go(View::Letters));
-            let words = text!("presenter-open-dead-letters", count, leave, key);
-            return Alarm::about(*count, words);
-        }
-        AlarmKind::Undelivered { .. } => {
-            text!("presenter-change-of-sale")
-        }
-        AlarmKind::NoGroup => {
-            text!("presenter-stream-has-no-consumer-group")
-        }
-        AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data"),
-        AlarmKind::DataLoss { losses, .. } if losses.unknown > 0 => {
-            text!("presenter-redis-lost-data-some-buyers")
-        }
+        AlarmKind::DeadLetters { count } => ("dead-letters", View::Letters, Some(*count)),
+        AlarmKind::Undelivered { .. } => ("undelivered", none, None),
+        AlarmKind::NoGroup => ("no-group", none, None),
+        AlarmKind::Damaged { .. } => ("damaged", none, None),
+        AlarmKind::DataLoss { losses, .. } if losses.unknown > 0 => ("lost-buyers", none, None),
         AlarmKind::DataLoss { losses, .. } if losses.refused > 0 => {
-            text!("presenter-redis-lost-data-promises", refused = losses.refused)
+            return text!("presenter-lost-promises", refused = losses.refused).into();
         }
-        AlarmKind::DataLoss { .. } => text!("presenter-redis-lost-data-everything"),
+        AlarmKind::DataLoss { .. } => ("data-loss", none, None),
         AlarmKind::ServerBack { away_ms, .. } => {
-            let away = span(*away_ms);
-            text!("presenter-server-is-reachable-again-after", away)
+            return text!("presenter-server-back", away = span(*away_ms)).into();
         }
     };
-    words.into()
+    let (leave, key) = (key_of(Action::Present), key_of(Action::Go(view)));
+    let text = text!("presenter-alarm", kind, count = count.unwrap_or(0), leave, key);
+    match count {
+        Some(count) => Alarm::about(count, text),
+        None => text.into(),
+    }
 }

@@ -2,14 +2,7 @@
 
 use seckill_engine::telemetry::log::events;
 
-use seckill_model::message::{Label, text};
-
-use super::figures::thousands;
-use crate::keymap::{Action, key_of};
-
-pub(crate) const LAG: Label = Label("common-lag");
-pub(crate) const PENDING: Label = Label("common-pending");
-pub(crate) const UNREAD: Label = Label("time-no-data-for-that-moment");
+use seckill_model::message::text;
 
 /// The span of the chart.
 pub(crate) fn last(millis: u64) -> String {
@@ -19,30 +12,6 @@ pub(crate) fn last(millis: u64) -> String {
             let minutes = seconds / 60;
             text!("time-last-min", minutes)
         }
-    }
-}
-
-/// The selected moment, and what is not part of it.
-pub(crate) fn moment(clock: &str) -> String {
-    text!("time-values-of-rest-is-current", clock)
-}
-
-/// The display is paused.
-pub(crate) fn held() -> String {
-    let [earlier, later, go_on] = [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
-    text!("time-display-paused-and-step-through", earlier, later, go_on)
-}
-
-pub(crate) fn nothing_earlier() -> String {
-    let zoom = key_of(Action::ZoomOut);
-    text!("time-start-of-chart-press", zoom)
-}
-
-pub(crate) fn no_mark(later: bool) -> String {
-    if later {
-        text!("time-no-later-command-or-alarm")
-    } else {
-        text!("time-no-earlier-command-or-alarm")
     }
 }
 
@@ -62,12 +31,6 @@ pub(crate) fn event(act: &str, subject: &str) -> String {
 pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
     let named = matches!(act, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
     if named { "" } else { subject }
-}
-
-/// Number of further events at the same moment.
-pub(crate) fn more_events(more: usize) -> String {
-    let more = thousands(more as u64);
-    text!("time-and-more", more)
 }
 
 /// The name of a command or an event in the current language, from the name that the audit log has for it.

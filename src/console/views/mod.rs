@@ -20,6 +20,8 @@ mod table;
 mod tabs;
 mod user_masking;
 
+use std::ops::Range;
+
 use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
@@ -156,7 +158,7 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
     let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
     match &snapshot.audit {
         Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
-        books => books.clone(),
+        balance => balance.clone(),
     }
 }
 
@@ -258,19 +260,24 @@ impl Scene<'_> {
 
     /// A time to the second, in at most eight cells: only the date if it is another day.
     fn at_second(&self, at: Millis) -> String {
-        let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
-        let same_day = full.get(..10) == today.get(..10);
-        let shown = if same_day { full.get(11..) } else { full.get(5..10) };
-        shown.unwrap_or(&full).to_owned()
+        self.on_day(at, 11..19, 5..10)
     }
 
     /// A time in the user's time zone; with a date only if it is another day.
     fn at(&self, at: Millis) -> String {
+        self.on_day(at, 11..16, 5..16)
+    }
+
+    /// A part of a time with its date, depending on whether it is today.
+    fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
         let full = at.date_time(self.zone);
-        let today = self.now.date_time(self.zone);
-        let same_day = full.get(..10).is_some_and(|day| today.starts_with(day));
-        let shown = if same_day { full.get(11..16) } else { full.get(5..16) };
-        shown.unwrap_or(&full).to_owned()
+        let part = if self.is_today(at) { today } else { other_day };
+        full.get(part).unwrap_or(&full).to_owned()
+    }
+
+    fn is_today(&self, at: Millis) -> bool {
+        let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
+        day.get(..10) == today.get(..10)
     }
 }
 

@@ -47,7 +47,7 @@ impl Row for Recorded {
         Column::new(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
             .shown(|scene, line, cells| time(scene, line, cells.into()).into())
             // Lines of other days include the date, if there is room.
-            .fit(|scene, line| if scene.compact || is_today(scene, line) { 0 } else { DATED })
+            .fit(|scene, line| if scene.compact || scene.is_today(line.act.at) { 0 } else { DATED })
             .soft(),
         Column::new(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
@@ -142,16 +142,11 @@ fn subject(line: &Recorded) -> String {
     beyond(&line.act.act, &audit_log::subject(&line.act.subject)).to_owned()
 }
 
-fn is_today(scene: &Scene<'_>, line: &Recorded) -> bool {
-    let [day, today] = [line.act.at, scene.now].map(|at| at.date_time(scene.zone));
-    day.get(..10) == today.get(..10)
-}
-
 /// With the date if it is another day and there is room.
 fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
     let full = line.act.at.date_time(scene.zone);
     match full.get(5..) {
-        Some(dated) if room >= DATED && !is_today(scene, line) => dated.to_owned(),
+        Some(dated) if room >= DATED && !scene.is_today(line.act.at) => dated.to_owned(),
         _ => right(&scene.at_second(line.act.at), room, ""),
     }
 }

@@ -15,7 +15,7 @@ use seckill_model::{
 
 use super::{
     Scene, Source, View,
-    detail::draw_lines,
+    detail::{Detail, draw_alone, draw_lines},
     draw_head,
     table::{self, Column, REST, Row, TableState, Value},
 };
@@ -66,7 +66,9 @@ impl Row for JobLine {
         })
         .by(|job| of_last(job, |run| Value::Since(run.started)))
         .shown(|scene, job, _| match job.runs.first() {
-            Some(run) => text::ago(&figures::span(scene.now.since(run.started))).into(),
+            Some(run) => {
+                text!("console-ago", span = figures::span(scene.now.since(run.started))).into()
+            }
             None => Line::styled("-", scene.theme.soft()),
         })
         .right(),
@@ -130,34 +132,28 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
         return draw_lines(canvas, scene, 2, &none);
     }
     let cursor = state.position(&rows);
-    let chosen = cursor.and_then(|row| rows.get(row));
-    let detail = |canvas: &mut Canvas<'_>| {
-        if let Some(job) = chosen {
-            draw_detail(canvas, scene, job);
-        }
-    };
     if w >= BESIDE {
         let half = w / 2;
         let mut list = canvas.part(0, 2, half, h.saturating_sub(2));
         table::draw(&mut list, scene, state, &rows, cursor);
         // Its rule is aligned with the table headings.
         let x = half + 2;
-        return detail(&mut canvas.part(x, 2, w - x, h.saturating_sub(2)));
+        if let Some(job) = cursor.and_then(|row| rows.get(row)) {
+            detail(scene, job, w - x).draw(&mut canvas.part(x, 2, w - x, h.saturating_sub(2)));
+        }
+        return;
     }
     let top = scene.table_top();
+    let Some(detail) = state.opened(scene.snapshot).map(|job| detail(scene, job, w)) else {
+        return table::draw(&mut canvas.below(top), scene, state, &rows, cursor);
+    };
     // The history takes the rows that the list leaves.
     let list = (rows.len() as u16 + 1).min(h / 2);
-    match (state.controls.detail, h > top + list + ABOVE + 1) {
-        (true, true) => {
-            table::draw(&mut canvas.part(0, top, w, list), scene, state, &rows, cursor);
-            detail(&mut canvas.below(top + list + 1));
-        }
-        (true, false) => {
-            state.controls.top = None;
-            detail(&mut canvas.below(1));
-        }
-        (false, _) => table::draw(&mut canvas.below(top), scene, state, &rows, cursor),
+    if h <= top + list + ABOVE + 1 {
+        return draw_alone(canvas, state, Some(detail));
     }
+    table::draw(&mut canvas.part(0, top, w, list), scene, state, &rows, cursor);
+    detail.draw(&mut canvas.below(top + list + 1));
 }
 
 fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
@@ -169,12 +165,14 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
     }
 }
 
-fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
+fn detail(scene: &Scene<'_>, job: &JobLine, cells: u16) -> Detail {
     let theme = scene.theme;
-    let w = canvas.width();
-    canvas.rule(0, theme.glyphs.rule, theme.soft());
-    let x = canvas.text(1, 1, &job.name, theme.strong());
-    canvas.text(x + 2, 1, &scene.fit(&job.about, w.saturating_sub(x + 3)), theme.soft());
+    let mut detail = Detail::new(scene, cells);
+    let about = scene.fit(&job.about, cells.saturating_sub(width(&job.name) as u16 + 4));
+    detail.heading(vec![
+        Span::styled(job.name.clone(), theme.strong()),
+        Span::styled(format!("  {about}"), theme.soft()),
+    ]);
     let next = match job.next {
         Some(at) => {
             let (time, span) = (scene.at(at), figures::span(at.since(scene.now)));
@@ -184,19 +182,19 @@ fn draw_detail(canvas: &mut Canvas<'_>, scene: &Scene<'_>, job: &JobLine) {
         None => text::UNKNOWN.to_owned(),
     };
     let next = text!("console-value-2", next, schedule = job.schedule);
-    canvas.text(1, 2, &Label("tables-next-2"), theme.soft());
-    canvas.text(16, 2, &scene.fit(&next, w.saturating_sub(18)), Style::new());
-    if job.runs.is_empty() {
-        canvas.text(1, 4, &Label("console-no-runs-yet"), theme.soft());
-        return;
-    }
-    canvas.text(1, 4, &Label("console-history"), theme.heading());
+    detail.line(Label("tables-next-2"), vec![next.into()]);
+    detail.heading(Vec::new());
+    let (title, style) = match job.runs.len() {
+        0 => (Label("console-no-runs-yet"), theme.soft()),
+        _ => (Label("console-history"), theme.heading()),
+    };
+    detail.heading(vec![Span::styled(title.read(), style)]);
     let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
-    let node = widest.clamp(4, if w >= DATED { 20 } else { 12 });
-    let lines = job.runs.iter().flat_map(|run| run_lines(scene, run, node, w));
-    for (y, line) in (ABOVE..canvas.height()).zip(lines) {
-        canvas.line(1, y, &line);
+    let node = widest.clamp(4, if cells >= DATED { 20 } else { 12 });
+    for line in job.runs.iter().flat_map(|run| run_lines(scene, run, node, cells)) {
+        detail.heading(line.spans);
     }
+    detail
 }
 
 /// One run, with its full result.

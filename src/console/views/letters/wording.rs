@@ -45,7 +45,7 @@ pub(crate) enum About {
 }
 
 /// Describes the scope, given the `total`.
-fn told_about(about: &About, total: u64) -> String {
+fn scope(about: &About, total: u64) -> String {
     match about {
         About::One(letter) => text!("letters-1-dead-letter", letter),
         About::All { shown: None } => text!("letters-all", count = total),
@@ -164,7 +164,7 @@ pub(crate) fn question(
         _ => text!("letters-will-be-deleted-permanently", count = done),
     };
     let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
-    let about = told_about(about, total);
+    let about = scope(about, total);
     let mut lines = vec![text!("letters-value-2", about, fate, stays)];
     for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));

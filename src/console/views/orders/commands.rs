@@ -3,7 +3,7 @@
 use seckill_engine::{command::Command, trace::Trace};
 use seckill_model::{OrderStatus, VoucherId, message::Label};
 
-use super::wording as words;
+use super::wording;
 use crate::{
     app::App,
     text::{commands, conventions, sale_name},
@@ -35,7 +35,7 @@ impl App {
         if self.frozen {
             return self.note(conventions::frozen());
         }
-        self.orders.input = words::query_of_sale(sale).into();
+        self.orders.input = wording::query_of_sale(sale).into();
         self.go(View::Orders);
         self.ask_orders();
     }
@@ -87,16 +87,16 @@ impl App {
             return self.note(Label("acts-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
-            return self.note(words::not_unpaid(&order));
+            return self.note(wording::not_unpaid(&order));
         }
         let sale = match self.newest.sale(order.voucher_id) {
             Some(sale) => sale_name(order.voucher_id, &sale.title),
             None => format!("#{}", order.voucher_id),
         };
         let user = self.users.number(order.user_id);
-        let buyer = words::buyer(&user, order.place, &sale);
+        let buyer = wording::buyer(&user, order.place, &sale);
         let written = order.create_time.date_time(&self.zone);
-        let question = words::pay(&order, buyer, &written);
+        let question = wording::pay(&order, buyer, &written);
         self.confirm(question, Command::Pay(order.id));
     }
 }

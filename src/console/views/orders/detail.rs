@@ -11,7 +11,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{OrdersState, wording as texts};
+use super::{OrdersState, wording};
 use crate::{
     text::{self},
     views::{Scene, detail::Detail},
@@ -39,7 +39,7 @@ pub(super) fn of(
     detail.field(Label("orders-id-time"), says, plain);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
-        let buyer = texts::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
+        let buyer = wording::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
         detail.field(Label("orders-buyer"), buyer, plain);
     }
     match trace {
@@ -47,7 +47,7 @@ pub(super) fn of(
             let unknown = Label("orders-unknown-server-is-unreachable-try");
             detail.field(Label("orders-location"), unknown, theme.warn());
         }
-        None => detail.field(Label("orders-location"), texts::LOOKING, theme.soft()),
+        None => detail.field(Label("orders-location"), wording::LOOKING, theme.soft()),
         Some(trace) => add_trace(&mut detail, scene, trace, row),
     }
     if let Some(order) = row {
@@ -62,10 +62,10 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
     detail.field(Label("orders-in-sql"), exact(scene, written, added), Style::new());
-    let status = texts::status(order.status);
+    let status = wording::status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
-        (OrderStatus::Used, Some(at)) => (texts::and(&paid(at), &status), theme.good()),
+        (OrderStatus::Used, Some(at)) => (wording::and(&paid(at), &status), theme.good()),
         (_, Some(at)) => (paid(at), theme.good()),
         (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent()),
         (_, None) => (text!("orders-never"), theme.soft()),
@@ -74,7 +74,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     if !order.status.is_live() {
         let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
         let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        detail.field(Label("orders-closed"), texts::and(&closed, &status), theme.warn());
+        detail.field(Label("orders-closed"), wording::and(&closed, &status), theme.warn());
     }
 }
 
@@ -83,12 +83,12 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     let theme = scene.theme;
     let (plain, soft) = (Style::new(), theme.soft());
     // The row is newer than the trace.
-    if let Some(standing) = texts::standing(&trace.standing).filter(|_| row.is_none()) {
-        let standing = scene.users.within(&standing, bought_by(trace).map(|(user, ..)| user));
+    if let Some(location) = wording::location(&trace.standing).filter(|_| row.is_none()) {
+        let location = scene.users.within(&location, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
         detail.field(
             Label("orders-location"),
-            standing,
+            location,
             if lost { theme.bad() } else { theme.warn() },
         );
     }
@@ -102,7 +102,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
-        detail.field(Label("common-admitted"), texts::and(&at, &held), plain);
+        detail.field(Label("common-admitted"), wording::and(&at, &held), plain);
     }
     match &trace.entry {
         Some((entry, holding)) => {
@@ -139,7 +139,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
 fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
     match before {
-        Some(before) => texts::and(&time, &texts::after(at.0.saturating_sub(before.0))),
+        Some(before) => wording::and(&time, &wording::after(at.0.saturating_sub(before.0))),
         None => time,
     }
 }

@@ -56,8 +56,8 @@ pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
 }
 
 /// Where the order is, in a sentence; `None` if SQL has the rest.
-pub(crate) fn standing(standing: &Location) -> Option<String> {
-    Some(match standing {
+pub(crate) fn location(location: &Location) -> Option<String> {
+    Some(match location {
         Location::Persisted { .. } => return None,
         Location::Undelivered { .. } => {
             text!("orders-in-the-stream-not-delivered")

@@ -13,7 +13,7 @@ use seckill_engine::telemetry::{
     log::Weight,
     snapshot::{Funnel, LoadTestLine, Urgency},
 };
-use seckill_model::message::Label;
+use seckill_model::message::{Label, text};
 
 use self::stream_panel::NAMES;
 pub(crate) use self::{
@@ -44,7 +44,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Overv
     let below_stock = 1 + ADMISSION + margin + 1;
     let for_stock = column.height().saturating_sub(below_stock).max(2);
     let y = stock_panel::draw(&mut column, scene, for_stock) + 1;
-    admission(&mut column, scene, y);
+    column.line(0, y, &scene.heading(&text::ADMISSION, &[Source::Redis]));
+    draw_funnel(&mut column, scene, y + 1, &scene.snapshot.funnel);
     rush(&mut column, scene, y + ADMISSION + margin);
     recent_events(&mut column, scene, y + ADMISSION + margin + 2);
     let right = canvas.part(
@@ -103,49 +104,37 @@ fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
     let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
     if more > 0 {
-        rows.push(Line::styled(text::more_alarms(more), scene.theme.soft()));
+        rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft()));
     }
     for (row, line) in rows.iter().enumerate() {
         below.line(0, row as u16, line);
     }
 }
 
-/// The outcome of all requests.
-fn admission(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
-    canvas.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
-    let funnel = &scene.snapshot.funnel;
-    for (row, (label, _)) in text::funnel(funnel).iter().enumerate() {
-        funnel_line(canvas, scene, top + 1 + row as u16, funnel, row, label);
-    }
-}
-
-/// A counter of the funnel: total, rate, and share of all requests.
-pub(super) fn funnel_line(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    y: u16,
-    funnel: &Funnel,
-    row: usize,
-    label: &str,
-) {
-    let theme = scene.theme;
-    let count = text::funnel(funnel)[row].1;
-    let (lead, blind) = (row == 1, scene.is_blind());
-    canvas.text(2, y, label, if lead { Style::new() } else { theme.soft() });
-    let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
-    let style = if lead { theme.strong() } else { Style::new() };
-    let x = canvas.text(11, y, &total, if blind { theme.dimmed() } else { style });
-    let flowing = count.per_second >= 0.05 && !blind;
-    let rate =
-        if blind { text::UNKNOWN.to_owned() } else { figures::rate_within(count.per_second, 9) };
-    let rate = right(&rate, 10, theme.glyphs.ellipsis);
-    let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
-    // The first row is the total.
-    if row > 0 && canvas.width() > x + 3 {
-        let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
-        let style = if lead && !blind { theme.accent() } else { theme.soft() };
-        let cells = (canvas.width() - x).min(24);
-        canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
+/// Rows of an admission funnel: total, rate, and share of all requests.
+pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, funnel: &Funnel) {
+    let (theme, blind) = (scene.theme, scene.is_blind());
+    for (row, (label, count)) in text::funnel(funnel).into_iter().enumerate() {
+        let (y, lead) = (top + row as u16, row == 1);
+        canvas.text(2, y, label, if lead { Style::new() } else { theme.soft() });
+        let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
+        let style = if lead { theme.strong() } else { Style::new() };
+        let x = canvas.text(11, y, &total, if blind { theme.dimmed() } else { style });
+        let flowing = count.per_second >= 0.05 && !blind;
+        let rate = if blind {
+            text::UNKNOWN.to_owned()
+        } else {
+            figures::rate_within(count.per_second, 9)
+        };
+        let rate = right(&rate, 10, theme.glyphs.ellipsis);
+        let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
+        // The first row is the total.
+        if row > 0 && canvas.width() > x + 3 {
+            let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
+            let style = if lead && !blind { theme.accent() } else { theme.soft() };
+            let cells = (canvas.width() - x).min(24);
+            canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
+        }
     }
 }
 
@@ -295,7 +284,7 @@ fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
     let x = canvas.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
     if more > 0 {
-        canvas.text(x, 0, &text::more_alarms(more), theme.warn());
+        canvas.text(x, 0, &text!("console-and-more", count = more), theme.warn());
     }
     for (row, line) in rows.iter().enumerate() {
         canvas.line(0, row as u16 + 1, line);

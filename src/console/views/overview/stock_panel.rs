@@ -8,11 +8,15 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::telemetry::snapshot::SaleLine;
-use seckill_model::{Phase, message::Label};
+use seckill_model::{
+    Phase,
+    message::{Label, text},
+};
 
 use crate::{
+    keymap::{Action, key_of},
     text::{self, figures},
-    views::{Scene, Source},
+    views::{Scene, Source, View},
     widgets::{Canvas, bar, fit, width, wrap},
 };
 
@@ -51,7 +55,9 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
         y += 1;
     }
     if shown < sales.len() {
-        let more = text::more_sales(sales.len() - shown);
+        let key = key_of(Action::Go(View::Sales));
+        let count = figures::thousands((sales.len() - shown) as u64);
+        let more = text!("console-and-more-press-for-all", count, key);
         canvas.text(2, y, &scene.fit(&more, canvas.width()), scene.theme.soft());
         y += 1;
     }
@@ -81,8 +87,11 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
         (_, None) => (text::left_in_redis(sale), theme.warn(), soft),
         (Phase::Ended, Some(left @ 1..)) if wide => {
             let left = left.unsigned_abs();
-            let full = Some(text::ended_with(&figures::thousands(left))).filter(fits);
-            let text = full.unwrap_or_else(|| text::ended_with(&figures::compact(left as f64)));
+            let full =
+                Some(text!("console-ended-left", left = figures::thousands(left))).filter(fits);
+            let text = full.unwrap_or_else(|| {
+                text!("console-ended-left", left = figures::compact(left as f64))
+            });
             (text, soft, soft)
         }
         (Phase::Ended, _) => (text::phase(Phase::Ended), soft, soft),
@@ -91,7 +100,9 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
         (Phase::Planned, _) => {
             let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
             (
-                Some(text::starts_at(&at)).filter(|it| wide && fits(it)).unwrap_or(at),
+                Some(text!("console-starts", time = at))
+                    .filter(|it| wide && fits(it))
+                    .unwrap_or(at),
                 theme.accent(),
                 soft,
             )
@@ -147,7 +158,7 @@ fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
     };
     let phases = [Phase::SoldOut, Phase::Paused, Phase::Ended];
     let words = phases.into_iter().map(|phase| cells(&text::phase(phase)));
-    let begins = sale.begin.map_or(0, |at| cells(&text::starts_at(&scene.at(at))));
+    let begins = sale.begin.map_or(0, |at| cells(&text!("console-starts", time = scene.at(at))));
     let begins = if wide && begins <= most { begins } else { 0 };
     words.chain([figure, begins]).max().unwrap_or(most).min(most)
 }

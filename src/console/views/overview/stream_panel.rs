@@ -49,8 +49,13 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
         }
     }
     if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && w >= ROOM_FOR_KEPT) {
-        let oldest = (w >= ROOM_FOR_OLDEST).then_some(oldest);
-        canvas.line_right(0, &Line::styled(text::kept(stream.length, oldest), theme.soft()));
+        let entries = right(&figures::within(stream.length, 9), 9, "");
+        let kept = if w >= ROOM_FOR_OLDEST {
+            text!("console-kept-oldest", entries, oldest = figures::steady_span(oldest))
+        } else {
+            text!("console-kept", entries)
+        };
+        canvas.line_right(0, &Line::styled(kept, theme.soft()));
     }
     canvas.text(0, 1, &text::PENDING, theme.heading());
     canvas.text(NAMES, 1, &figure(stream.pending), Style::new());
@@ -118,7 +123,8 @@ fn list(canvas: &mut Canvas<'_>, scene: &Scene<'_>, stream: &StreamLine) {
         canvas.text(NAMES + 11 + name_room, y, &count, Style::new());
     }
     if shown < all.len() {
-        canvas.text(NAMES, shown as u16, &text::more_holders(all.len() - shown), theme.soft());
+        let more = text!("console-and-more", count = all.len() - shown);
+        canvas.text(NAMES, shown as u16, &more, theme.soft());
     }
 }
 
@@ -148,8 +154,8 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let mut spans = vec![Span::styled(head, theme.heading())];
     let (text, style) = match stream.lag {
         _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad()),
-        None => (text::lag(None), theme.warn()),
-        lag => (text::lag(lag), Style::new()),
+        None => (text!("console-lag", lag = text::UNKNOWN), theme.warn()),
+        Some(lag) => (text!("console-lag", lag = figures::within(lag, 9)), Style::new()),
     };
     spans.push(Span::styled(left(&text, LAG, theme.glyphs.ellipsis), style));
     let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);

@@ -8,7 +8,10 @@ use seckill_engine::telemetry::{
     Point, Snapshot,
     log::{Recorded, Weight},
 };
-use seckill_model::Millis;
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 
 use super::OverviewState;
 use crate::{
@@ -71,7 +74,10 @@ pub(super) fn draw(
     let heading = title.width();
     canvas.line(0, 0, &title);
     let text = match state.moment() {
-        Some(at) => Line::styled(time::moment(&at.time_of_day(scene.zone)), theme.key()),
+        Some(at) => {
+            let clock = at.time_of_day(scene.zone);
+            Line::styled(text!("time-values-of-rest-is-current", clock), theme.key())
+        }
         None => Line::styled(time::last(state.window()), theme.soft()),
     };
     let fits = heading + 2 + text.width() <= usize::from(canvas.width());
@@ -172,7 +178,14 @@ fn legend(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
 
 fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     match &scene.snapshot.latency {
-        Some(seen) => labelled(canvas, scene, &text::latencies(seen)),
+        Some(seen) => {
+            let max = Label("console-max").read();
+            let figures = [("p50", seen.p50), ("p99", seen.p99), (max, seen.max)];
+            let mut text =
+                figures.map(|(label, micros)| (label, figures::latency(micros))).to_vec();
+            text.push(("n", figures::within(seen.samples, 6)));
+            labelled(canvas, scene, &text);
+        }
         None => {
             canvas.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
         }
@@ -181,7 +194,7 @@ fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
 
 fn figures_of(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let Some(point) = point else {
-        canvas.text(0, 0, &time::UNREAD, scene.theme.warn());
+        canvas.text(0, 0, &Label("time-no-data-for-that-moment"), scene.theme.warn());
         return;
     };
     let unknown = || text::UNKNOWN.to_owned();
@@ -193,8 +206,8 @@ fn figures_of(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>)
         scene,
         &[
             ("p99", p99),
-            (time::LAG.read(), figure(point.lag)),
-            (time::PENDING.read(), figure(point.pending)),
+            (Label("common-lag").read(), figure(point.lag)),
+            (Label("common-pending").read(), figure(point.pending)),
         ],
     );
 }
@@ -225,7 +238,8 @@ fn events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, (from, to): (Millis, Milli
     let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
     let x = canvas.text(0, 1, glyph, style) + 1;
     let text = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
-    let more = if more.is_empty() { String::new() } else { time::more_events(more.len()) };
+    let more =
+        if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
     // A truncated count would be misread.
     let room = canvas.width().saturating_sub(x + width(&more) as u16);
     let x = canvas.text(x, 1, &scene.fit(&text, room), Style::new());

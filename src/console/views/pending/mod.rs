@@ -122,7 +122,16 @@ fn fault(line: &PendingLine) -> Option<String> {
 
 /// The state of a holder, unless it is alive.
 fn state_word(line: &PendingLine) -> &'static str {
-    if line.holder_alive { "" } else { text::holder(false, line.holder_known).read() }
+    if line.holder_alive { "" } else { holder(line).read() }
+}
+
+/// The state of a holder; one that is not a node is not dead, as it never lived here.
+fn holder(line: &PendingLine) -> Label {
+    match (line.holder_alive, line.holder_known) {
+        (true, _) => text::ALIVE,
+        (false, true) => text::DEAD_HOLDER,
+        (false, false) => text::STRANGER,
+    }
 }
 
 pub(super) fn draw(
@@ -171,7 +180,7 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     let mut detail = Detail::new(scene, width);
     let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
     let user = line.user.map(|user| stream::wording::user(&scene.users.number(user)));
-    let state = text::holder(line.holder_alive, line.holder_known);
+    let state = holder(line);
     let style = if line.holder_alive { theme.good() } else { theme.bad() };
     let holder = scene.fit(&line.consumer, width.saturating_sub(28));
     let holder = vec![Span::raw(format!("{holder}  ")), Span::styled(state.read(), style)];

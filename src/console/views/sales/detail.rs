@@ -17,7 +17,7 @@ use super::window;
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
-    views::{Scene, layout, orders::wording, overview::funnel_line},
+    views::{Scene, layout, orders::wording, overview::draw_funnel},
     widgets::{Canvas, Curve, curve, right, width},
 };
 
@@ -28,7 +28,7 @@ const NARROW: u16 = 72;
 const FUNNEL: u16 = 32;
 const FACT: u16 = 11;
 /// Users with several orders, if there is room.
-const AGAIN: u16 = 1;
+const REPEAT: u16 = 1;
 /// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
 const CURVE: (u16, u16) = (5, 10);
 /// Rows of the list above: heading, blank, column headings; and the sales it keeps before the curve gets space.
@@ -39,11 +39,11 @@ const SALES: u16 = 4;
 pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
     let sales = (sales.min(usize::from(SALES)) as u16).max(1);
     let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
-    let again = spare.min(AGAIN);
-    let spare = spare - again;
+    let repeat = spare.min(REPEAT);
+    let spare = spare - repeat;
     // Surplus rows are shared.
     let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
-    Some(FIGURES + again + curve)
+    Some(FIGURES + repeat + curve)
 }
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
@@ -55,22 +55,22 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
     let x = canvas.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
     let (word, style) = layout::phase(theme, sale.phase);
     canvas.text(x + 2, 1, &word, style);
-    way(&mut canvas.part(1, 2, w.saturating_sub(2), 1), scene, sale);
-    became(&mut canvas.part(1, 3, w.saturating_sub(2), 1), scene, sale);
+    draw_conversion(&mut canvas.part(1, 2, w.saturating_sub(2), 1), scene, sale);
+    let key = text!("sale-press-for-its-orders", key = key_of(Action::Open));
+    let states = order_states(scene, sale);
+    draw_with_key(&mut canvas.part(1, 3, w.saturating_sub(2), 1), scene, &states, &key);
     let half = match w {
         ..NARROW => FUNNEL,
         NARROW..100 => 38,
         100.. => 52,
     };
     let (h, mut top) = (canvas.height(), 3);
-    if h >= FIGURES + AGAIN {
-        again(&mut canvas.part(1, 4, w.saturating_sub(2), 1), scene, sale);
-        top += AGAIN;
+    if h >= FIGURES + REPEAT {
+        draw_repeat_buyers(&mut canvas.part(1, 4, w.saturating_sub(2), 1), scene, sale);
+        top += REPEAT;
     }
     let mut left = canvas.part(0, top, half, FIGURES);
-    for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
-        funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
-    }
+    draw_funnel(&mut left, scene, 1, &sale.funnel);
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (Label("tables-on-sale"), figures::thousands(sale.initial)),
@@ -92,14 +92,14 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
             if width(fact) <= cells { right(fact, cells, "") } else { scene.fit(fact, room) };
         beside.text(at, row as u16 + 1, &fact, Style::new());
     }
-    let under = FIGURES + AGAIN;
+    let under = FIGURES + REPEAT;
     if h > under {
         stock(&mut canvas.part(1, under, w.saturating_sub(2), h - under), scene, sale);
     }
 }
 
 /// From the request to the row in SQL, each step with its share of the previous one, if all fit.
-fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
     let steps = [
@@ -126,24 +126,33 @@ fn way(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     canvas.line(0, 0, &if fits { whole } else { line(false) });
 }
 
-/// Order states in SQL, counted for this sale only, and the key that opens its orders.
-fn became(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+/// A line with the key that leads on, if both fit.
+fn draw_with_key(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &Line<'_>, key: &str) {
+    canvas.line(0, 0, line);
+    if line.width() + 2 + width(key) <= usize::from(canvas.width()) {
+        canvas.line_right(0, &Line::styled(key, scene.theme.soft()));
+    }
+}
+
+/// Order states in SQL, counted for this sale only.
+fn order_states(scene: &Scene<'_>, sale: &SaleLine) -> Line<'static> {
     let theme = scene.theme;
-    let mut x = canvas.text(0, 0, &Label("common-orders"), theme.soft()) + 1;
+    let mut spans = vec![Span::styled(Label("common-orders").read(), theme.soft())];
     match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
             for (label, figure) in states(&counts) {
-                x = canvas.text(x + 1, 0, &label, theme.soft()) + 1;
-                x = canvas.text(x, 0, &figure, theme.strong()) + 1;
+                spans.push(Span::styled(format!("  {label} "), theme.soft()));
+                spans.push(Span::styled(figure, theme.strong()));
             }
         }
-        None if scene.snapshot.sql.up => x = canvas.text(x + 1, 0, &text::READING, theme.soft()),
-        Some(None) | None => x = canvas.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
+        None if scene.snapshot.sql.up => {
+            spans.push(Span::styled(format!("  {}", text::READING), theme.soft()));
+        }
+        Some(None) | None => {
+            spans.push(Span::styled(format!("  {}", text::UNKNOWN), theme.warn()));
+        }
     }
-    let hint = text!("sale-press-for-its-orders", key = key_of(Action::Open));
-    if x + 2 + width(&hint) as u16 <= canvas.width() {
-        canvas.line_right(0, &Line::styled(hint, theme.soft()));
-    }
+    spans.into()
 }
 
 /// Orders in SQL by status: paid orders always, others if there are any.
@@ -188,23 +197,29 @@ fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
 }
 
 /// Users with more than one order.
-fn again(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
-    let x = canvas.text(0, 0, &Label("sale-buyers-with-several-orders"), scene.theme.soft()) + 2;
-    let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_ref());
+fn draw_repeat_buyers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let label = Label("sale-buyers-with-several-orders").read();
+    let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_deref());
     let buyer = |(user, orders): &(UserId, u64)| {
         format!("{} ×{}", scene.users.number(*user), figures::thousands(*orders))
     };
-    let text = match known.map(Vec::as_slice) {
+    let text = match known {
         None => text::UNKNOWN.to_owned(),
         Some([]) => text!("common-none"),
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
-    let hint = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
-    let end = x + width(&text) as u16 + 2 + width(&hint) as u16;
-    if known.is_some_and(|known| !known.is_empty()) && end <= canvas.width() {
-        canvas.line_right(0, &Line::styled(hint, scene.theme.soft()));
+    let text = scene.fit(&text, canvas.width().saturating_sub(width(label) as u16 + 2));
+    let head = Span::styled(label, scene.theme.soft());
+    let line = Line::from(vec![head, Span::raw(format!("  {text}"))]);
+    match known {
+        Some([_, ..]) => {
+            let key = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
+            draw_with_key(canvas, scene, &line, &key);
+        }
+        _ => {
+            canvas.line(0, 0, &line);
+        }
     }
-    canvas.text(x, 0, &scene.fit(&text, canvas.width().saturating_sub(x)), Style::new());
 }
 
 /// The stock since this node first saw the sale, up to the snapshot.

@@ -9,7 +9,7 @@ use seckill_engine::{
 };
 use seckill_model::message::{Label, text};
 
-use super::{Pane, wording as words};
+use super::{Pane, wording};
 use crate::{
     app::App,
     dialogs::{Confirm, Dialog, Form},
@@ -82,7 +82,7 @@ impl App {
         }
         let Some(consumer) = self.meant_consumer() else { return };
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
-            return self.note(words::not_removed(&consumer));
+            return self.note(wording::not_removed(&consumer));
         }
         self.send(Command::Preview(GroupAct::Remove { name: consumer.name }));
     }
@@ -127,11 +127,13 @@ impl App {
                     let at = |at: seckill_model::Millis| at.date_time(&self.zone);
                     (at(it.from_time), at(it.to_time))
                 };
-                Confirm::act(words::rewind(plan, time), Command::Rewind(plan.clone()))
+                Confirm::act(wording::rewind(plan, time), Command::Rewind(plan.clone()))
             }
-            Preview::Claim(plan) => Confirm::act(words::claim(plan), Command::Claim(plan.clone())),
+            Preview::Claim(plan) => {
+                Confirm::act(wording::claim(plan), Command::Claim(plan.clone()))
+            }
             Preview::Remove(found) => {
-                Confirm::act(words::remove(found), Command::RemoveConsumer(found.clone()))
+                Confirm::act(wording::remove(found), Command::RemoveConsumer(found.clone()))
             }
         };
         self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.now)));

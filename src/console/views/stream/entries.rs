@@ -160,7 +160,7 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
     let (theme, plain) = (scene.theme, Style::new());
     let unknown = || text::UNKNOWN.to_owned();
     let added = line.entry.added();
-    let ago = text::ago(&figures::span(scene.now.since(added)));
+    let ago = text!("console-ago", span = figures::span(scene.now.since(added)));
     let order = line.order.map(|id| {
         let (issued, sequence) = (decode(id).issued.time_of_day(scene.zone), decode(id).sequence);
         text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)

@@ -82,7 +82,7 @@ pub(super) fn draw(
     let dash = || Span::styled("-", theme.soft());
     let id = |id: Option<EntryId>| match id {
         Some(id) => {
-            let ago = text::ago(&figures::steady_span(now.since(id.added())));
+            let ago = text!("console-ago", span = figures::steady_span(now.since(id.added())));
             let id = id.to_string();
             let cells = ID.max(widgets::width(&id));
             vec![Span::raw(widgets::left(&id, cells, "")), soft(format!(" {ago}"))]

@@ -62,7 +62,7 @@ pub(crate) trait Row: Sized + 'static {
 
     /// Whether a lowercase word of a filter occurs in the row.
     fn holds(&self, word: &str) -> bool {
-        Self::COLUMNS.iter().any(|column| column.words(self).to_lowercase().contains(word))
+        Self::COLUMNS.iter().any(|column| column.search_text(self).to_lowercase().contains(word))
     }
 }
 
@@ -106,13 +106,13 @@ impl Value {
             Self::Mentions(text, user) => scene.users.within(text, *user),
             Self::Since(at) => figures::span(scene.now.since(*at)),
             Self::Time(at) => at.date_time(scene.zone),
-            _ => self.words(),
+            _ => self.search_text(),
         }
     }
 
     /// The text that a filter searches. What changes with the clock alone is excluded: rows would appear and disappear
     /// while the user reads.
-    fn words(&self) -> String {
+    fn search_text(&self) -> String {
         match self {
             Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
             Self::Number(number) => figures::signed(*number),
@@ -159,7 +159,7 @@ impl Value {
             Self::Mentions(text, user) => of_text(&users.within(text, *user)),
             Self::Name(_, model) => model.as_str().into(),
             Self::Sale(sale) => sale.to_string().into(),
-            Self::Order(_) | Self::Entry(_) | Self::Token(_) => self.words().into(),
+            Self::Order(_) | Self::Entry(_) | Self::Token(_) => self.search_text().into(),
             Self::User(user) => users.number(*user).into(),
             Self::Span(millis) => (*millis).into(),
             Self::Since(at) => now.since(*at).into(),
@@ -231,7 +231,7 @@ pub(crate) struct Column<R> {
     widths: &'static [(u16, u16)],
     value: fn(&R) -> Value,
     key: Option<fn(&R) -> Value>,
-    words: Option<fn(&R) -> String>,
+    search: Option<fn(&R) -> String>,
     style: Option<fn(&Scene<'_>, &R) -> Style>,
     line: Option<fn(&Scene<'_>, &R, u16) -> Line<'static>>,
     fit: Option<fn(&Scene<'_>, &R) -> usize>,
@@ -253,7 +253,7 @@ impl<R> Column<R> {
             widths,
             value,
             key: None,
-            words: None,
+            search: None,
             style: None,
             line: None,
             fit: None,
@@ -283,8 +283,8 @@ impl<R> Column<R> {
     }
 
     /// Sets the text that a filter searches.
-    pub(crate) const fn searched(mut self, words: fn(&R) -> String) -> Self {
-        self.words = Some(words);
+    pub(crate) const fn searched(mut self, search: fn(&R) -> String) -> Self {
+        self.search = Some(search);
         self
     }
 
@@ -370,8 +370,8 @@ impl<R> Column<R> {
         Line { style: style.patch(line.style), ..line }
     }
 
-    pub(super) fn words(&self, row: &R) -> String {
-        self.words.map_or_else(|| (self.value)(row).words(), |words| words(row))
+    pub(super) fn search_text(&self, row: &R) -> String {
+        self.search.map_or_else(|| (self.value)(row).search_text(), |search| search(row))
     }
 
     pub(super) fn key(&self, row: &R) -> Option<Key> {
