@@ -3,7 +3,7 @@
 use seckill_engine::{
     error::{Obstacle, PartDone, PartitionsError, PlanError},
     event::{ClaimPart, Event, RewindPart},
-    group::{ClaimReport, GroupError, GroupChange, Names},
+    group::{ClaimReport, GroupChange, GroupError, Names},
     jobs::Cancelled,
     locks::{LockError, LockName},
     partition_fault::{PartitionFault, Repair, RepairedFault},
