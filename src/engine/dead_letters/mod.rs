@@ -3,6 +3,7 @@
 //! A command processes each letter in idempotent steps, so an interrupted command can be repeated. This module creates
 //! no dead letters.
 
+mod scope;
 mod shown;
 mod verdict;
 
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    command::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::PartDone,
     order_writer::by_partition,
     payment,
@@ -24,6 +24,7 @@ use super::{
     settings::Settings,
 };
 use crate::telemetry::{Meters, meters::InProgress, snapshot::RecoveryLine};
+pub use scope::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed};
 pub use verdict::{ClassifiedLetter, LETTER_FIELDS, classify};
 
 /// On-screen name of a count, which changes nothing.
