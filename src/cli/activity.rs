@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use clap::Args;
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    audit_figures,
+    commands::audit_figures,
     telemetry::data_loss::{add_published, published},
 };
 use seckill_model::{

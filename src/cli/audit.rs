@@ -5,12 +5,13 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply},
-    command_handler::Operator,
+    commands::{Command, Reply, command_handler::Operator},
     ledger,
     partition_fault::PartitionFault,
-    partition_repair,
-    repair::{self, Repaired, SaleRepair},
+    recovery::{
+        partition_repair,
+        repair::{self, Repaired, SaleRepair},
+    },
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
 use seckill_model::{

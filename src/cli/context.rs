@@ -4,17 +4,21 @@ use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duratio
 
 use seckill_console::{act_word, told_result};
 use seckill_engine::{
-    EngineError, audit_record,
-    command_handler::{Operator, login_name},
+    EngineError,
+    commands::{
+        audit_record,
+        command_handler::{Operator, login_name},
+        load_generator::LoadTests,
+        operator_lock::UnderWay,
+        outcome::CommandOutcome,
+    },
     deployment::{self, Deployment},
     heartbeat::take_name,
-    load_generator::LoadTests,
     locks::{Locks, Timing},
     node::{Node, NodeConfig},
-    operator_lock::UnderWay,
     outbox::Outbox,
-    outcome::CommandOutcome,
-    partition_repair, partitions,
+    partitions,
+    recovery::partition_repair,
     servers::Servers,
     telemetry::Meters,
 };

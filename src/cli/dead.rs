@@ -3,8 +3,8 @@
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    command::{Command, LetterScope, LettersCounted, Reply},
-    dead_letters::{ClassifiedLetter, LETTER_FIELDS, Letters},
+    commands::{Command, Reply},
+    dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
     telemetry::snapshot::LetterLine,
 };
 use seckill_model::{

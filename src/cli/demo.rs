@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use seckill_console::Story;
 use seckill_engine::{
-    command::{LoadReport, LoadTest},
+    commands::{LoadReport, LoadTest},
     error::MAX_USERS,
     fault_injection,
     telemetry::Snapshot,

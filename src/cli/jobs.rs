@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
-    command::Command,
+    commands::Command,
     jobs::{board, builtin, outcome_name},
     telemetry::snapshot::JobLine,
 };

@@ -3,8 +3,7 @@
 use clap::Subcommand;
 use seckill_engine::{
     EngineError,
-    command::Command,
-    command_handler::lock_names,
+    commands::{Command, command_handler::lock_names},
     locks::{LockError, LockName},
 };
 use seckill_model::{

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    command::Command,
+    commands::Command,
     orders::{self, Decoded, Location},
 };
 use seckill_model::{

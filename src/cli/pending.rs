@@ -10,12 +10,14 @@ use std::{
 use clap::{Args, Subcommand};
 use seckill_engine::{
     EngineError,
-    apply::check_plan,
-    command::{Command, Pace, ReplayReport, Reply, Scope},
-    command_handler::Operator,
+    commands::{
+        Command, Pace, ReplayReport, Reply, Scope,
+        apply::check_plan,
+        command_handler::Operator,
+        pending::FIELDS,
+        plan::{Line, Plan},
+    },
     error::PlanError,
-    pending::FIELDS,
-    plan::{Line, Plan},
 };
 use seckill_model::{
     EntryId,

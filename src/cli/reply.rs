@@ -1,9 +1,6 @@
 //! Executes commands, and prints the replies of the engine.
 
-use seckill_engine::{
-    command::{Command, Reply},
-    command_handler::Operator,
-};
+use seckill_engine::commands::{Command, Reply, command_handler::Operator};
 use seckill_model::{
     Payment,
     message::{Label, text},

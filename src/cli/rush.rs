@@ -3,7 +3,7 @@
 use clap::Args;
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadReport, LoadTest, Reply},
+    commands::{Command, LoadReport, LoadTest, Reply},
 };
 use seckill_model::{
     VoucherId,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_console::phase;
 use seckill_engine::{
-    command::{Command, Reply},
+    commands::{Command, Reply},
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use seckill_console::{Options, Story};
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
+    commands::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
     ledger,
     node::Node,
     telemetry::Snapshot,

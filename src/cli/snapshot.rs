@@ -3,7 +3,7 @@
 use std::{fmt::Display, sync::Arc, time::Duration};
 
 use seckill_engine::{
-    command_handler::lock_names,
+    commands::command_handler::lock_names,
     telemetry::{Meters, Snapshot, collector::Collector, data_loss::damaged_keys},
 };
 use seckill_model::{ledger::Balance, message::text};

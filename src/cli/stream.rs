@@ -2,8 +2,8 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
-use seckill_engine::{
-    command::{Command, Reply},
+use seckill_engine::commands::{
+    Command, Reply,
     group::{
         ClaimScope, Rewind, To, claim, remove, rewind,
         show::{self, GroupState, StreamState},

@@ -1,7 +1,7 @@
 //! `seckill voucher`: vouchers of both kinds, and purchases of the ordinary ones.
 
 use clap::{Args, Subcommand};
-use seckill_engine::command::Command;
+use seckill_engine::commands::Command;
 use seckill_model::{
     UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
     message::{Label, text},

@@ -12,8 +12,8 @@ use futures::{
 use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
-    command::{Command, LetterScope, Remote, Reply},
-    plan::Plan,
+    commands::{Command, Remote, Reply, plan::Plan},
+    dead_letters::LetterScope,
     telemetry::{
         Snapshot,
         log::Recorded,

@@ -5,7 +5,7 @@ use std::{cell::Cell, io, iter::Cycle, rc::Rc, str::Chars, time::Duration};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, TerminalOptions, Viewport, backend::CrosstermBackend, layout::Rect};
-use seckill_engine::command::Remote;
+use seckill_engine::commands::Remote;
 use seckill_model::Millis;
 use tokio::time::{Instant, Interval, interval_at};
 

@@ -5,12 +5,9 @@
 
 use futures::future::FutureExt;
 use seckill_engine::{
-    command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
-        ReplayReport, Reply, Scope,
-    },
-    plan::Plan,
-    repair::SaleRepair,
+    commands::{Command, Pace, ReplayReport, Reply, Scope, plan::Plan},
+    dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
+    recovery::repair::SaleRepair,
     telemetry::snapshot::{PendingLine, SaleLine},
     trace::Trace,
 };

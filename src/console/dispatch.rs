@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::Event;
-use seckill_engine::{
-    audit_record,
-    command::{Command, Focus},
-};
+use seckill_engine::commands::{Command, Focus, audit_record};
 use seckill_model::message::{Label, text};
 use tui_input::Input;
 

@@ -3,7 +3,7 @@
 
 use std::mem::discriminant;
 
-use seckill_engine::command::Command;
+use seckill_engine::commands::Command;
 use seckill_model::message::Label;
 
 use super::{

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use seckill_engine::command::{Command, LoadTest, Reply};
+use seckill_engine::commands::{Command, LoadTest, Reply};
 use seckill_model::{
     Millis, NewSale, Phase, VoucherId,
     message::{Label, text},

@@ -1,5 +1,5 @@
 //! The interactive console. It draws [`Snapshot`](seckill_engine::telemetry::Snapshot)s and sends
-//! [`Command`](seckill_engine::command::Command)s through a [`Remote`](seckill_engine::command::Remote), its only
+//! [`Command`](seckill_engine::commands::Command)s through a [`Remote`](seckill_engine::commands::Remote), its only
 //! access to the engine. The `event_loop` passes events to the state (`app`, `dispatch`, `commands`), and the `views`
 //! draw it with `widgets`.
 
@@ -41,7 +41,7 @@ mod widgets;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
-use seckill_engine::command::Remote;
+use seckill_engine::commands::Remote;
 use seckill_model::{
     Millis, OsError,
     locale::{Language, set_language},

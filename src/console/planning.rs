@@ -4,8 +4,7 @@
 
 use futures::future::FutureExt;
 use seckill_engine::{
-    command::{Command, Pace, Scope},
-    plan::Plan,
+    commands::{Command, Pace, Scope, plan::Plan},
     telemetry::Snapshot,
 };
 

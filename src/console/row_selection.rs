@@ -1,6 +1,6 @@
 //! Marks in paged lists, and which dead letters a command applies to.
 
-use seckill_engine::command::LetterScope;
+use seckill_engine::dead_letters::LetterScope;
 use seckill_model::{
     EntryId,
     filter::Filter,

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, outbox::Outbox, partition_repair::repair_partition, servers::Servers};
-use crate::telemetry::data_loss::LossExchange;
+use crate::{
+    EngineError, outbox::Outbox, recovery::partition_repair::repair_partition, servers::Servers,
+    telemetry::data_loss::LossExchange,
+};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);

@@ -16,27 +16,27 @@ use seckill_redis::scripts;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
+use crate::{
     EngineError,
     admission::{Admission, AdmissionContext},
-    command::{Focus, Remote, Request},
-    command_handler::{Operator, lock_names},
-    consumer::{Consumer, Hold},
-    delivery::Delivery,
+    commands::{
+        Focus, Remote, Request,
+        command_handler::{Operator, lock_names},
+        load_generator::LoadTests,
+        operator_lock::UnderWay,
+    },
+    consumer::{Consumer, Hold, order_writer::Writer},
     deployment::Deployment,
     event_log,
     heartbeat::HeartbeatTask,
     jobs::{Runner, builtin, schedule},
-    load_generator::LoadTests,
+    ledger::promise_journal::InHand,
     locks::{Locks, Timing},
-    operator_lock::UnderWay,
-    order_writer::Writer,
     outbox::Outbox,
-    promise_journal::InHand,
-    sale_versions::SaleVersions,
+    recovery::{delivery::Delivery, sale_versions::SaleVersions},
     snapshot_task::SnapshotTask,
+    telemetry::{Meters, Snapshot, collector::Collector},
 };
-use crate::telemetry::{Meters, Snapshot, collector::Collector};
 
 const COMMANDS: usize = 64;
 /// Timeout of a stop: what is not finished stays pending for the next start.

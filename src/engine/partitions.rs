@@ -10,11 +10,11 @@ use seckill_model::order_id::utc_day;
 use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 
-use super::{
+use crate::{
     EngineError,
     error::{Obstacle, PartitionsError},
-    reconcile::{new_token, reconcile},
-    sale_copy::drop_keys,
+    ledger::sale_copy::drop_keys,
+    recovery::reconcile::{new_token, reconcile},
     servers::Servers,
     settings::MAX_PARTITIONS,
 };

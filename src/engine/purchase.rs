@@ -3,10 +3,10 @@
 use seckill_model::{OrderId, UserId, VoucherId};
 use seckill_store::StoreError;
 
-use super::{
+use crate::{
     EngineError,
     ids::{IdWorker, first_second},
-    reconcile::is_reconciled,
+    recovery::reconcile::is_reconciled,
     servers::Servers,
 };
 

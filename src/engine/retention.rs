@@ -8,8 +8,11 @@ use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::
 use seckill_redis::{dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    EngineError, dead_letters::classify, ledger, sale_copy::drop_keys, servers::Servers,
+use crate::{
+    EngineError,
+    dead_letters::classify,
+    ledger::{self, sale_copy::drop_keys},
+    servers::Servers,
     settings::Settings,
 };
 

@@ -19,25 +19,24 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
+use crate::{
     EngineError,
-    command::Focus,
-    command_handler::Operator,
+    commands::{Focus, command_handler::Operator},
     deployment::Deployment,
     jobs::{board, builtin},
-    ledger, partition_repair,
-    sale_versions::SaleVersions,
-};
-use crate::telemetry::{
-    OrdersView, Snapshot,
-    alarms::alarms,
-    census::Census,
-    collector::Collector,
-    data_loss::{RecentLosses, add_published},
-    ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
-    ledger_totals::Figures,
-    log::{LogPage, LogView},
-    snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
+    ledger,
+    recovery::{partition_repair, sale_versions::SaleVersions},
+    telemetry::{
+        OrdersView, Snapshot,
+        alarms::alarms,
+        census::Census,
+        collector::Collector,
+        data_loss::{RecentLosses, add_published},
+        ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
+        ledger_totals::Figures,
+        log::{LogPage, LogView},
+        snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
+    },
 };
 
 /// Interval between snapshots under load.

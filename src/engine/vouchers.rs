@@ -11,10 +11,10 @@ use seckill_model::{
 use seckill_redis::{RedisError, scripts};
 use seckill_store::{Reason, StoreError};
 
-use super::{
+use crate::{
     EngineError,
-    delivery::{deliver, deliver_as},
-    sale_copy::try_sync,
+    ledger::sale_copy::try_sync,
+    recovery::delivery::{deliver, deliver_as},
     servers::Servers,
 };
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::support::{MariaDb, Postgres};
 use crate::world::{NODE, World, sale};
 use seckill_engine::{
-    command::{Command, LoadTest, Scope},
+    commands::{Command, LoadTest, Scope},
     fault_injection,
     heartbeat::take_name,
     telemetry::{

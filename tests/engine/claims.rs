@@ -3,9 +3,11 @@
 use crate::world::{NODE, World, sale};
 use seckill_engine::{
     EngineError,
-    command::{Command, Reply, Scope},
+    commands::{
+        Command, Reply, Scope,
+        group::{ClaimPlan, ClaimReport, ClaimScope, GroupError, RemoveReport, claim, remove},
+    },
     error::PartDone,
-    group::{ClaimPlan, ClaimReport, ClaimScope, GroupError, RemoveReport, claim, remove},
 };
 use seckill_model::{EntryId, filter::Filter};
 use seckill_redis::stream;

@@ -6,7 +6,8 @@ use crate::world::World;
 use redis::pipe;
 use seckill_engine::{
     EngineError,
-    command::{Command, LetterScope, LettersCounted, Reply},
+    commands::{Command, Reply},
+    dead_letters::{LetterScope, LettersCounted},
     error::MAX_REASON,
     telemetry::Snapshot,
 };

@@ -6,11 +6,13 @@ use crate::support::TestRedis;
 use crate::world::{World, sale};
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadTest, Reply},
+    commands::{
+        Command, LoadTest, Reply,
+        group::{GroupAct, Preview, To},
+    },
     fault_injection,
-    group::{GroupAct, Preview, To},
     orders::{Location, decode},
-    repair::{Repaired, SaleRepair},
+    recovery::repair::{Repaired, SaleRepair},
     servers::Servers,
     telemetry::{
         OrdersView, Snapshot, StreamView,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use crate::world::{Database, World, sale};
 use seckill_engine::{
-    command::{Focus, LoadTest},
+    commands::{Focus, LoadTest},
     payment,
     telemetry::{
         OrdersView,

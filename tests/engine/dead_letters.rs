@@ -10,10 +10,11 @@ use crate::world::{Database, World, sale};
 use redis::cmd;
 use seckill_engine::{
     EngineError,
-    command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadTest, Reply,
+    commands::{Command, LoadTest, Reply},
+    dead_letters::{
+        ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted, LettersDiscarded,
+        LettersReplayed,
     },
-    dead_letters::{ClassifiedLetter, LETTER_FIELDS, Letters},
     ledger,
     orders::{self, Location},
     payment, retention,

@@ -7,10 +7,10 @@ use crate::support::{PATIENCE, TestCluster, TestSentinels, wait_until};
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
-    command::{Command, LoadReport, LoadTest, Reply},
+    commands::{Command, LoadReport, LoadTest, Reply},
     deployment, ledger,
     node::{Node, NodeConfig},
-    repair,
+    recovery::repair,
     servers::Servers,
     settings::Settings,
     telemetry::data_loss::REDIS_RECONCILED,

@@ -4,8 +4,9 @@ use crate::world::{World, sale};
 use redis::Value;
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadReport, LoadTest, Reply},
-    ledger, repair,
+    commands::{Command, LoadReport, LoadTest, Reply},
+    ledger,
+    recovery::repair,
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{VoucherId, ledger::Cure};

@@ -3,13 +3,16 @@
 use crate::world::{World, sale};
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadTest, Reply},
-    error::PartDone,
-    group::{
-        GroupChange, GroupError, Rewind, RewindReport, To, rewind,
-        show::{self, StreamState},
+    commands::{
+        Command, LoadTest, Reply,
+        group::{
+            GroupChange, GroupError, Rewind, RewindReport, To, rewind,
+            show::{self, StreamState},
+        },
     },
-    ledger, partition_repair,
+    error::PartDone,
+    ledger,
+    recovery::partition_repair,
 };
 use seckill_model::{EntryId, Outcome, VoucherId, ledger::Finding};
 use seckill_redis::{dead_letters, stream};

@@ -14,7 +14,7 @@ use crate::world::World;
 use futures::FutureExt as _;
 use rustix::process::Signal;
 use seckill_engine::{
-    command::{Command, Reply, Scope},
+    commands::{Command, Reply, Scope},
     deployment::Deployment,
     jobs::{Done, Job, Missed, Run, Runner, Schedule, Work, schedule},
     locks::{Locks, Timing},

@@ -15,8 +15,8 @@ use crate::world::{World, sale};
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    command::{Command, LoadTest},
-    repair,
+    commands::{Command, LoadTest},
+    recovery::repair,
 };
 use seckill_model::{Millis, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding};
 use seckill_store::{Settings, SharedStore};

@@ -6,7 +6,7 @@ use crate::world::World;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, LoadReport, LoadTest, Reply},
+    commands::{Command, LoadReport, LoadTest, Reply},
     servers::Servers,
     vouchers::Vouchers,
 };

@@ -1,7 +1,7 @@
 //! A load test stopped by an operator: no further requests, and admitted buyers get their orders.
 
 use crate::world::World;
-use seckill_engine::command::{Command, LoadTest, Reply};
+use seckill_engine::commands::{Command, LoadTest, Reply};
 use seckill_model::{Millis, NewSale};
 
 #[tokio::test(flavor = "multi_thread")]

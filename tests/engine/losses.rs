@@ -10,13 +10,13 @@ use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
-    command::{Command, LetterScope, LoadTest, Reply},
-    dead_letters::classify,
+    commands::{Command, LoadTest, Reply},
+    consumer::order_writer::Writer,
+    dead_letters::{LetterScope, classify},
     ledger,
-    order_writer::Writer,
     outbox::Outbox,
     partition_fault::PartitionFault,
-    partition_repair, repair,
+    recovery::{partition_repair, repair},
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{

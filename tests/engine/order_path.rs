@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
+    commands::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
     fault_injection,
     ids::IdWorker,
-    ledger,
+    ledger::{self, sale_copy},
 };
 use seckill_model::{
     EntryId, Millis, NewSale, OrderError, OrderId, Outcome, SaleState, UserId, VoucherId,
@@ -447,8 +447,8 @@ async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy()
     let (world, voucher) = World::with_sale(5).await;
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let taken = seckill_engine::sale_copy::sync(&mut world.servers(), &old).await.unwrap();
-    assert_eq!(taken, seckill_engine::sale_copy::Synced::Known, "an older version was taken over");
+    let taken = sale_copy::sync(&mut world.servers(), &old).await.unwrap();
+    assert_eq!(taken, sale_copy::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Ended);

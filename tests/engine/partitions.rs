@@ -7,7 +7,7 @@ use crate::world::{World, sale};
 use futures::future::join_all;
 use seckill_engine::{
     EngineError,
-    command::{LoadTest, Scope},
+    commands::{LoadTest, Scope},
     deployment,
     heartbeat::take_name,
     ids::IdWorker,

@@ -9,7 +9,7 @@ use crate::support::{Background, PATIENCE, Seckill, wait_until};
 use crate::world::World;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
-    command::{Command, LoadTest, Reply},
+    commands::{Command, LoadTest, Reply},
     payment, purchase,
     servers::Servers,
     trace,

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::world::{Database, World, sale};
 use redis::pipe;
 use seckill_engine::{
-    command::LoadTest,
-    order_writer::{Settled, Writer},
+    commands::LoadTest,
+    consumer::order_writer::{Settled, Writer},
 };
 use seckill_model::{EntryId, Outcome};
 use seckill_redis::{dead_letters, stream};

@@ -10,11 +10,9 @@ use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
     EngineError,
-    command::{Command, Pace, Reply, Scope},
+    commands::{Command, Pace, Reply, Scope, pending::FIELDS, plan::Plan},
     error::PartDone,
-    pending::FIELDS,
-    plan::Plan,
-    repair::SaleRepair,
+    recovery::repair::SaleRepair,
 };
 use seckill_model::{
     EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,

@@ -5,14 +5,13 @@ use std::{collections::HashMap, time::Duration};
 use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, LoadTest, Reply},
+    commands::{Command, LoadTest, Reply},
     fault_injection,
     ids::IdWorker,
+    ledger::{promise_journal::Admitted, sale_copy},
     orders::{Location, find},
     payment,
-    promise_journal::Admitted,
-    reconcile::reconcile,
-    sale_copy,
+    recovery::reconcile::reconcile,
     vouchers::Vouchers,
 };
 use seckill_model::{

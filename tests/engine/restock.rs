@@ -4,8 +4,8 @@ use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadTest},
-    sale_copy,
+    commands::{Command, LoadTest},
+    ledger::sale_copy,
     vouchers::Vouchers,
 };
 use seckill_model::{Outcome, Sale, SaleState, VoucherId, sale_error::MAX_STOCK};

@@ -3,9 +3,9 @@
 use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
-    command::{Command, LoadTest},
-    ledger, orders,
-    orders::Location,
+    commands::{Command, LoadTest},
+    ledger,
+    orders::{self, Location},
     retention::{self, Trimmed},
     settings::Settings,
 };

@@ -9,7 +9,7 @@ use std::{
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    EngineError, command::Command, fault_injection, heartbeat::take_name, payment,
+    EngineError, commands::Command, fault_injection, heartbeat::take_name, payment,
     vouchers::Vouchers,
 };
 use seckill_model::{

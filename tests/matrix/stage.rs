@@ -9,8 +9,9 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     admission::Admission,
-    command::{Command, Scope},
-    ledger, payment, repair,
+    commands::{Command, Scope},
+    ledger, payment,
+    recovery::repair,
     vouchers::Vouchers,
 };
 use seckill_model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding};

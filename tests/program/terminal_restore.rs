@@ -7,7 +7,7 @@ use crate::support::{LONG, Pty, Seckill, Terminal, key, wait_until_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 use seckill_console::Options;
 use seckill_engine::{
-    command::{Focus, Remote},
+    commands::{Focus, Remote},
     telemetry::Snapshot,
 };
 use tokio::sync::{mpsc, watch};

@@ -12,7 +12,7 @@ use std::{
 use redis::cmd;
 use seckill_engine::{
     EngineError,
-    command::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
+    commands::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
     deployment::Deployment,
     fault_injection, ledger,
     node::{Node, NodeConfig},

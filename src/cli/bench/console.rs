@@ -6,7 +6,7 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use seckill_console::{Drawing, Person, gauge};
 use seckill_engine::{
-    command::{Command, LoadTest, Reply},
+    commands::{Command, LoadTest, Reply},
     error::MAX_USERS,
 };
 use serde::Serialize;

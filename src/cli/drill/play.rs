@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use seckill_engine::{
     EngineError,
-    command::{Command, LetterScope, LoadReport, LoadTest, Reply},
+    commands::{Command, LoadReport, LoadTest, Reply},
+    dead_letters::LetterScope,
     fault_injection,
     telemetry::Snapshot,
 };

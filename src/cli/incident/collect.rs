@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use seckill_engine::{
+    commands::{
+        operator_lock,
+        pending::{Classified, Classifier},
+    },
     ledger::{self, Audit},
-    operator_lock,
-    pending::{Classified, Classifier},
     telemetry::{Snapshot, snapshot::Health},
 };
 use seckill_model::{EntryId, JobRun, Millis, Verdict, message::Label};

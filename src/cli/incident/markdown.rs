@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    audit_figures,
+    commands::audit_figures,
     telemetry::{
         Snapshot,
         snapshot::{Holder, StreamLine},

@@ -9,7 +9,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Widget},
 };
-use seckill_engine::{audit_record, command::Command, plan::Plan};
+use seckill_engine::commands::{Command, audit_record, plan::Plan};
 use seckill_model::{Millis, NewSale, VoucherId};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 

@@ -3,8 +3,10 @@
 use std::ops::RangeInclusive;
 
 use seckill_engine::{
-    command::LoadTest,
-    group::{ClaimScope, GroupAct, To},
+    commands::{
+        LoadTest,
+        group::{ClaimScope, GroupAct, To},
+    },
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
     EngineError,
-    command::{Command, Focus, Remote, Reply, Request},
+    commands::{Command, Focus, Remote, Reply, Request},
     error::{RedisError, RedisReason, SqlReason, StoreError},
     jobs::JobResult,
     telemetry::{

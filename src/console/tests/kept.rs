@@ -1,9 +1,9 @@
 //! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
+    commands::group::{ClaimReport, GroupChange, GroupError, Names},
     error::{Obstacle, PartDone, PartitionsError, PlanError},
     event::{ClaimPart, Event, RewindPart},
-    group::{ClaimReport, GroupChange, GroupError, Names},
     jobs::Cancelled,
     locks::{LockError, LockName},
     partition_fault::{PartitionFault, Repair, RepairedFault},

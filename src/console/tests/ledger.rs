@@ -1,7 +1,7 @@
 //! The Ledger: each difference as text, its repair, and the question before that.
 
 use seckill_engine::{
-    repair::{Repaired, SaleRepair},
+    recovery::repair::{Repaired, SaleRepair},
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
 use seckill_model::ledger::{Cure, SaleAudit};

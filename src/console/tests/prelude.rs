@@ -11,16 +11,16 @@ pub(super) use rand_chacha::ChaCha8Rng;
 pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 pub(super) use seckill_engine::{
     EngineError,
-    command::{
-        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, LoadReport,
-        LoadTest, Pace, ReplayReport, Reply, Scope,
+    commands::{
+        Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope,
+        group::{ClaimScope, GroupAct, Preview, RemoveReport},
+        outcome::CommandOutcome,
+        plan::made_up,
     },
+    dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::{RedisError, RedisReason, SqlReason, StoreError},
     event::Subject,
-    group::{ClaimScope, GroupAct, Preview, RemoveReport},
     jobs::JobResult,
-    outcome::CommandOutcome,
-    plan::made_up,
     telemetry::{
         OrdersView, Snapshot, StreamView,
         alarms::alarms,

@@ -3,7 +3,7 @@
 //! A wide and a narrow window are in files of their own; the smallest window and the dialogs are
 //! collected under headings. Chinese is pictured where the width of its characters matters.
 
-use seckill_engine::plan::Plan;
+use seckill_engine::commands::plan::Plan;
 
 use super::prelude::*;
 use super::{

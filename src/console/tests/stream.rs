@@ -1,7 +1,7 @@
 //! The order stream and the consumers of its group on the screen, and what their keys do.
 
 use seckill_engine::{
-    group::{
+    commands::group::{
         ClaimPlan, Rewind, To,
         claim::{ClaimEntries, ClaimPart},
     },

@@ -1,9 +1,9 @@
 //! Localizes the audit log and the job history. Entries of older versions are shown unchanged.
 
 use seckill_engine::{
+    commands::outcome::CommandOutcome,
     event::{Event, Subject},
     jobs::JobResult,
-    outcome::CommandOutcome,
     partition_fault::PartitionFault,
 };
 use seckill_model::{

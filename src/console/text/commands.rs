@@ -1,8 +1,7 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    command::{Command, LoadTest},
-    plan::Plan,
+    commands::{Command, LoadTest, plan::Plan},
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
 use seckill_model::{

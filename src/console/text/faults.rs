@@ -1,6 +1,6 @@
 //! Texts of errors in user input and in stream entries.
 
-use seckill_engine::group::rewind::PositionError;
+use seckill_engine::commands::group::rewind::PositionError;
 use seckill_model::{
     Message, OrderError,
     dead_letter::{MAX_REASON, shown},

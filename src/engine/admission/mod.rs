@@ -18,11 +18,10 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use worker::AdmissionWorker;
 
-use super::{
-    deployment::Deployment, lists::group_by, outbox::Outbox, promise_journal::InHand,
-    sale_versions::SaleVersions,
+use crate::{
+    deployment::Deployment, ledger::promise_journal::InHand, lists::group_by, outbox::Outbox,
+    recovery::sale_versions::SaleVersions, telemetry::Meters,
 };
-use crate::telemetry::Meters;
 
 /// What admission shares with the other tasks of its node. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -20,22 +20,27 @@ use seckill_store::StoreError;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    super::{
-        EngineError, deployment,
-        event::{Event, Subject},
-        ids::{IdWorker, first_second},
-        partitions,
-        promise_journal::{Admitted, Journal},
-        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
-        sale_copy::{self, Synced},
-        sale_versions::SaleVersions,
-        servers::Servers,
+use crate::{
+    EngineError,
+    admission::{
+        AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
+        reply::{Decision, decision, outcome_of},
     },
-    AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
-    reply::{Decision, decision, outcome_of},
+    deployment,
+    event::{Event, Subject},
+    ids::{IdWorker, first_second},
+    ledger::{
+        promise_journal::{Admitted, Journal},
+        sale_copy::{self, Synced},
+    },
+    partitions,
+    recovery::{
+        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
+        sale_versions::SaleVersions,
+    },
+    servers::Servers,
+    telemetry::data_loss::{REDIS_RECONCILED, Reconciled},
 };
-use crate::telemetry::data_loss::{REDIS_RECONCILED, Reconciled};
 
 /// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;

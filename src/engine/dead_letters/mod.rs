@@ -14,16 +14,16 @@ use seckill_redis::dead_letters::{self, COPIES, DeadLetter};
 use seckill_store::Cancelled;
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::{
     EngineError,
+    consumer::order_writer::by_partition,
     error::PartDone,
-    order_writer::by_partition,
     payment,
-    reconcile::put_back_written,
+    recovery::reconcile::put_back_written,
     servers::Servers,
     settings::Settings,
+    telemetry::{Meters, meters::InProgress, snapshot::RecoveryLine},
 };
-use crate::telemetry::{Meters, meters::InProgress, snapshot::RecoveryLine};
 pub use scope::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed};
 pub use verdict::{ClassifiedLetter, LETTER_FIELDS, classify};
 

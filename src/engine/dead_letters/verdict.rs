@@ -13,7 +13,7 @@ use seckill_model::{
 use seckill_redis::dead_letters::DeadLetter;
 use seckill_store::{SharedStore, StoreError};
 
-use super::super::{EngineError, entry_check::backing, servers::Servers};
+use crate::{EngineError, ledger::entry_check::backing, servers::Servers};
 
 /// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[

@@ -1,6 +1,6 @@
 //! Texts of the Ledger view: the findings of an audit per sale, and the effects of a repair.
 
-use seckill_engine::{repair::SaleRepair, telemetry::ledger_page::AuditLimit};
+use seckill_engine::{recovery::repair::SaleRepair, telemetry::ledger_page::AuditLimit};
 use seckill_model::{
     VoucherId,
     ledger::{Cure, Finding, SaleAudit},

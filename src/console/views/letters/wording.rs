@@ -1,6 +1,6 @@
 //! Texts of dead letters: their verdicts, the effects of a command, and its outcome.
 
-use seckill_engine::command::LettersCounted;
+use seckill_engine::dead_letters::LettersCounted;
 use seckill_model::{
     LetterCounts, LetterVerdict,
     message::{Label, text},

@@ -1,6 +1,6 @@
 //! Key actions of the Orders view: querying, paging, tracing an order, paying it.
 
-use seckill_engine::{command::Command, trace::Trace};
+use seckill_engine::{commands::Command, trace::Trace};
 use seckill_model::{OrderStatus, VoucherId, message::Label};
 
 use super::wording;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use seckill_engine::{
-    command::Command,
-    group::{ClaimScope, GroupAct, Preview},
+    commands::{
+        Command,
+        group::{ClaimScope, GroupAct, Preview},
+    },
     telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
 use seckill_model::message::{Label, text};
@@ -123,7 +125,7 @@ impl App {
         }
         let confirm = match preview {
             Preview::Rewind(plan) => {
-                let time = |it: &seckill_engine::group::Rewind| {
+                let time = |it: &seckill_engine::commands::group::Rewind| {
                     let at = |at: seckill_model::Millis| at.date_time(&self.zone);
                     (at(it.from_time), at(it.to_time))
                 };

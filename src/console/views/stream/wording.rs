@@ -1,7 +1,7 @@
 //! Texts of the order stream, its group and its consumers.
 
 use seckill_engine::{
-    group::{ClaimPlan, RemoveReport, Rewind},
+    commands::group::{ClaimPlan, RemoveReport, Rewind},
     telemetry::snapshot::{GroupConsumer, NodeState},
 };
 

@@ -1,0 +1,265 @@
+//! Executes the commands of an operator and records them in the audit log.
+//!
+//! The console and the command line both use it, so read-only mode is enforced here.
+
+use std::sync::Arc;
+
+use seckill_model::{Message, Millis, Sale, SaleState, VoucherId};
+use seckill_store::Act;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::commands::operator::Operator;
+use crate::{
+    EngineError,
+    commands::{
+        Command, Reply, Scope, apply, audit_figures, audit_record, group,
+        load_generator::LoadGenerator,
+        operator_lock,
+        outcome::CommandOutcome,
+        pending::Classifier,
+        plan::{self, Plan},
+    },
+    dead_letters::Letters,
+    deployment::Deployment,
+    jobs::{Job, Runner, builtin, job_lock},
+    locks::{LockName, revoke},
+    payment, purchase,
+    recovery::{partition_repair, repair},
+    settings::Settings,
+    trace,
+    vouchers::Vouchers,
+};
+
+impl Operator {
+    /// Executes a command to its end and adds it to the audit log, whatever its result.
+    pub async fn execute(
+        &self,
+        command: Command,
+        stop: &CancellationToken,
+    ) -> Result<Reply, EngineError> {
+        if self.read_only && (command.is_recorded() || command == Command::Cancel) {
+            return Err(EngineError::ReadOnly);
+        }
+        if !command.is_recorded() {
+            return Box::pin(self.run(command, stop)).await;
+        }
+        audit_record::check_reason(self.reason.as_deref())?;
+        // Before any read or write: stopping a load test does not wait for a server.
+        let stopped = match command {
+            Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
+            _ => None,
+        };
+        let (act, subject) = audit_record::describe(&command);
+        let about = audit_record::about(&command);
+        // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
+        let asked = Millis::now();
+        let (at, before) = self.figures(about).await;
+        let mut line = Act {
+            at: at.unwrap_or(asked),
+            operator: login_name(),
+            node: self.node.clone(),
+            act: act.to_owned(),
+            subject,
+            reason: self.reason.clone(),
+            result: Message::default(),
+            before,
+            after: None,
+            once: None,
+        };
+        // Futures of commands are large, and each caller would hold one in its own task.
+        let result = match stopped {
+            Some(stopped) => stopped,
+            None => Box::pin(self.alone(&line, command, stop)).await,
+        };
+        line.result = Message::of(&match &result {
+            Ok(reply) => CommandOutcome::of(reply),
+            Err(error) => CommandOutcome::Failed(error.clone()),
+        });
+        line.after = self.figures(about).await.1;
+        tracing::info!(act, subject = %line.subject, result = %line.result, "act");
+        self.outbox.put(line);
+        self.outbox.write(&self.deployment.store).await;
+        result
+    }
+
+    /// Classifies pending entries for a caller that does not hold the operator lock.
+    pub async fn classifier(&self) -> Result<Classifier, EngineError> {
+        let mut servers = self.servers();
+        let replay_alive = operator_lock::is_taken(&mut servers.conn, &servers.keys).await?;
+        Ok(Classifier::new(servers, self.deployment.settings.clone(), replay_alive))
+    }
+
+    /// Plans the recovery of pending entries; allowed in read-only mode, since it changes nothing.
+    pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
+        match scope {
+            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,
+            Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
+        }
+    }
+
+    /// The figures before or after the command, and the time by the clock of Redis; `None` if no server answered in
+    /// time.
+    async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
+        let Deployment { redis, store, keys, .. } = &self.deployment;
+        Box::pin(audit_figures::take(store, &mut redis.connection(), keys, about)).await
+    }
+
+    /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
+    async fn alone(
+        &self,
+        line: &Act,
+        command: Command,
+        stop: &CancellationToken,
+    ) -> Result<Reply, EngineError> {
+        if !command.is_recovery() {
+            return self.run(command, stop).await;
+        }
+        let Deployment { redis, keys, .. } = &self.deployment;
+        let (locks, mut conn) = (&self.locks, redis.connection());
+        let guard = operator_lock::take(locks, &mut conn, keys, &line.operator, &line.act).await?;
+        // Otherwise a command that dies with its process would leave no trace.
+        let (act, result) = (format!("{} begun", line.act), Message::of(&CommandOutcome::Started));
+        self.outbox.put(Act { act, result, before: None, ..line.clone() });
+        self.outbox.write(&self.deployment.store).await;
+        let stop = stop.child_token();
+        let under_way = self.under_way.begin(&stop);
+        let result = Box::pin(guard.run(self.run(command, &stop))).await;
+        drop(under_way);
+        if let Err(error) = guard.release().await {
+            tracing::warn!(%error, "the operator's lock was not given back");
+        }
+        result?
+    }
+
+    async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
+        let mut servers = self.servers();
+        let dead_ms = self.deployment.settings.node_dead_ms;
+        let mut vouchers = Vouchers { servers: &mut servers };
+        Ok(match command {
+            Command::Plan(scope) => Reply::Planned(self.plan(&scope, stop).await?),
+            Command::CountLetters(scope) => {
+                Reply::LettersCounted(self.letters().count(&scope, stop).await?)
+            }
+            Command::Preview(preview) => {
+                Reply::Previewed(Box::pin(group::preview::of(self, &preview, stop)).await?)
+            }
+            Command::Trace(order) => {
+                let tracing = Box::pin(trace::follow(&mut servers, order));
+                Reply::Traced(Box::new(tracing.await?))
+            }
+            Command::Cancel => Reply::Cancelled(self.under_way.cancel()),
+            Command::CreateVoucher(voucher) => {
+                Reply::VoucherCreated(vouchers.create_voucher(&voucher.checked()?).await?)
+            }
+            Command::BuyVoucher(voucher, user) => {
+                Reply::VoucherBought(purchase::buy(&mut servers, voucher, user).await?)
+            }
+            Command::CreateSale(sale) => {
+                Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)
+            }
+            Command::StartSale(voucher) => changed(&vouchers.start(voucher).await?),
+            Command::PauseSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Paused).await?)
+            }
+            Command::ResumeSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Running).await?)
+            }
+            Command::EndSale(voucher) => {
+                changed(&vouchers.set_state(voucher, SaleState::Ended).await?)
+            }
+            Command::Restock { voucher, by } => {
+                let sale = vouchers.restock(voucher, by).await?;
+                Reply::Restocked { voucher, initial: sale.initial }
+            }
+            Command::LoadTest(plan) => {
+                plan.check()?;
+                self.deployment.store.sale(plan.voucher).await?;
+                let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
+                let listed = self.load_tests.begin(plan.voucher, stop);
+                let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
+                let generator = LoadGenerator { admission, servers, meters, halt };
+                Reply::LoadTestDone(generator.run(&plan, stop).await?)
+            }
+            Command::StopLoadTest(voucher) => {
+                Reply::LoadTestStopped { voucher, tests: self.load_tests.stop(voucher) }
+            }
+            Command::Pay(order) => {
+                Reply::Paid { order, payment: payment::pay(&mut servers, order).await? }
+            }
+            Command::ReleaseLock { name, owner } => {
+                let lock = LockName::new(name.as_str())?;
+                revoke(&mut servers.conn, &servers.keys, &lock, &owner).await?;
+                Reply::LockReleased { name, owner }
+            }
+            Command::RunJob(name) => {
+                let job = self.job(&name)?;
+                let (deployment, node) = (self.deployment.clone(), self.node.clone());
+                let runner = Runner { deployment, node, locks: self.locks.clone() };
+                Reply::JobRun { job: name, end: runner.run_now(&job, stop).await? }
+            }
+            Command::SwitchJob { job, paused } => {
+                self.job(&job)?;
+                let now = servers.conn.now().await?;
+                servers.store.pause_job(&job, paused, now).await?;
+                Reply::JobSwitched { job, paused }
+            }
+            Command::Repair(plan) => {
+                let (outbox, node) = (&self.outbox, &self.node);
+                let faults = partition_repair::repair_all(&mut servers, outbox, node).await?;
+                let (streams, orders) =
+                    partition_repair::reconcile_streams(&mut servers, outbox, node).await?;
+                let mut done = repair::apply_all(&mut servers, &plan, stop).await?;
+                done.enqueued += orders;
+                done.partition_faults = faults + streams;
+                Reply::Repaired(done)
+            }
+            Command::Apply(plan, pace) => {
+                Reply::Replayed(apply::apply(self, &plan, pace, stop).await?)
+            }
+            Command::ReplayLetters { scope, force } => {
+                Reply::LettersReplayed(self.letters().replay(&scope, force, stop).await?)
+            }
+            Command::DiscardLetters { scope, compensate } => {
+                Reply::LettersDiscarded(self.letters().discard(&scope, compensate, stop).await?)
+            }
+            Command::Rewind(plan) => {
+                Reply::Rewound(group::rewind::apply(&mut servers, &plan, stop).await?)
+            }
+            Command::Claim(plan) => {
+                Reply::Claimed(group::claim::apply(&mut servers, &plan, dead_ms, stop).await?)
+            }
+            Command::RemoveConsumer(shown) => {
+                let removed = group::remove::remove(&mut servers, &shown, dead_ms);
+                Reply::ConsumerRemoved(removed.await?)
+            }
+        })
+    }
+
+    fn job(&self, name: &str) -> Result<Job, EngineError> {
+        let job = builtin::jobs(&self.deployment.settings).into_iter().find(|job| job.name == name);
+        job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
+    }
+
+    /// The dead letters, over a separate connection, with progress reports.
+    pub(crate) fn letters(&self) -> Letters {
+        Letters::new(self.servers(), &self.deployment.settings).shown_on(&self.meters)
+    }
+}
+
+fn changed(sale: &Sale) -> Reply {
+    Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
+}
+
+/// Locks that a node or an operator takes by name.
+pub fn lock_names(settings: &Settings) -> Vec<String> {
+    let jobs = builtin::jobs(settings).into_iter().map(|job| job_lock(&job.name));
+    jobs.chain([operator_lock::NAME.to_owned()]).collect()
+}
+
+/// The login of the operator, if the system reports it.
+pub fn login_name() -> String {
+    ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}

@@ -1,0 +1,296 @@
+//! Transfers pending entries to another consumer, which processes them on its next read of its own entries.
+//!
+//! An entry is transferred only while the holder shown to the operator still holds it.
+
+use seckill_model::EntryId;
+use seckill_redis::{
+    Connection,
+    group::{self, Transferred},
+    keys::{Partition, node_of},
+    stream,
+    stream_stats::RedisStats,
+};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    commands::group::{GroupError, Names, partition},
+    error::PartDone,
+    event,
+    lists::group_by,
+    servers::Servers,
+};
+
+/// Entries per step.
+const PAGE: usize = 500;
+
+/// Pending entries to transfer, as the operator names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimScope {
+    /// These entries.
+    Entries(Vec<EntryId>),
+    /// All entries of this consumer, in every partition.
+    Holder(String),
+}
+
+/// Transfers by holder; a plan and its preview.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimPlan {
+    /// Its parts.
+    pub parts: Vec<ClaimPart>,
+    /// Requested entries that are not pending, or held by the receiver already.
+    pub gone: u64,
+    /// Transfer them even to a consumer that is not active.
+    pub force: bool,
+}
+
+/// Entries of one partition and one holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimPart {
+    /// The partition.
+    pub partition: u16,
+    /// Current holder.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Number of entries.
+    pub count: u64,
+    /// The entries.
+    pub entries: ClaimEntries,
+}
+
+impl From<&ClaimPart> for event::ClaimPart {
+    fn from(part: &ClaimPart) -> Self {
+        let ClaimPart { partition, from, to, count, .. } = part.clone();
+        Self { partition, from, to, count }
+    }
+}
+
+/// Entries by ID, or all up to one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimEntries {
+    /// These entries, sorted.
+    These(Vec<EntryId>),
+    /// All up to this ID, the last one counted for the confirmation.
+    UpTo(EntryId),
+}
+
+/// Result of a transfer; the keys are a contract of `stream claim --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimReport {
+    /// Transferred.
+    pub claimed: u64,
+    /// No longer held by the holder shown, or never pending.
+    pub gone: u64,
+    /// Without a body, which a claim would drop; left unchanged.
+    pub hollow: u64,
+    /// The engine stopped before the last one.
+    pub cut_short: bool,
+}
+
+impl ClaimPlan {
+    /// Total number of entries.
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+}
+
+/// Previews a transfer. `to` is a consumer, or a node: then its consumer of each partition.
+///
+/// # Errors
+/// [`GroupError`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
+/// unreachable.
+pub async fn preview(
+    servers: &mut Servers,
+    scope: &ClaimScope,
+    to: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<ClaimPlan, EngineError> {
+    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
+    let receiver = Receiver { name: to, dead_ms, force };
+    let from = match scope {
+        ClaimScope::Entries(entries) => {
+            add_entries(servers, &mut plan, entries, receiver).await?;
+            None
+        }
+        ClaimScope::Holder(from) => {
+            add_holder(servers, &mut plan, from, receiver).await?;
+            Some(from.clone())
+        }
+    };
+    if plan.parts.is_empty() {
+        return Err(GroupError::NothingToGive { from, to: to.to_owned() }.into());
+    }
+    Ok(plan)
+}
+
+async fn add_entries(
+    servers: &mut Servers,
+    plan: &mut ClaimPlan,
+    entries: &[EntryId],
+    receiver: Receiver<'_>,
+) -> Result<(), EngineError> {
+    for (number, mut entries) in group_by(entries.iter().copied(), |entry| entry.partition) {
+        let of = partition(&servers.keys, number)?;
+        let to = receiver.consumer(&of, &servers.partition_stats(&of).await?)?;
+        entries.sort_unstable();
+        entries.dedup();
+        let mut held: Vec<(String, EntryId)> = Vec::new();
+        for page in entries.chunks(PAGE) {
+            let holders = group::holders_of(&mut servers.conn, &of, page).await?;
+            let pending = holders.into_iter().zip(page);
+            held.extend(pending.filter_map(|(holder, entry)| Some((holder?, *entry))));
+        }
+        held.retain(|(holder, _)| *holder != to);
+        plan.gone += (entries.len() - held.len()) as u64;
+        let by_holder = group_by(held, |(holder, _)| holder.clone());
+        plan.parts.extend(by_holder.into_iter().map(|(from, entries)| ClaimPart {
+            partition: number,
+            from,
+            to: to.clone(),
+            count: entries.len() as u64,
+            entries: ClaimEntries::These(entries.into_iter().map(|(_, entry)| entry).collect()),
+        }));
+    }
+    Ok(())
+}
+
+async fn add_holder(
+    servers: &mut Servers,
+    plan: &mut ClaimPlan,
+    from: &str,
+    receiver: Receiver<'_>,
+) -> Result<(), EngineError> {
+    let (mut there, mut known) = (Vec::new(), false);
+    for of in servers.keys.partitions() {
+        let stats = servers.partition_stats(&of).await?;
+        let held = stats.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
+        known |= held.is_some();
+        if let Some(count) = held.filter(|count| *count > 0) {
+            let to = receiver.consumer(&of, &stats)?;
+            // Entries delivered to the holder from now on are not counted.
+            let now = u64::try_from(stats.now.0).unwrap_or(0);
+            let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
+            if to != from {
+                plan.parts.push(ClaimPart {
+                    partition: of.number(),
+                    from: from.to_owned(),
+                    to,
+                    count,
+                    entries: ClaimEntries::UpTo(last),
+                });
+            }
+        }
+        there.extend(stats.consumers);
+    }
+    if known {
+        return Ok(());
+    }
+    let (name, there) = (from.to_owned(), Names::of(&there));
+    Err(GroupError::NoConsumer { name, partition: None, there }.into())
+}
+
+/// The receiver of entries: a consumer, or a node for its consumer of each partition.
+#[derive(Clone, Copy)]
+struct Receiver<'a> {
+    name: &'a str,
+    dead_ms: u64,
+    force: bool,
+}
+
+impl Receiver<'_> {
+    /// Finds its consumer of a partition, on an active node.
+    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, GroupError> {
+        let known = |name: &String| stats.consumers.iter().any(|it| it.name == *name);
+        let meant = [self.name.to_owned(), of.consumer(self.name)].into_iter().find(known);
+        let Some(name) = meant else {
+            return Err(GroupError::NoConsumer {
+                name: self.name.to_owned(),
+                partition: Some(of.number()),
+                there: Names::of(&stats.consumers),
+            });
+        };
+        // A replay reads under its own consumer name, which is unused once it ends.
+        let node = node_of(&name);
+        let works = name == of.consumer(node) && stats.nodes.is_alive(node, self.dead_ms);
+        if works || self.force { Ok(name) } else { Err(GroupError::Idle(name)) }
+    }
+}
+
+/// Executes the plan.
+///
+/// # Errors
+/// [`GroupError`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
+/// transferred.
+pub async fn apply(
+    servers: &mut Servers,
+    plan: &ClaimPlan,
+    dead_ms: u64,
+    stop: &CancellationToken,
+) -> Result<ClaimReport, EngineError> {
+    let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
+    let done = give_parts(servers, plan, dead_ms, stop, &mut report).await;
+    done.map_err(|why| why.after(PartDone::Claimed(report.claimed)))?;
+    Ok(report)
+}
+
+async fn give_parts(
+    servers: &mut Servers,
+    plan: &ClaimPlan,
+    dead_ms: u64,
+    stop: &CancellationToken,
+    report: &mut ClaimReport,
+) -> Result<(), EngineError> {
+    for part in &plan.parts {
+        let of = partition(&servers.keys, part.partition)?;
+        let receiver = Receiver { name: &part.to, dead_ms, force: plan.force };
+        receiver.consumer(&of, &servers.partition_stats(&of).await?)?;
+        // Entries delivered to the holder after the count stay there.
+        let mut left = usize::try_from(part.count).unwrap_or(usize::MAX);
+        let mut last = None;
+        while left > 0 {
+            let page = next_page(&mut servers.conn, &of, part, last, left.min(PAGE)).await?;
+            let Some(end) = page.last() else { break };
+            if stop.is_cancelled() {
+                report.cut_short = true;
+                return Ok(());
+            }
+            last = Some(*end);
+            left -= page.len().min(left);
+            let given = group::give(&mut servers.conn, &of, &part.from, &part.to, &page).await?;
+            let gone = || GroupError::Gone { name: part.to.clone(), partition: of.number() };
+            let Transferred { given, gone, hollow } = given.ok_or_else(gone)?;
+            report.claimed += given;
+            report.gone += gone;
+            report.hollow += hollow;
+        }
+    }
+    Ok(())
+}
+
+/// The entries of a part that follow `last`, oldest first, at most `count`.
+async fn next_page(
+    conn: &mut Connection,
+    of: &Partition,
+    part: &ClaimPart,
+    last: Option<EntryId>,
+    count: usize,
+) -> Result<Vec<EntryId>, EngineError> {
+    match &part.entries {
+        ClaimEntries::These(entries) => {
+            let rest = entries.iter().filter(|entry| last.is_none_or(|last| **entry > last));
+            Ok(rest.take(count).copied().collect())
+        }
+        ClaimEntries::UpTo(end) => {
+            let start = EntryId { partition: of.number(), ..EntryId::MIN };
+            let Some(first) = last.map_or(Some(start), EntryId::next) else {
+                return Ok(Vec::new());
+            };
+            let from = Some(part.from.as_str());
+            let page = stream::pending_ids(conn, of, from, first, *end, count).await?;
+            Ok(page.into_iter().map(|it| it.entry).collect())
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Rewinds the group: first a preview, then exactly that.
+//!
+//! Entries between the target and the group's position are delivered again. Those in SQL are acknowledged, the others
+//! are written. A pending entry is settled by the first consumer to process it, since an order is written once.
+
+use std::str::FromStr;
+
+use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError, message::text};
+use seckill_redis::{
+    Connection,
+    group::{self, Rewinding},
+    keys::Partition,
+    stream::{self, Delivered},
+};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    commands::group::{GroupError, partition, partitions},
+    error::PartDone,
+    event::RewindPart,
+    ledger::entry_check::backing,
+    servers::Servers,
+};
+
+/// Entries per read, and orders per SQL query.
+const PAGE: usize = 1_000;
+
+/// A position in the streams, as the operator enters it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum To {
+    /// The oldest entry that is kept.
+    Start,
+    /// This entry, or the next one if it does not exist.
+    Entry {
+        /// Its id.
+        id: EntryId,
+        /// Its partition, if given with the ID.
+        partition: Option<u16>,
+    },
+    /// The first entry added at or after this time.
+    Time(When),
+}
+
+/// A position that could not be parsed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{}", text!("group-position", text = .0))]
+pub struct PositionError(pub String);
+
+impl FromStr for To {
+    type Err = PositionError;
+
+    /// Parses `start`, an entry ID, or a time.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        if text == "start" {
+            return Ok(Self::Start);
+        }
+        // A bare number is ambiguous: an ID without its sequence number, or an hour.
+        let looks_like_id = !text.starts_with('-') && text.contains(['-', '@']);
+        if let Some(id) = text.parse::<EntryId>().ok().filter(|_| looks_like_id) {
+            let partition = text.contains('@').then_some(id.partition);
+            return Ok(Self::Entry { id, partition });
+        }
+        text.parse().map(Self::Time).map_err(|TimeError(text)| PositionError(text))
+    }
+}
+
+/// Effect of rewinding the group of one partition; a plan and its preview.
+///
+/// The keys are a contract of `stream rewind --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rewind {
+    /// Which partition.
+    pub partition: u16,
+    /// The group exists; otherwise it is created.
+    pub group: bool,
+    /// The first entry that is delivered again.
+    pub from: EntryId,
+    /// The last one, up to the group's position at the time of the preview.
+    pub to: EntryId,
+    /// When the first one was added.
+    pub from_time: Millis,
+    /// When the last one was.
+    pub to_time: Millis,
+    /// Entries from the first to the last.
+    pub again: u64,
+    /// Of them: in SQL already, to be acknowledged.
+    pub written: u64,
+    /// Of them: not in SQL, to be written if stock is left.
+    pub missing: u64,
+    /// Of those missing in SQL: no buyer holds the order in Redis any more. It is written nevertheless.
+    pub unheld: u64,
+    /// Of them: invalid, to become a dead letter.
+    pub malformed: u64,
+    /// Of them: pending now.
+    pub pending: u64,
+    /// Entries after the last one, which are delivered in any case.
+    pub undelivered: u64,
+    /// Older entries that were trimmed or deleted and cannot be delivered.
+    pub trimmed: u64,
+    /// If the group is created: retained entries before the first one, which are not delivered.
+    pub skipped: u64,
+    /// Of them: not in SQL.
+    pub skipped_missing: u64,
+    /// Last delivered ID of the group.
+    pub last_delivered: Option<EntryId>,
+    /// Entries ever added before the first one; `None` if deletions make that unknown.
+    pub entries_read: Option<u64>,
+}
+
+impl From<&Rewind> for RewindPart {
+    fn from(rewind: &Rewind) -> Self {
+        let Rewind { partition, from, again, last_delivered: was, .. } = *rewind;
+        Self { partition, was, from, again }
+    }
+}
+
+/// Result of a rewind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewindReport {
+    /// Entries that are delivered again.
+    pub again: u64,
+    /// New position of each group.
+    pub groups: Vec<MovedGroup>,
+}
+
+/// One group that was rewound or created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedGroup {
+    /// Its partition.
+    pub partition: u16,
+    /// The first entry that is delivered again.
+    pub from: EntryId,
+    /// Whether it was created.
+    pub made: bool,
+}
+
+/// Previews rewinding the groups to that position, by partition. A partition without entries to deliver again is
+/// omitted unless it was named.
+pub async fn preview(
+    servers: &mut Servers,
+    to: &To,
+    only: Option<u16>,
+) -> Result<Vec<Rewind>, EngineError> {
+    let (named, only) = match to {
+        To::Entry { id, partition } => match (*partition, only) {
+            (Some(of), Some(partition)) if of != partition => {
+                return Err(GroupError::OtherPartition { entry: *id, partition }.into());
+            }
+            (of, only) => (true, Some(of.or(only).unwrap_or(0))),
+        },
+        To::Start | To::Time(_) => (only.is_some() || servers.keys.count() == 1, only),
+    };
+    let (mut plan, mut nothing) = (Vec::new(), None);
+    for of in partitions(&servers.keys, only)? {
+        match one(servers, &of, to).await {
+            Ok(rewind) => plan.push(rewind),
+            Err(EngineError::Group(
+                fault @ (GroupError::NoStream(_)
+                | GroupError::Nothing(_)
+                | GroupError::Forward { .. }),
+            )) if !named => nothing = nothing.or(Some(fault)),
+            Err(error) => return Err(error),
+        }
+    }
+    match nothing {
+        Some(fault) if plan.is_empty() => Err(fault.into()),
+        _ => Ok(plan),
+    }
+}
+
+async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, EngineError> {
+    let number = of.number();
+    let stats = servers.partition_stats(of).await?;
+    let stream = &stats.stream;
+    let (Some(first), Some(newest)) = (stream.first, stream.generated) else {
+        return Err(GroupError::NoStream(number).into());
+    };
+    let wanted = match to {
+        To::Start => first,
+        To::Entry { id, .. } => EntryId { partition: number, ..*id },
+        To::Time(when) => {
+            let millis = u64::try_from(when.from(stats.now).0).unwrap_or(0);
+            EntryId { millis, number: 0, partition: number }
+        }
+    };
+    let gone = stream.added.saturating_sub(stream.length);
+    if wanted < first && gone > 0 {
+        return Err(GroupError::Trimmed { partition: number, gone, first }.into());
+    }
+    let end = stream.delivered.unwrap_or(newest);
+    if wanted > end {
+        return Err(match (to, stream.delivered) {
+            (To::Entry { .. } | To::Time(_), Some(delivered)) => {
+                GroupError::Forward { partition: number, to: wanted, delivered }
+            }
+            _ => GroupError::Nothing(number),
+        }
+        .into());
+    }
+    let mut seen = Seen::default();
+    let mut undelivered = 0;
+    let mut next = Some(wanted);
+    while let Some(from) = next {
+        let mut page = stream::range(&mut servers.conn, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        // Entries added after the preview are not in its figures.
+        page.retain(|it| it.entry <= newest);
+        let done = page.is_empty();
+        let again = page.partition_point(|it| it.entry <= end);
+        undelivered += (page.len() - again) as u64;
+        page.truncate(again);
+        seen.add(servers, &page).await?;
+        if done {
+            break;
+        }
+    }
+    let (Some(from), Some(to)) = (seen.first, seen.last) else {
+        return Err(GroupError::Nothing(number).into());
+    };
+    let skipped = if stream.delivered.is_none() {
+        before(servers, of, first, from).await?
+    } else {
+        Seen::default()
+    };
+    let whole = stream.deleted.is_none_or(|deleted| deleted < from);
+    let read = stream.added.saturating_sub(seen.count + undelivered);
+    Ok(Rewind {
+        partition: number,
+        group: stream.delivered.is_some(),
+        from,
+        to,
+        from_time: from.added(),
+        to_time: to.added(),
+        again: seen.count,
+        written: seen.written,
+        missing: seen.missing,
+        unheld: seen.unheld,
+        malformed: seen.malformed,
+        pending: if stream.group {
+            pending_between(&mut servers.conn, of, from, to).await?
+        } else {
+            0
+        },
+        undelivered,
+        trimmed: gone,
+        skipped: skipped.count,
+        skipped_missing: skipped.missing,
+        last_delivered: stream.delivered,
+        entries_read: whole.then_some(read),
+    })
+}
+
+/// Entries of a stream, counted by their expected result.
+#[derive(Debug, Default)]
+struct Seen {
+    first: Option<EntryId>,
+    last: Option<EntryId>,
+    count: u64,
+    written: u64,
+    missing: u64,
+    unheld: u64,
+    malformed: u64,
+}
+
+impl Seen {
+    async fn add(&mut self, servers: &mut Servers, page: &[Delivered]) -> Result<(), EngineError> {
+        let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(()) };
+        self.first.get_or_insert(first.entry);
+        self.last = Some(last.entry);
+        self.count += page.len() as u64;
+        let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
+        self.malformed += (page.len() - orders.len()) as u64;
+        let there = servers.written(orders.iter().map(|order| order.order)).await?;
+        let (written, missing): (Vec<OrderEntry>, Vec<OrderEntry>) =
+            orders.into_iter().partition(|order| there.contains(&order.order));
+        self.written += written.len() as u64;
+        self.missing += missing.len() as u64;
+        let backing = backing(servers, &missing).await?;
+        self.unheld += backing.iter().filter(|it| **it != Backing::Promised).count() as u64;
+        Ok(())
+    }
+}
+
+/// Retained entries before `from`.
+async fn before(
+    servers: &mut Servers,
+    of: &Partition,
+    first: EntryId,
+    from: EntryId,
+) -> Result<Seen, EngineError> {
+    let (mut seen, mut next) = (Seen::default(), Some(first));
+    while let Some(first) = next.filter(|next| *next < from) {
+        let mut page = stream::range(&mut servers.conn, of, first, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        page.retain(|it| it.entry < from);
+        seen.add(servers, &page).await?;
+    }
+    Ok(seen)
+}
+
+async fn pending_between(
+    conn: &mut Connection,
+    of: &Partition,
+    from: EntryId,
+    to: EntryId,
+) -> Result<u64, EngineError> {
+    let (mut count, mut next) = (0, Some(from));
+    while let Some(first) = next {
+        let page = stream::pending_ids(conn, of, None, first, to, PAGE).await?;
+        count += page.len() as u64;
+        next = page.last().filter(|last| last.entry < to).and_then(|last| last.entry.next());
+    }
+    Ok(count)
+}
+
+/// Executes the plan, if each group is still at its position or further ahead.
+///
+/// # Errors
+/// [`GroupError::Changed`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
+/// done by then.
+pub async fn apply(
+    servers: &mut Servers,
+    plan: &[Rewind],
+    stop: &CancellationToken,
+) -> Result<RewindReport, EngineError> {
+    let mut report = RewindReport::default();
+    let done = move_groups(servers, plan, stop, &mut report).await;
+    done.map_err(|why| {
+        why.after(PartDone::Rewound(report.groups.iter().map(|it| it.partition).collect()))
+    })?;
+    Ok(report)
+}
+
+async fn move_groups(
+    servers: &mut Servers,
+    plan: &[Rewind],
+    stop: &CancellationToken,
+    report: &mut RewindReport,
+) -> Result<(), EngineError> {
+    for rewind in plan {
+        if stop.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+        let of = partition(&servers.keys, rewind.partition)?;
+        let (from, seen) = (rewind.from, rewind.last_delivered);
+        let to = Rewinding { from, seen, read: rewind.entries_read };
+        if let Some(change) = group::rewind(&mut servers.conn, &of, &to).await? {
+            return Err(GroupError::Changed { partition: of.number(), change }.into());
+        }
+        report.again += rewind.again;
+        let made = !rewind.group;
+        report.groups.push(MovedGroup { partition: of.number(), from, made });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_parsed() {
+        let read = |text: &str| text.parse::<To>();
+        assert!(matches!(read("start"), Ok(To::Start)));
+        let id = |text| match read(text) {
+            Ok(To::Entry { id, partition }) => (id.to_string(), partition),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(id("1795000000000-3"), ("1795000000000-3".to_owned(), None));
+        assert_eq!(id("1795000000000-3@2"), ("1795000000000-3@2".to_owned(), Some(2)));
+        for time in ["2026-11-20 14:30", "2026-11-20", "14:30", "-10m", "2026-11-20T14:30:00Z"] {
+            assert!(matches!(read(time), Ok(To::Time(_))), "{time}");
+        }
+        for bad in ["", "end", "-", "1-2-3", "1-x", "$"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

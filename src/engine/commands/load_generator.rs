@@ -1,0 +1,446 @@
+//! Load generator: simulated buyers whose order is determined by a seed, so that a run can be repeated.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rand::{SeedableRng as _, seq::SliceRandom as _};
+use rand_chacha::ChaCha8Rng;
+use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
+use seckill_redis::{dead_letters, keys::Partition};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{
+    EngineError,
+    admission::{Admission, AdmissionReply, Ticket},
+    error::{MAX_CONCURRENCY, MAX_USERS},
+    servers::Servers,
+    telemetry::{
+        Meters,
+        meters::{InProgress, histogram, latency_of},
+        snapshot::{Latency, LoadTestLine},
+    },
+};
+
+/// The wait for orders to settle ends if none has settled for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+const SETTLE_POLL: Duration = Duration::from_millis(20);
+const TIMER: Duration = Duration::from_millis(1);
+const SETTLE_PAGE: usize = 5_000;
+
+/// Buyers who pay in one transaction.
+const PAY_PAGE: usize = 100;
+
+/// Plan of a load test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadTest {
+    /// The voucher they buy.
+    pub voucher: VoucherId,
+    /// Number of distinct buyers.
+    pub users: u64,
+    /// Share of the buyers who send a second request, 0 to 1.
+    pub repeat: f64,
+    /// Maximum number of requests in flight.
+    pub concurrency: usize,
+    /// Requests per second; `None` for no limit.
+    pub rate: Option<f64>,
+    /// Determines which buyers repeat their request, and the order of requests.
+    pub seed: u64,
+    /// Wait until every admitted order has settled.
+    pub settle: bool,
+    /// Share of the admitted buyers who pay after their order has settled, 0 to 1.
+    pub pay: f64,
+}
+
+/// Outcome of a load test; the keys are a contract of `rush --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Requests sent.
+    pub attempts: u64,
+    /// Admitted.
+    pub admitted: u64,
+    /// Sold out.
+    pub sold_out: u64,
+    /// Rejected because the user already has an order.
+    pub duplicate: u64,
+    /// Too early, too late, paused, not loaded, or the queue was full.
+    pub rejected: u64,
+    /// Requests without a reply.
+    pub errors: u64,
+    /// Replies per second.
+    pub per_second: f64,
+    /// Latency from request to reply, in microseconds.
+    pub latency_us: Latency,
+    /// Orders admitted by this load test that are in SQL.
+    pub persisted: u64,
+    /// Orders of this load test that were paid.
+    pub paid: u64,
+    /// Seconds from the last reply until every admitted order had settled.
+    pub settled_seconds: f64,
+    /// Orders that settled as dead letters.
+    pub dead: u64,
+    /// Why the first request without a reply got none.
+    pub first_error: Option<String>,
+    /// Why the first rejected request was rejected.
+    pub first_rejection: Option<String>,
+    /// It was stopped before the last request was sent.
+    pub cut_short: bool,
+    /// Every admitted order has a result; `false` if the wait timed out.
+    pub settled: bool,
+}
+
+impl LoadTest {
+    /// A load test without a rate limit, in which one buyer in ten repeats the request.
+    pub fn new(voucher: VoucherId, users: u64) -> Self {
+        Self {
+            voucher,
+            users,
+            repeat: 0.1,
+            concurrency: 1_024,
+            rate: None,
+            seed: 1,
+            settle: true,
+            pay: 0.0,
+        }
+    }
+
+    /// Selects the buyers who pay, by the seed and the admitted buyers.
+    fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
+        let count = (admitted.len() as f64 * self.pay).round() as usize;
+        let mut payers = admitted.to_vec();
+        payers.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed));
+        payers.truncate(count);
+        payers
+    }
+
+    /// Rejects an invalid load test.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let ranges = [
+            ("users", self.users as f64, 1.0, MAX_USERS as f64),
+            ("repeat", self.repeat, 0.0, 1.0),
+            ("pay", self.pay, 0.0, 1.0),
+            ("concurrency", self.concurrency as f64, 1.0, MAX_CONCURRENCY as f64),
+            ("rate", self.rate.unwrap_or(1.0), 0.01, 1e9),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(EngineError::LoadTest { name: name.to_owned(), value, least, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of buyers that repeat their request.
+    pub fn twice(&self) -> u64 {
+        (self.users as f64 * self.repeat).round() as u64
+    }
+
+    /// The requests in order: every buyer once, and the given share a second time, shuffled.
+    fn arrivals(&self) -> Vec<u32> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let users = self.users as u32;
+        let mut arrivals: Vec<u32> = (1..=users).collect();
+        arrivals.shuffle(&mut random);
+        // The first of a shuffled list are a uniform choice.
+        let again: Vec<u32> = arrivals.iter().take(self.twice() as usize).copied().collect();
+        arrivals.extend(again);
+        arrivals.shuffle(&mut random);
+        arrivals
+    }
+}
+
+/// A load test of this process and its cancellation; the test holds the other end.
+type Halt = (VoucherId, CancellationToken);
+
+/// The running load tests of this process.
+#[derive(Clone, Debug, Default)]
+pub struct LoadTests(Arc<Mutex<Vec<Halt>>>);
+
+impl LoadTests {
+    /// Registers a load test, which ends with `stop`, until the returned guard is dropped.
+    pub(crate) fn begin(&self, voucher: VoucherId, stop: &CancellationToken) -> DropGuard {
+        let halt = stop.child_token();
+        let mut running = self.0.lock();
+        running.retain(|(_, halt)| !halt.is_cancelled());
+        running.push((voucher, halt.clone()));
+        halt.drop_guard()
+    }
+
+    /// Stops the load tests on this sale; returns how many were not stopped before.
+    pub(crate) fn stop(&self, voucher: VoucherId) -> u64 {
+        let running = self.0.lock();
+        let of = running.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
+        of.map(|(_, halt)| halt.cancel()).count() as u64
+    }
+}
+
+/// Runs a load test and waits until every admitted order has settled.
+#[derive(Debug)]
+pub struct LoadGenerator {
+    /// Where requests are sent.
+    pub admission: Admission,
+    /// Where orders settle.
+    pub servers: Servers,
+    /// Where progress is shown.
+    pub meters: Arc<Meters>,
+    /// Cancelled to stop sending requests; admitted orders still settle. A child of the token of the run.
+    pub halt: CancellationToken,
+}
+
+impl LoadGenerator {
+    /// Sends the requests, at most `concurrency` at once, and waits for their orders.
+    /// Requests without a reply are counted, not an error.
+    pub async fn run(
+        mut self,
+        plan: &LoadTest,
+        stop: &CancellationToken,
+    ) -> Result<LoadReport, EngineError> {
+        plan.check()?;
+        let arrivals = plan.arrivals();
+        let line =
+            LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
+        let meters = Arc::clone(&self.meters);
+        let shown = meters.load_test_begins(line);
+        let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown).await;
+        report.cut_short = report.attempts < arrivals.len() as u64;
+        drop(arrivals);
+        if plan.settle {
+            let waited = Instant::now();
+            let payers = plan.payers(&admitted);
+            let of = self.servers.keys.partition_of(plan.voucher);
+            self.settle(&of, admitted, &mut report, stop).await;
+            report.settled_seconds = waited.elapsed().as_secs_f64();
+            self.pay(&payers, &mut report).await;
+        }
+        Ok(report)
+    }
+
+    async fn send_requests(
+        &self,
+        plan: &LoadTest,
+        arrivals: &[u32],
+        shown: &InProgress<'_, LoadTestLine>,
+    ) -> (LoadReport, Vec<OrderId>) {
+        let mut tally = Tally::default();
+        let start = Instant::now();
+        let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
+        for (sent, user) in arrivals.iter().enumerate() {
+            if self.halt.is_cancelled() {
+                break;
+            }
+            if let Some(rate) = plan.rate {
+                let due = start + Duration::from_secs_f64(sent as f64 / rate);
+                // The timer ticks in milliseconds; requests due within one are sent together.
+                if due > Instant::now() + TIMER {
+                    let until_due = tokio::time::sleep_until(due.into());
+                    if self.halt.run_until_cancelled(until_due).await.is_none() {
+                        break;
+                    }
+                }
+            }
+            if waiting.len() >= plan.concurrency {
+                // Replies arrive in the order of the requests, so the first one frees the next place.
+                if let Some(ticket) = waiting.pop_front() {
+                    tally.take(&ticket.answer().await);
+                }
+            }
+            waiting.push_back(self.admission.request(plan.voucher, UserId(u64::from(*user))));
+            shown.progress(sent as u64 + 1);
+        }
+        for ticket in waiting {
+            tally.take(&ticket.answer().await);
+        }
+        tally.close(start.elapsed())
+    }
+
+    /// Waits until each admitted order is in SQL or a dead letter.
+    async fn settle(
+        &mut self,
+        of: &Partition,
+        mut open: Vec<OrderId>,
+        report: &mut LoadReport,
+        stop: &CancellationToken,
+    ) {
+        let (mut progress, mut letters) = (Instant::now(), Letters::from_the_first());
+        while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
+            let before = open.len();
+            let written = self.written(&mut open).await;
+            report.persisted += written;
+            if written == 0 {
+                let dead = self.dead(of, &mut letters, &mut open).await;
+                report.dead += dead;
+            }
+            if open.len() < before {
+                progress = Instant::now();
+            } else {
+                tokio::time::sleep(SETTLE_POLL).await;
+            }
+        }
+        if stop.is_cancelled() {
+            // Final count of the written orders.
+            report.persisted += self.written(&mut open).await;
+        }
+        report.settled = open.is_empty();
+    }
+
+    /// Pays orders in transactions of limited size.
+    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport) {
+        for page in payers.chunks(PAY_PAGE) {
+            if self.halt.is_cancelled() {
+                break;
+            }
+            match self.pay_page(page).await {
+                Ok(paid) => report.paid += paid,
+                Err(error) => {
+                    report.errors += 1;
+                    report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64, EngineError> {
+        let now = self.servers.conn.now().await?;
+        let answers = self.servers.store.pay(page, now).await?;
+        Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)
+    }
+
+    /// Removes from `open` what is in SQL. The consumer writes in order, so a page without any hit ends the search,
+    /// unless it is the first.
+    async fn written(&self, open: &mut Vec<OrderId>) -> u64 {
+        let mut found = 0;
+        let mut left = Vec::new();
+        let mut pages = open.chunks(SETTLE_PAGE);
+        for page in pages.by_ref() {
+            // Ignored: the wait continues while the database is unreachable.
+            let mut there = self.servers.store.existing(page).await.unwrap_or_default();
+            there.sort_unstable();
+            left.extend(page.iter().filter(|id| there.binary_search(id).is_err()));
+            if there.is_empty() && found > 0 {
+                break;
+            }
+            found += there.len() as u64;
+        }
+        pages.for_each(|page| left.extend_from_slice(page));
+        *open = left;
+        found
+    }
+
+    /// Removes from `open` what has become a dead letter.
+    async fn dead(
+        &mut self,
+        of: &Partition,
+        letters: &mut Letters,
+        open: &mut Vec<OrderId>,
+    ) -> u64 {
+        // Ignored: the wait continues while Redis is unreachable.
+        while let Some(from) = letters.next
+            && let Ok(page) =
+                dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
+        {
+            let Some(last) = page.last() else { break };
+            letters.next = last.letter.next();
+            letters.orders.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
+        }
+        let before = open.len();
+        open.retain(|id| !letters.orders.contains(id));
+        (before - open.len()) as u64
+    }
+}
+
+/// Dead letters read so far.
+struct Letters {
+    /// Start of the next page; `None` after the largest ID.
+    next: Option<EntryId>,
+    orders: HashSet<OrderId>,
+}
+
+impl Letters {
+    fn from_the_first() -> Self {
+        Self { next: Some(EntryId::MIN), orders: HashSet::new() }
+    }
+}
+
+/// Reply counters.
+struct Tally {
+    report: LoadReport,
+    admitted: Vec<OrderId>,
+    latencies: hdrhistogram::Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { report: LoadReport::default(), admitted: Vec::new(), latencies: histogram() }
+    }
+}
+
+impl Tally {
+    fn take(&mut self, answer: &AdmissionReply) {
+        let report = &mut self.report;
+        report.attempts += 1;
+        self.latencies.saturating_record(answer.took.as_micros() as u64);
+        match &answer.outcome {
+            Ok(Outcome::Admitted { order }) => {
+                report.admitted += 1;
+                self.admitted.push(*order);
+            }
+            Ok(Outcome::Duplicate { .. }) => report.duplicate += 1,
+            Ok(Outcome::SoldOut) => report.sold_out += 1,
+            Ok(other) => {
+                report.rejected += 1;
+                report.first_rejection.get_or_insert_with(|| in_english(|| other.to_string()));
+            }
+            Err(error) => {
+                report.errors += 1;
+                report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
+            }
+        }
+    }
+
+    fn close(mut self, took: Duration) -> (LoadReport, Vec<OrderId>) {
+        self.report.per_second = self.report.attempts as f64 / took.as_secs_f64().max(1e-6);
+        self.report.latency_us = latency_of(&self.latencies);
+        (self.report, self.admitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_model::VoucherId;
+
+    #[test]
+    fn a_seed_fixes_the_order_of_buyers() {
+        let plan = LoadTest { seed: 7, ..LoadTest::new(VoucherId(1), 1_000) };
+        let arrivals = plan.arrivals();
+        assert_eq!(arrivals, plan.arrivals());
+        assert_ne!(arrivals, LoadTest { seed: 8, ..plan }.arrivals());
+        assert_eq!(arrivals.len(), 1_100);
+        let mut users = arrivals;
+        users.sort_unstable();
+        users.dedup();
+        assert_eq!(users.len(), 1_000);
+    }
+
+    #[test]
+    fn invalid_plans_are_rejected() {
+        let fine = LoadTest::new(VoucherId(1), 10);
+        assert!(fine.check().is_ok());
+        for bad in [
+            LoadTest { users: 0, ..fine.clone() },
+            LoadTest { users: u64::MAX, ..fine.clone() },
+            LoadTest { repeat: -0.1, ..fine.clone() },
+            LoadTest { repeat: f64::NAN, ..fine.clone() },
+            LoadTest { concurrency: 0, ..fine.clone() },
+            LoadTest { rate: Some(0.0), ..fine.clone() },
+            LoadTest { rate: Some(1e-300), ..fine.clone() },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Context of an operator's commands.
+
+use std::sync::Arc;
+
+use crate::{
+    admission::Admission,
+    commands::{load_generator::LoadTests, operator_lock::UnderWay},
+    deployment::Deployment,
+    locks::Locks,
+    outbox::Outbox,
+    servers::Servers,
+    telemetry::Meters,
+};
+
+/// Connections, limits and the identity of an operator. Cheap to clone; each command opens its own connection.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Servers and settings.
+    pub deployment: Deployment,
+    /// Name of this node, under which entries are claimed.
+    pub node: String,
+    /// Locks of this node; a job that is run by hand takes its own.
+    pub locks: Locks,
+    /// Every command that changes something is rejected.
+    pub read_only: bool,
+    /// Takes the requests of simulated buyers; `None` where no engine runs.
+    pub admission: Option<Admission>,
+    /// Where progress is shown.
+    pub meters: Arc<Meters>,
+    /// The reason that the operator gave, for the audit log.
+    pub reason: Option<String>,
+    /// The recovery that this process runs, which can be stopped between two steps.
+    pub under_way: UnderWay,
+    /// The load tests that this process runs, which can be stopped.
+    pub load_tests: LoadTests,
+    /// Lines of the audit log that are not written yet.
+    pub outbox: Outbox,
+}
+
+impl Operator {
+    /// The servers, over a separate connection.
+    pub fn servers(&self) -> Servers {
+        self.deployment.servers()
+    }
+}

@@ -1,0 +1,73 @@
+//! The operator lock: recovery commands run under a lock that names its holder.
+//!
+//! Independent of the commands, whose executor takes the lock first.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seckill_model::message::Label;
+use seckill_redis::{Connection, Layout, lock_holders};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    locks::{Guard, LockError, LockName, Locks},
+};
+
+/// Name of the lock, as `locks list` shows it.
+pub const NAME: &str = "operator";
+
+/// Acquires the operator lock for `login` to run `act`.
+///
+/// # Errors
+/// [`EngineError::OtherOperator`] names the holder; Redis is unreachable.
+pub async fn take(
+    locks: &Locks,
+    conn: &mut Connection,
+    keys: &Layout,
+    login: &str,
+    act: &str,
+) -> Result<Guard, EngineError> {
+    let name = LockName::new(NAME)?;
+    match locks.try_lock(&name, &format!("{login}: {act}")).await {
+        Err(LockError::Busy(_)) => {
+            let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
+            Err(EngineError::OtherOperator(holder.map_or_else(
+                || Label("error-operator-just-finished").to_owned(),
+                |lock| format!("{} on {}", lock.task, lock.node),
+            )))
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Returns whether the lock is held.
+pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool, EngineError> {
+    Ok(lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?.is_some())
+}
+
+/// The recovery that this process runs under the lock, so that it can be stopped.
+#[derive(Clone, Debug, Default)]
+pub struct UnderWay(Arc<Mutex<Option<CancellationToken>>>);
+
+/// Cleared on drop.
+#[derive(Debug)]
+pub(crate) struct Begun(UnderWay);
+
+impl UnderWay {
+    pub(crate) fn begin(&self, stop: &CancellationToken) -> Begun {
+        *self.0.lock() = Some(stop.clone());
+        Begun(self.clone())
+    }
+
+    /// Requests a stop after the current step; `false` if no recovery is running.
+    pub(crate) fn cancel(&self) -> bool {
+        self.0.lock().as_ref().map(CancellationToken::cancel).is_some()
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}

@@ -1,0 +1,156 @@
+//! Making a plan: walks the pending list once, page by page.
+
+use std::collections::BTreeMap;
+
+use crate::commands::plan::{
+    Change, Forecast, Head, Line, Plan, SaleForecast, Totals, file::Writer, lost,
+};
+use tokio_util::sync::CancellationToken;
+
+use seckill_model::{Act, EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
+use seckill_redis::stream_stats;
+
+use crate::{
+    EngineError,
+    commands::{
+        operator::Operator,
+        pending::{Classified, Classifier},
+    },
+    deployment,
+    error::PlanError,
+    telemetry::snapshot::RecoveryLine,
+};
+
+/// Its on-screen name.
+pub const PLAN: &str = "pending plan";
+
+const VERSION: u32 = 1;
+
+/// Plans the entries that match the filter and are pending now.
+pub async fn make(
+    operator: &Operator,
+    filter: &Filter,
+    stop: &CancellationToken,
+) -> Result<Plan, EngineError> {
+    let mut conn = operator.deployment.redis.connection();
+    let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
+    let shown = operator.meters.recovery_begins(RecoveryLine {
+        act: PLAN.to_owned(),
+        done: 0,
+        planned: at.stream.pending,
+        changes: false,
+    });
+    let mut making = Making::begin(operator, filter.to_string()).await?;
+    // Entries that become pending from now on are ignored.
+    let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
+    let (mut next, mut looked) = (Some(EntryId::MIN), 0);
+    while let Some(first) = next {
+        let page = making.classifier.page(first, last).await?;
+        let Some(end) = page.last() else { break };
+        next = end.row.delivered.entry.next_of_all();
+        looked += page.len() as u64;
+        making.add(page.iter().filter(|it| it.passes(filter)))?;
+        shown.progress(looked);
+        if stop.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+    }
+    making.end(operator, stop).await
+}
+
+/// Plans these entries; those that are not pending are omitted.
+pub async fn of_entries(
+    operator: &Operator,
+    entries: &[EntryId],
+    stop: &CancellationToken,
+) -> Result<Plan, EngineError> {
+    let what = match entries {
+        [only] => format!("entry={only}"),
+        many => format!("{} by name", counted(many.len() as u64, "entry", "entries")),
+    };
+    let mut making = Making::begin(operator, what).await?;
+    let mut found = making.classifier.entries(entries).await?;
+    found.sort_by_key(|it| it.row.delivered.entry);
+    found.dedup_by_key(|it| it.row.delivered.entry);
+    making.add(found.iter())?;
+    making.end(operator, stop).await
+}
+
+struct Making {
+    classifier: Classifier,
+    writer: Writer,
+    totals: Totals,
+    /// Orders to write, by sale.
+    writes: BTreeMap<VoucherId, u64>,
+}
+
+impl Making {
+    async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
+        let made = operator.deployment.redis.connection().now().await?;
+        let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
+        let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
+        let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
+        let classifier = operator.classifier().await?;
+        let writer = Writer::new(head).map_err(PlanError::from)?;
+        Ok(Self { classifier, writer, totals: Totals::default(), writes: BTreeMap::new() })
+    }
+
+    fn add<'a>(&mut self, entries: impl Iterator<Item = &'a Classified>) -> Result<(), PlanError> {
+        for entry in entries {
+            let line = Line::from(entry);
+            self.totals.add(&line);
+            if let Some(voucher) = line.voucher_id.filter(|_| line.verdict == Verdict::Stuck) {
+                *self.writes.entry(voucher).or_default() += 1;
+            }
+            self.writer.line(&line)?;
+        }
+        Ok(())
+    }
+
+    async fn end(
+        mut self,
+        operator: &Operator,
+        stop: &CancellationToken,
+    ) -> Result<Plan, EngineError> {
+        let mut servers = operator.servers();
+        let rebuilt = if self.totals.of(Verdict::BodyGone) == 0 {
+            0
+        } else {
+            // Read-only, so it may be dropped at any await.
+            tokio::select! {
+                () = stop.cancelled() => return Err(EngineError::Stopping),
+                lost = lost::count(&mut servers) => lost?,
+            }
+        };
+        let sales = servers.store.sales().await?;
+        let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
+        let (mut writes, mut by_sale) = (0, Vec::new());
+        for (voucher, orders) in &self.writes {
+            let Some(sale) = sales.iter().find(|sale| sale.voucher_id == *voucher) else {
+                continue;
+            };
+            // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
+            let (live, written) = (sale.live_orders(), sale.stock.min(*orders));
+            writes += written;
+            by_sale.push(SaleForecast {
+                voucher_id: *voucher,
+                persisted: Change { now: live, after: live + written },
+                db_stock: Change { now: sale.stock, after: sale.stock - written },
+            });
+        }
+        let totals = &mut self.totals;
+        let to_dead = totals.verdicts.iter().filter(|it| it.act == Act::DeadLetter);
+        let to_dead: u64 = to_dead.map(|it| it.entries).sum();
+        let refused = totals.of(Verdict::Stuck) - writes;
+        let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
+        let (pending, dead) = (at.stream.pending, at.stream.dead);
+        totals.forecast = Forecast {
+            pending: Change { now: pending, after: pending.saturating_sub(totals.to_do()) },
+            dead: Change { now: dead, after: dead + to_dead + refused },
+            persisted: Change { now: persisted, after: persisted + writes },
+            rebuilt,
+        };
+        totals.sales = by_sale;
+        Ok(self.writer.end(self.totals).map_err(PlanError::from)?)
+    }
+}

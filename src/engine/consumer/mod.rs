@@ -1,0 +1,441 @@
+//! The consumer: writes stream entries to SQL, and acknowledges them only after that.
+//!
+//! It reads its own pending entries first, then those of dead nodes, then new ones. In every failure case an entry is
+//! acknowledged only after its order was committed or it became a dead letter.
+
+pub mod order_writer;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use seckill_model::{EntryId, Message, OrderError, UserId};
+use seckill_redis::{
+    RedisError,
+    keys::Partition,
+    stream::{self, Body, Delivered, ReadFrom},
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    consumer::order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
+    deployment::Deployment,
+    ledger::{
+        entry_check::{self, Checked, Rejected},
+        rebuild::rebuild,
+    },
+    locks::{Guard, LockError, LockName, Locks},
+    servers::Servers,
+    settings::Settings,
+};
+
+/// Maximum blocking time of one read; `stop` is checked in between.
+const BLOCK: Duration = Duration::from_millis(200);
+/// A read ahead does not block: it would delay the commit of the current batch.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// Interval between checks for entries of other consumers.
+const CLAIM_EVERY: Duration = Duration::from_secs(5);
+/// Interval between retries of entries that wait for the buyers of their sale.
+const WAITING_EVERY: Duration = Duration::from_millis(200);
+/// Time that a stop allows for the current batch, and for handing over the rest.
+const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
+const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum wait for the locks of a batch's buyers, if `order_lock` is set.
+const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// The consumer of one partition's group. Owned by one task; ends when its token is cancelled.
+#[derive(Debug)]
+pub struct Consumer {
+    name: String,
+    partition: Partition,
+    reader: Servers,
+    writer: Writer,
+    settings: Settings,
+    locks: Locks,
+    hold: Hold,
+    /// Its own pending entries were read since the process started.
+    resumed: bool,
+    /// When entries that wait for the buyers of their sale were last read.
+    waiting: Option<Instant>,
+}
+
+/// Pauses a consumer, and reports when it has paused.
+#[derive(Debug)]
+pub struct Hold {
+    /// Pause requested.
+    pub wanted: watch::Receiver<bool>,
+    /// Paused.
+    pub parked: watch::Sender<bool>,
+}
+
+impl Consumer {
+    /// The consumer of `node` in a partition. It reads nothing new while it is paused.
+    pub fn new(
+        deployment: &Deployment,
+        node: &str,
+        partition: Partition,
+        writer: Writer,
+        locks: Locks,
+        hold: Hold,
+    ) -> Self {
+        let conn = deployment.redis.blocking_connection(BLOCK);
+        let reader = Servers { conn, ..deployment.servers() };
+        let settings = deployment.settings.clone();
+        Self {
+            name: partition.consumer(node),
+            partition,
+            reader,
+            writer,
+            settings,
+            locks,
+            hold,
+            resumed: false,
+            waiting: None,
+        }
+    }
+
+    /// Runs until `stop`. The current batch is finished first; what a slow or unreachable database does not accept in
+    /// time is handed over, so that other nodes can claim it immediately. Returns the number of such entries.
+    pub async fn run(mut self, stop: CancellationToken) -> u64 {
+        let late = async {
+            stop.cancelled().await;
+            tokio::time::sleep(FINISH_WITHIN).await;
+        };
+        tokio::select! {
+            () = self.keep_working(&stop) => {}
+            () = late => tracing::warn!(consumer = self.name, "the batch in hand took too long"),
+        }
+        match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
+            Ok(Ok(entries)) => {
+                if entries > 0 {
+                    tracing::info!(entries, consumer = self.name, "entries were handed over");
+                }
+                entries
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, consumer = self.name, "what is pending was not handed over");
+                0
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
+    async fn hand_over(&mut self) -> Result<u64, RedisError> {
+        let (mut handed, mut next) =
+            (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
+        let count = self.settings.consumer_batch;
+        while let Some(from) = next {
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
+            let own = stream::own_page(reader, of, &self.name, from, count).await?;
+            let Some(last) = own.last() else { break };
+            next = last.entry.next();
+            // A claim would drop those without a body from the pending list, and they would not be rebuilt.
+            let there = own.iter().filter(|it| it.body != Body::Gone);
+            let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            stream::let_go(reader, of, &self.name, self.settings.claim_idle(), &entries).await?;
+            handed += entries.len() as u64;
+        }
+        Ok(handed)
+    }
+
+    /// Recovers automatically: creates a missing group, waits for an unreachable server.
+    async fn keep_working(&mut self, stop: &CancellationToken) {
+        let mut pause = BACKOFF[0];
+        while !stop.is_cancelled() {
+            let error = match self.work(stop, &mut pause).await {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            if matches!(error, EngineError::Redis(RedisError::NoGroup)) {
+                let made = stream::ensure_group(&mut self.reader.conn, &self.partition).await;
+                tracing::warn!(made = made.is_ok(), "the consumer group was gone");
+                if made.is_ok() {
+                    continue;
+                }
+            } else if !matches!(error, EngineError::Stopping) {
+                tracing::warn!(%error, consumer = self.name, "the consumer pauses");
+            }
+            wait(stop, &mut pause).await;
+        }
+    }
+
+    async fn work(
+        &mut self,
+        stop: &CancellationToken,
+        pause: &mut Duration,
+    ) -> Result<(), EngineError> {
+        stream::ensure_group(&mut self.reader.conn, &self.partition).await?;
+        self.finish_own(stop).await?;
+        self.claim_idle(stop).await?;
+        let mut claimed = Instant::now();
+        // What was read while the previous batch was written, and the dead letters of that batch.
+        let (mut ahead, mut rejected) = (None::<(usize, Checked)>, Rejected::new());
+        while !stop.is_cancelled() {
+            if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
+                self.waiting = None;
+                self.finish_own(stop).await?;
+            }
+            let (read, batch) = if let Some(ahead) = ahead.take() {
+                ahead
+            } else {
+                if claimed.elapsed() >= CLAIM_EVERY {
+                    self.take_given(stop).await?;
+                    self.claim_idle(stop).await?;
+                    claimed = Instant::now();
+                }
+                self.while_held(stop).await;
+                let batch = self.read(ReadFrom::New(BLOCK)).await?;
+                if self.settings.order_lock {
+                    *pause = BACKOFF[0];
+                    self.settle(batch, stop).await?;
+                    continue;
+                }
+                let Writer { servers, in_hand, .. } = &mut self.writer;
+                (batch.len(), entry_check::check(servers, in_hand, batch).await?)
+            };
+            *pause = BACKOFF[0];
+            let more = read == self.settings.consumer_batch;
+            if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
+                (ahead, rejected) = self.settle_and_read(batch, rejected, stop).await?;
+            } else {
+                rejected.extend(self.settle_checked(batch, stop).await?);
+                self.writer.reject_all(std::mem::take(&mut rejected)).await?;
+            }
+        }
+        if let Some((_, batch)) = ahead {
+            rejected.extend(self.settle_checked(batch, stop).await?);
+        }
+        self.writer.reject_all(rejected).await?;
+        Ok(())
+    }
+
+    /// Writes a checked batch; returns its dead letters.
+    async fn settle_checked(
+        &mut self,
+        batch: Checked,
+        stop: &CancellationToken,
+    ) -> Result<Rejected, EngineError> {
+        let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
+        self.note_waiting(&settled);
+        Ok(rejected)
+    }
+
+    fn note_waiting(&mut self, settled: &Settled) {
+        if settled.waiting > 0 {
+            self.waiting.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Writes a batch while the next one is read and checked, and the dead letters of the previous one are written:
+    /// otherwise poison entries would delay the good ones behind them. After a failure, what was read or not written is
+    /// among the own pending entries, which come first.
+    async fn settle_and_read(
+        &mut self,
+        batch: Checked,
+        rejected: Rejected,
+        stop: &CancellationToken,
+    ) -> Result<(Option<(usize, Checked)>, Rejected), EngineError> {
+        let Self { writer, reader, partition, name, settings, .. } = self;
+        let in_hand = writer.in_hand.clone();
+        let reading = async {
+            let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
+            let read = stream::read_group(&mut reader.conn, partition, name, from, count).await?;
+            reject_all(reader, rejected).await?;
+            let count = read.len();
+            let checked = entry_check::check(reader, &in_hand, read).await?;
+            Ok::<_, EngineError>((count, checked))
+        };
+        let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
+        let ((settled, rejected), read) = (settled?, read?);
+        self.note_waiting(&settled);
+        if read.0 == 0 {
+            // The time of the next batch is unknown.
+            self.writer.reject_all(rejected).await?;
+            return Ok((None, Rejected::new()));
+        }
+        Ok((Some(read), rejected))
+    }
+
+    async fn while_held(&mut self, stop: &CancellationToken) {
+        if !*self.hold.wanted.borrow() {
+            return;
+        }
+        self.hold.parked.send_replace(true);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            // An error means that the sender is gone.
+            _ = self.hold.wanted.wait_for(|held| !held) => {}
+        }
+        self.hold.parked.send_replace(false);
+    }
+
+    /// Reads what this consumer was delivered before its process started, or before a server became unreachable. Only
+    /// the former counts as a delivery: an outage must not make dead letters of good entries.
+    async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        let mut after = EntryId::MIN;
+        // A failed pass also counts, since it is retried.
+        let resumed = std::mem::replace(&mut self.resumed, true);
+        while !stop.is_cancelled() {
+            let batch = if resumed {
+                let count = self.settings.consumer_batch;
+                let Some(first) = after.next() else { break };
+                let (reader, of) = (&mut self.reader.conn, &self.partition);
+                stream::own_page(reader, of, &self.name, first, count).await?
+            } else {
+                self.read(ReadFrom::Own(after)).await?
+            };
+            let Some(last) = batch.last() else { break };
+            after = last.entry;
+            if resumed {
+                self.settle(batch, stop).await?;
+            } else {
+                self.settle_again(batch, stop).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what an operator assigned to this consumer: it holds nothing now, so its pending list contains only such
+    /// entries.
+    async fn take_given(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
+        while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
+            let count = self.settings.consumer_batch;
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
+            let given = stream::own_page(reader, of, &self.name, from, count).await?;
+            let Some(last) = given.last() else { break };
+            next = last.entry.next();
+            self.settle_again(given, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims what other consumers have abandoned.
+    async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        self.rebuild().await?;
+        let mut from = Some(EntryId::MIN);
+        while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
+            let idle = self.settings.claim_idle();
+            let count = self.settings.consumer_batch;
+            let (reader, of) = (&mut self.reader.conn, &self.partition);
+            let claimed = stream::auto_claim(reader, of, &self.name, idle, start, count).await?;
+            if !claimed.gone.is_empty() {
+                // Redis has dropped them from the pending list; their buyers still wait.
+                let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
+                tracing::error!(entries = ids.join(" "), "pending entries had no body any more");
+                self.rebuild().await?;
+            }
+            from = claimed.next;
+            self.settle_again(claimed.entries, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Rebuilds what claims have dropped, by this consumer or by one that died before it did so.
+    async fn rebuild(&mut self) -> Result<(), EngineError> {
+        let gone = stream::gone(&mut self.reader.conn, &self.partition).await?;
+        if !gone.is_empty() {
+            let rebuilt = rebuild(&mut self.writer.servers, &self.partition).await?;
+            tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
+            stream::rebuilt(&mut self.reader.conn, &self.partition, &gone).await?;
+        }
+        Ok(())
+    }
+
+    /// Processes redelivered entries: those above the limit of deliveries become dead letters, because they may be what
+    /// crashes a node.
+    async fn settle_again(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
+        let (first, last, count) = (first.entry, last.entry, batch.len());
+        let (reader, of) = (&mut self.reader.conn, &self.partition);
+        let pending = stream::pending_ids(reader, of, Some(&self.name), first, last, count).await?;
+        let most = self.settings.max_deliveries;
+        let often = pending.into_iter().filter(|it| it.deliveries > most);
+        let times: HashMap<EntryId, u64> = often.map(|it| (it.entry, it.deliveries)).collect();
+        let (often, mut fine): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
+        let orders = often.iter().filter_map(Delivered::order);
+        let written = self.writer.servers.written(orders.map(|order| order.order)).await?;
+        let mut rejected = Rejected::new();
+        for delivered in often {
+            if delivered.order().is_some_and(|order| written.contains(&order.order)) {
+                fine.push(delivered);
+                continue;
+            }
+            let times = times.get(&delivered.entry).copied().unwrap_or_default();
+            rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
+        }
+        self.writer.reject_all(rejected).await?;
+        self.settle(fine, stop).await?;
+        Ok(())
+    }
+
+    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
+    /// acquired stays pending.
+    async fn settle(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        if !self.settings.order_lock {
+            let settled = self.writer.settle(batch, stop).await?;
+            self.note_waiting(&settled);
+            return Ok(());
+        }
+        let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
+        let (guards, missed) = lock_buyers(&self.locks, users).await;
+        let locked = |delivered: &Delivered| {
+            delivered.order().is_none_or(|order| guards.contains_key(&order.user))
+        };
+        // The orders whose locks were acquired are written, so two nodes never block each other permanently.
+        let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
+        for released in join_all(guards.into_values().map(Guard::release)).await {
+            // A lost lock is harmless: the unique index guarantees the same.
+            if let Err(error) = released {
+                tracing::warn!(%error, "an order lock was not given back");
+            }
+        }
+        self.note_waiting(&settled?);
+        // Reading it again does not count as a delivery.
+        self.resumed |= missed.is_some();
+        missed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
+        let count = self.settings.consumer_batch;
+        stream::read_group(&mut self.reader.conn, &self.partition, &self.name, from, count).await
+    }
+}
+
+/// Acquires one lock per buyer, all at once: returns those acquired, and why one was not.
+async fn lock_buyers(
+    locks: &Locks,
+    users: impl Iterator<Item = UserId>,
+) -> (BTreeMap<UserId, Guard>, Option<LockError>) {
+    let users: BTreeSet<UserId> = users.collect();
+    let asked = users.into_iter().map(async |user| {
+        let name = LockName::new(format!("order:{user}"))?;
+        let guard = locks.try_for(&name, "write order", ORDER_LOCK_WAIT).await?;
+        Ok((user, guard))
+    });
+    let (mut guards, mut missed) = (BTreeMap::new(), None);
+    for asked in join_all(asked).await {
+        match asked {
+            Ok((user, guard)) => drop(guards.insert(user, guard)),
+            Err(error) => missed = Some(error),
+        }
+    }
+    (guards, missed)
+}

@@ -1,0 +1,278 @@
+//! Writes delivered entries to SQL, and acknowledges them only after that.
+//!
+//! The consumer and the replays choose the entries. In every failure case an entry is acknowledged only after its order
+//! was committed or it became a dead letter.
+
+use std::time::{Duration, Instant};
+
+use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english};
+use seckill_redis::{
+    Layout, RedisError, dead_letters,
+    keys::Partition,
+    stream::{self, Delivered},
+};
+use seckill_store::{StoreError, Written};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    event::{Event, Subject},
+    ledger::{
+        entry_check::{self, Checked, Rejected},
+        promise_journal::InHand,
+    },
+    lists::group_by,
+    outbox::Outbox,
+    recovery::reconcile::put_back_written,
+    servers::Servers,
+    telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
+};
+
+/// A round trip for each batch would take a tenth of its time.
+const CLOCK_GOOD_FOR: Duration = Duration::from_secs(1);
+/// Delay between retries while a server is unreachable.
+pub(crate) const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+
+/// Result of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Orders written now.
+    pub persisted: u64,
+    /// Orders that were already in SQL.
+    pub again: u64,
+    /// Became dead letters.
+    pub dead: u64,
+    /// Missing bodies; left pending, because their orders are unknown.
+    pub gone: u64,
+    /// Left pending until the buyers of their sale are known again.
+    pub waiting: u64,
+    /// Transactions to which SQL replied, including failed ones.
+    pub transactions: u64,
+}
+
+/// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) servers: Servers,
+    /// The last time read from the clock of Redis.
+    clock: Option<(Instant, Millis)>,
+    pub(crate) in_hand: InHand,
+    /// The outbox for events, and their node.
+    events: Option<(Outbox, String)>,
+}
+
+impl Writer {
+    /// A writer that reports nothing to others.
+    pub fn new(servers: Servers) -> Self {
+        Self { servers, clock: None, in_hand: InHand::default(), events: None }
+    }
+
+    /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages of
+    /// the database as events of `node`.
+    pub fn reporting(servers: Servers, in_hand: InHand, outbox: Outbox, node: String) -> Self {
+        Self { servers, clock: None, in_hand, events: Some((outbox, node)) }
+    }
+
+    /// Commits the orders of a batch, then acknowledges them; bad entries become dead letters. Waits while the database
+    /// is unreachable.
+    ///
+    /// # Errors
+    /// Redis is unreachable, or `stop` was cancelled while the database was: what was not acknowledged stays pending.
+    pub async fn settle(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<Settled, EngineError> {
+        let checked = entry_check::check(&mut self.servers, &self.in_hand, batch).await?;
+        let (settled, rejected) = self.settle_good(checked, stop).await?;
+        // After the good ones, which must not wait for a Redis that rejects dead letters.
+        Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
+    }
+
+    /// The same for a checked batch, but its dead letters stay pending and are returned.
+    pub(crate) async fn settle_good(
+        &mut self,
+        checked: Checked,
+        stop: &CancellationToken,
+    ) -> Result<(Settled, Rejected), EngineError> {
+        let Checked { orders, mut rejected, gone, waiting } = checked;
+        let mut settled = Settled { gone, waiting, ..Settled::default() };
+        // Halves of a failed batch, the next one on top.
+        let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let written = self.write(part, stop).await;
+            settled.transactions += 1;
+            match (written, part) {
+                (Ok(written), _) => self.close(part, &written, &mut settled, &mut rejected).await?,
+                (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
+                    Some(fault) => rejected.push((only.entry, Message::of(&fault))),
+                    None => return Err(error.into()),
+                },
+                (Err(EngineError::Store(_)), _) => {
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.push(right);
+                    parts.push(left);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok((settled, rejected))
+    }
+
+    /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
+    /// by a single order.
+    async fn write(
+        &mut self,
+        part: &[OrderEntry],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Written>, EngineError> {
+        let mut pause = BACKOFF[0];
+        let mut waiting = false;
+        loop {
+            // By the clock of Redis: the clocks of nodes differ, and the time to pay counts from here.
+            let now = self.now(part).await?;
+            match self.servers.store.write_orders(part, now).await {
+                // Also if the outcome of a commit is unknown: the next try finds what was written.
+                Err(error)
+                    if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
+                {
+                    tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
+                    if !std::mem::replace(&mut waiting, true) {
+                        self.event(ORDERS_WAIT, part, &Event::ReadError(error.into()));
+                    }
+                    if !wait(stop, &mut pause).await {
+                        return Err(EngineError::Stopping);
+                    }
+                }
+                other => {
+                    if waiting && other.is_ok() {
+                        let orders = Event::OrdersWritten(part.len() as u64);
+                        self.event(ORDERS_WRITTEN, part, &orders);
+                    }
+                    return Ok(other?);
+                }
+            }
+        }
+    }
+
+    fn event(&self, act: &str, part: &[OrderEntry], event: &Event) {
+        let Some((outbox, node)) = &self.events else { return };
+        let partition = part.first().map_or(0, |order| order.entry.partition);
+        outbox.put_own(node, act, Message::of(&Subject::Partition(partition)), Message::of(event));
+    }
+
+    /// The clock of Redis. It is read at intervals; in between, the monotonic clock of this process is added.
+    async fn now(&mut self, part: &[OrderEntry]) -> Result<Millis, EngineError> {
+        if let Some((asked, then)) = self.clock.filter(|it| it.0.elapsed() < CLOCK_GOOD_FOR) {
+            return Ok(then.plus(asked.elapsed().as_millis() as i64));
+        }
+        // Of the server that the entries came from, regardless of other partitions.
+        let of = self.servers.keys.partition(part.first().map_or(0, |order| order.entry.partition));
+        // Counted from before the query and rounded up, it never lags: no order is dated before its entry.
+        let asked = Instant::now();
+        let now = self.servers.conn.now_at(&of.orders()).await?.plus(1);
+        self.clock = Some((asked, now));
+        Ok(now)
+    }
+
+    /// After the commit: acknowledges written entries, and returns those that can never be written.
+    async fn close(
+        &mut self,
+        part: &[OrderEntry],
+        written: &[Written],
+        settled: &mut Settled,
+        rejected: &mut Rejected,
+    ) -> Result<(), EngineError> {
+        let mut live = Vec::with_capacity(part.len());
+        for (order, written) in part.iter().zip(written) {
+            let why = match written {
+                Written::New => {
+                    settled.persisted += 1;
+                    live.push(*order);
+                    continue;
+                }
+                Written::Again => {
+                    settled.again += 1;
+                    live.push(*order);
+                    continue;
+                }
+                Written::Conflict { holds } => {
+                    OrderError::Holds { user: order.user, holds: *holds, voucher: order.voucher }
+                }
+                Written::IdTaken => OrderError::IdTaken(order.order),
+                Written::NoSale => OrderError::NoSale(order.voucher),
+            };
+            rejected.push((order.entry, Message::of(&why)));
+        }
+        let entries = live.iter().map(|order| order.entry).collect();
+        if self.acknowledge(entries).await? < live.len() as u64 {
+            // Another consumer was faster, or the stream was lost during the wait for SQL: then the buyers were rebuilt
+            // from rows that did not include these.
+            put_back_written(&mut self.servers, live).await?;
+        }
+        Ok(())
+    }
+
+    /// Acknowledges entries of any partition; returns how many were pending.
+    pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
+        let mut done = 0;
+        for (of, entries) in by_partition(&self.servers.keys, entries, |entry| *entry) {
+            done += stream::acknowledge(&mut self.servers.conn, &of, entries).await?;
+        }
+        Ok(done)
+    }
+
+    /// Makes dead letters of entries, each with its reason; returns how many were pending.
+    pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
+        Ok(reject_all(&mut self.servers, entries).await?)
+    }
+}
+
+/// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
+fn row_fault(error: &StoreError) -> Option<OrderError> {
+    match error {
+        StoreError::Refused(why) => Some(OrderError::Refused(in_english(|| why.to_string()))),
+        StoreError::NoSale(voucher) => Some(OrderError::NoSale(*voucher)),
+        StoreError::OutOfStock(voucher) => Some(OrderError::OutOfStock(*voucher)),
+        _ => None,
+    }
+}
+
+/// The same over a connection of the caller's.
+pub(crate) async fn reject_all(
+    servers: &mut Servers,
+    entries: Rejected,
+) -> Result<u64, RedisError> {
+    if let Some((entry, reason)) = entries.first() {
+        // Each letter has its own reason; logging each would be the most expensive part of poison entries.
+        tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
+    }
+    let mut dead = 0;
+    for (of, part) in by_partition(&servers.keys, entries, |(entry, _)| *entry) {
+        dead += dead_letters::bury_all(&mut servers.conn, &of, &part).await?;
+    }
+    Ok(dead)
+}
+
+/// Groups what has an ID in a stream by the partition of that stream.
+pub(crate) fn by_partition<T>(
+    keys: &Layout,
+    items: impl IntoIterator<Item = T>,
+    id: impl Fn(&T) -> EntryId,
+) -> Vec<(Partition, Vec<T>)> {
+    let parts = group_by(items, |item| id(item).partition);
+    parts.into_iter().map(|(number, items)| (keys.partition(number), items)).collect()
+}
+
+/// Sleeps with backoff; `false` if `stop` came first.
+pub(crate) async fn wait(stop: &CancellationToken, pause: &mut Duration) -> bool {
+    let now = *pause;
+    *pause = (*pause * 2).min(BACKOFF[1]);
+    tokio::select! {
+        () = stop.cancelled() => false,
+        () = tokio::time::sleep(now) => true,
+    }
+}

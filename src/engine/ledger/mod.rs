@@ -1,0 +1,417 @@
+//! The audit: follows every admitted order by its ID, from the buyers hash to SQL.
+//!
+//! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are read in that order: an
+//! order that moves during the audit is found further on, and not reported as lost. Replayed letters move back, so the places
+//! are read again before an order counts as lost.
+
+pub(crate) mod entry_check;
+pub mod promise_journal;
+pub mod rebuild;
+pub mod sale_copy;
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use redis::{Value, cmd};
+use seckill_model::{
+    ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderError, OrderId, Place, Sale,
+    SaleState, VoucherId,
+    ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
+};
+use seckill_redis::{
+    Connection, RedisError, dead_letters,
+    keys::Partition,
+    lossy_utf8::Text,
+    stream,
+    stream_stats::{self, SaleStats},
+};
+use seckill_store::StoreError;
+use serde::Serialize;
+
+use crate::{EngineError, servers::Servers};
+
+const PAGE: usize = 1_000;
+/// A finding counts if it persists for this many reads; a command in between may look like one.
+pub(super) const LOOKS: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Audit of all sales; passed if no sale has a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// No sale has a finding.
+    pub balanced: bool,
+    /// One ledger per sale, newest first.
+    pub sales: Vec<SaleAudit>,
+}
+
+impl Audit {
+    /// The findings, each with its sale.
+    pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
+        self.sales.iter().flat_map(SaleAudit::found)
+    }
+}
+
+/// Entries in flight and dead letters, read in the order in which orders move.
+#[derive(Debug, Default)]
+pub struct Flows {
+    /// Entries never delivered.
+    pub undelivered: Vec<OrderEntry>,
+    /// Entries delivered and not acknowledged.
+    pub pending: Vec<OrderEntry>,
+    /// Dead letters.
+    pub dead: Vec<OrderEntry>,
+}
+
+impl Flows {
+    /// Removes from `missing` what is in flight; returns those that are dead letters.
+    pub(super) fn found_of(
+        &self,
+        voucher: VoucherId,
+        missing: &mut Vec<(OrderId, Place)>,
+    ) -> Vec<(OrderId, Place)> {
+        if missing.is_empty() {
+            return Vec::new();
+        }
+        // By both: a bad entry may carry the ID of another user's order.
+        let orders = |parts: &[&Vec<OrderEntry>]| -> HashSet<(OrderId, Place)> {
+            let all = parts.iter().copied().flatten().filter(|entry| entry.voucher == voucher);
+            all.map(|entry| (entry.order, entry.seat())).collect()
+        };
+        let (moving, dead) = (orders(&[&self.undelivered, &self.pending]), orders(&[&self.dead]));
+        missing.retain(|held| !moving.contains(held));
+        missing.extract_if(.., |held| dead.contains(held)).collect()
+    }
+}
+
+/// Audits every sale, or the given one.
+pub async fn audit(servers: &mut Servers, only: Option<VoucherId>) -> Result<Audit, EngineError> {
+    let sales = match only {
+        Some(voucher) => vec![servers.store.sale(voucher).await?],
+        None => all_sales(servers).await?,
+    };
+    let mut lines = Vec::with_capacity(sales.len());
+    for sale in &sales {
+        lines.push(audit_sale(servers, sale).await?);
+    }
+    Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
+}
+
+/// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
+pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, EngineError> {
+    let mut sales = servers.store.sales().await?;
+    let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
+    for of in servers.keys.partitions() {
+        let held = stream_stats::sales_held(&mut servers.conn, &of).await?;
+        for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
+            match servers.store.sale(voucher).await {
+                Ok(sale) => sales.push(sale),
+                Err(StoreError::NoSale(_)) => {
+                    sales.extend(sale_copy::read(servers, voucher).await?);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    sales.sort_unstable_by_key(|sale| std::cmp::Reverse(sale.voucher_id));
+    Ok(sales)
+}
+
+/// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
+pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
+    let mut audit = look(servers, sale).await?;
+    for _ in 1..LOOKS {
+        if audit.findings.is_empty() {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        audit = match servers.store.sale(sale.voucher_id).await {
+            Ok(sale) => look(servers, &sale).await?,
+            // Only Redis holds the sale.
+            Err(StoreError::NoSale(_)) => look(servers, sale).await?,
+            Err(error) => return Err(error.into()),
+        };
+    }
+    Ok(audit)
+}
+
+/// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
+pub async fn lost_orders(
+    servers: &mut Servers,
+    voucher: VoucherId,
+) -> Result<Vec<(OrderId, Place)>, EngineError> {
+    let buyers = buyers(servers, voucher).await?;
+    Ok(follow(servers, voucher, &buyers).await?.lost)
+}
+
+async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
+    let voucher = sale.voucher_id;
+    let archived = sale.state == SaleState::Archived;
+    let (sql, in_sql) = match servers.store.ledger(voucher).await {
+        Ok(sql) => (sql, true),
+        Err(StoreError::NoSale(_)) => (SqlLedger::default(), false),
+        Err(error) => return Err(error.into()),
+    };
+    // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
+    let facts = redis_facts(servers, voucher).await?;
+    let damaged = facts.damaged;
+    let other = facts.created.is_some_and(|created| created != sale.created);
+    let known = damaged.is_none() && !other;
+    let buyers = if known { buyers(servers, voucher).await? } else { Vec::new() };
+    let Followed { flows, stranded, lost } = follow(servers, voucher, &buyers).await?;
+    let unknown = if known && !archived { unknown_orders(servers, voucher).await? } else { 0 };
+    let redis = redis_ledger(&facts, sale);
+    let ledger = SaleLedger {
+        redis,
+        admitted: facts.buyers,
+        damaged,
+        other,
+        in_sql,
+        archived,
+        sql,
+        stranded,
+        lost: lost.len() as u64,
+        unknown,
+        repeated: repeated(&buyers),
+        kept: kept(servers, voucher, &buyers).await?.len() as u64,
+    };
+    Ok(SaleAudit {
+        voucher_id: voucher,
+        title: sale.title.clone(),
+        initial: sql.initial,
+        stock: redis.map(|redis| redis.stock),
+        admitted: facts.buyers,
+        persisted: sql.live,
+        closed: sql.closed,
+        undelivered: of(&flows.undelivered, voucher),
+        pending: of(&flows.pending, voucher),
+        dead: of(&flows.dead, voucher),
+        db_stock: sql.stock,
+        findings: ledger.findings(),
+    })
+}
+
+fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
+    entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
+}
+
+async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats, RedisError> {
+    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
+    Ok(stats.sales.first().copied().unwrap_or_default())
+}
+
+/// A sale as Redis holds it; `None` if a part is missing.
+fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
+    let version = facts.version?;
+    Some(RedisLedger {
+        initial: facts.initial?,
+        stock: facts.stock?,
+        behind: sale.version.saturating_sub(version),
+        // The sale was read before: Redis may have a change by now that SQL did not have then.
+        ahead: version.saturating_sub(sale.version),
+    })
+}
+
+/// Every buyer of a sale with the order ID.
+pub(super) async fn buyers(
+    servers: &mut Servers,
+    voucher: VoucherId,
+) -> Result<Vec<(OrderId, Place)>, RedisError> {
+    let mut found = Vec::new();
+    let mut cursor = 0u64;
+    loop {
+        let mut scan = cmd("HSCAN");
+        scan.arg(servers.keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
+        let (next, page): (u64, Vec<(Text, Text)>) = servers.conn.query(&scan).await?;
+        for (Text(place), Text(order)) in page {
+            if place == "seq" || place == "restoring" {
+                continue;
+            }
+            if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
+                found.push((order, place));
+            } else {
+                // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
+                tracing::warn!(%voucher, field = place, "what is this among the buyers?");
+            }
+        }
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    // A hash that is resized during the scan returns some fields twice.
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// IDs held by more than one buyer; `buyers` is sorted by ID.
+fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
+    buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
+}
+
+/// Closed orders that their buyers still hold, and that are not about to be returned.
+pub(super) async fn kept_orders(
+    servers: &mut Servers,
+    voucher: VoucherId,
+) -> Result<Vec<ClosedOrder>, EngineError> {
+    let buyers = buyers(servers, voucher).await?;
+    kept(servers, voucher, &buyers).await
+}
+
+/// Redis is read last: an order leaves it before SQL records its return.
+async fn kept(
+    servers: &mut Servers,
+    voucher: VoucherId,
+    buyers: &[(OrderId, Place)],
+) -> Result<Vec<ClosedOrder>, EngineError> {
+    let mut kept = Vec::new();
+    for page in buyers.chunks(PAGE) {
+        let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+        let closed: HashSet<OrderId> =
+            servers.store.closed_among(&ids).await?.into_iter().collect();
+        let held: Vec<_> = page.iter().filter(|(order, _)| closed.contains(order)).collect();
+        if held.is_empty() {
+            continue;
+        }
+        let now = servers.held(voucher, held.iter().map(|(_, place)| *place)).await?;
+        let still = held.into_iter().zip(now).filter(|((order, _), now)| *now == Some(*order));
+        kept.extend(still.map(|((id, place), _)| ClosedOrder {
+            id: *id,
+            user_id: place.user,
+            voucher_id: voucher,
+            place: place.number,
+        }));
+    }
+    Ok(kept)
+}
+
+struct Followed {
+    flows: Flows,
+    /// Orders that are dead letters and not in SQL.
+    stranded: u64,
+    lost: Vec<(OrderId, Place)>,
+}
+
+async fn follow(
+    servers: &mut Servers,
+    voucher: VoucherId,
+    buyers: &[(OrderId, Place)],
+) -> Result<Followed, EngineError> {
+    let flows = flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
+    let mut missing = not_in_sql(servers, buyers).await?;
+    let mut stranded = flows.found_of(voucher, &mut missing);
+    if !missing.is_empty() {
+        // A replay is the only way back: a letter that was enqueued in between was seen in neither place.
+        let again = self::flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
+        stranded.extend(again.found_of(voucher, &mut missing));
+        missing = not_in_sql(servers, &missing).await?;
+    }
+    Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
+}
+
+pub(super) async fn not_in_sql(
+    servers: &Servers,
+    buyers: &[(OrderId, Place)],
+) -> Result<Vec<(OrderId, Place)>, EngineError> {
+    let mut missing = Vec::new();
+    for page in buyers.chunks(PAGE) {
+        let written = servers.written(page.iter().map(|(order, _)| *order)).await?;
+        missing.extend(page.iter().filter(|(order, _)| !written.contains(order)));
+    }
+    Ok(missing)
+}
+
+/// Live orders in SQL whose buyer holds no such order in Redis.
+async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64, EngineError> {
+    let (mut unknown, mut after) = (0, None);
+    loop {
+        let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
+        let Some(last) = page.last() else { return Ok(unknown) };
+        after = Some(last.id);
+        let held = servers.held(voucher, page.iter().map(LiveOrder::seat)).await?;
+        for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
+            let known = held == Some(*id);
+            // An order that was closed since the page was read has correctly left Redis.
+            if !known && servers.store.order(*id).await?.is_some_and(|order| order.status.is_live())
+            {
+                unknown += 1;
+            }
+        }
+    }
+}
+
+/// All entries of a partition in flight, and its dead letters that contain an order.
+pub async fn flows(conn: &mut Connection, of: &Partition) -> Result<Flows, RedisError> {
+    let mut flows = Flows::default();
+    let last_delivered = last_delivered(conn, of).await?;
+    let mut next = last_delivered.map_or(Some(EntryId::MIN), EntryId::next);
+    while let Some(from) = next {
+        let page = stream::range(conn, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
+    }
+    if last_delivered.is_some() {
+        let mut next = Some(EntryId::MIN);
+        while let Some(from) = next {
+            let page = stream::pending_page(conn, of, from, EntryId::MAX, PAGE).await?;
+            next = page.last().and_then(|last| last.delivered.entry.next());
+            flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
+        }
+    }
+    flows.dead = dead_orders(conn, of).await?;
+    Ok(flows)
+}
+
+/// The dead letters of a partition that contain an order, except those never promised to a buyer.
+pub(super) async fn dead_orders(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Vec<OrderEntry>, RedisError> {
+    let never = Message::of(&OrderError::NotPromised);
+    let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
+        let page = dead_letters::read(conn, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.letter.next());
+        let promised = page.iter().filter(|letter| letter.reason != never);
+        dead.extend(promised.filter_map(|letter| letter.order));
+    }
+    Ok(dead)
+}
+
+/// The last delivered ID of the group; `None` without stream or group.
+async fn last_delivered(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Option<EntryId>, RedisError> {
+    let mut info = cmd("XINFO");
+    info.arg("GROUPS").arg(of.orders());
+    let groups: Vec<HashMap<String, Value>> = match conn.query(&info).await {
+        Ok(groups) => groups,
+        Err(RedisError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let text = |group: &HashMap<String, Value>, field: &str| match group.get(field) {
+        Some(Value::BulkString(text)) => String::from_utf8(text.clone()).ok(),
+        _ => None,
+    };
+    let ours = groups.iter().find(|group| text(group, "name").as_deref() == Some(of.group()));
+    let last = ours.and_then(|group| text(group, "last-delivered-id")?.parse::<EntryId>().ok());
+    Ok(last.map(|id| EntryId { partition: of.number(), ..id }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_two_holders_is_counted() {
+        let held = |id, user| {
+            let place = Place { user: seckill_model::UserId(user), number: 1 };
+            (OrderId::from_i64(id).unwrap(), place)
+        };
+        assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);
+        assert_eq!(repeated(&[held(1, 1)]), 0);
+    }
+}

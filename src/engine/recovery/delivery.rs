@@ -1,0 +1,111 @@
+//! Delivers changes of sales to Redis. A change is committed in SQL first; any node delivers it until Redis confirms
+//! its version.
+
+use std::time::Duration;
+
+use seckill_model::{Sale, SaleState, locale::in_english};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    ledger::sale_copy::{Synced, drop_keys, sync, try_sync},
+    recovery::{
+        reconcile::{Reconciler, Scope, new_token},
+        sale_versions::SaleVersions,
+    },
+    servers::Servers,
+    telemetry::data_loss::Closed,
+};
+
+/// Interval between checks for unconfirmed changes.
+const DELIVER_EVERY: Duration = Duration::from_millis(500);
+
+/// Delivers a change of a sale to Redis and records that in SQL. A sale that Redis has lost is reconciled with its
+/// buyers, so that nothing is sold twice. An archived sale is removed from Redis.
+///
+/// # Errors
+/// A server is unreachable, or Redis has another sale with that number; the change is delivered later.
+pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale) -> Result<(), EngineError> {
+    deliver_as(servers, sale, "").await
+}
+
+/// As [`deliver`]; `how` is `new` for a sale that was just created.
+pub(crate) async fn deliver_as(
+    servers: &mut Servers,
+    sale: &Sale,
+    how: &str,
+) -> Result<(), EngineError> {
+    let voucher = sale.voucher_id;
+    if sale.state == SaleState::Archived {
+        drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+    } else {
+        let first = try_sync(servers, sale, how).await?;
+        let synced = match first {
+            Some(synced) => synced,
+            None => sync(servers, sale).await?,
+        };
+        if synced == Synced::Damaged {
+            let of = servers.keys.partition_of(voucher);
+            let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+            let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+            if done.closed == Some(Closed::OtherSale) {
+                return Err(EngineError::OtherSale(voucher));
+            }
+        }
+    }
+    if sale.is_undelivered() {
+        servers.store.note_delivered(voucher, sale.version).await?;
+    }
+    Ok(())
+}
+
+/// The task that delivers changes of sales to Redis, one per node; ends with its token.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) servers: Servers,
+    pub(crate) versions: SaleVersions,
+}
+
+impl Delivery {
+    /// Runs until `stop`.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut failed = String::new();
+        loop {
+            let delivered = tokio::select! {
+                () = stop.cancelled() => return,
+                delivered = self.deliver() => delivered,
+            };
+            match delivered {
+                Ok(()) => failed.clear(),
+                Err(error) => {
+                    // An error that repeats every half second is logged once.
+                    let error = in_english(|| error.to_string());
+                    if error != failed {
+                        tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
+                        failed = error;
+                    }
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(DELIVER_EVERY) => {}
+            }
+        }
+    }
+
+    async fn deliver(&mut self) -> Result<(), EngineError> {
+        let waiting = self.servers.store.undelivered().await?;
+        // All of them: one failed delivery must not block the others.
+        for sale in &waiting {
+            self.versions.note(sale);
+        }
+        let mut first_error = None;
+        for sale in waiting {
+            let done = deliver(&mut self.servers, &sale).await;
+            if let Err(error) = done {
+                first_error.get_or_insert(error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}

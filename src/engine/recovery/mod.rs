@@ -1,0 +1,7 @@
+//! Redis and SQL after a failure: compared, completed and delivered again.
+
+pub(crate) mod delivery;
+pub mod partition_repair;
+pub mod reconcile;
+pub mod repair;
+pub mod sale_versions;

@@ -1,0 +1,699 @@
+//! Reconciles Redis with SQL, the stream and the recent promises, which have what a Redis that was restarted, emptied
+//! or rolled back may have lost.
+//!
+//! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
+//! whose keys are inconsistent is reconciled alone, while the others continue. Until it is finished, the sale admits no buyers: a
+//! promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it waits for
+//! the other nodes that were alive before it admits buyers.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use redis::cmd;
+use seckill_model::{
+    EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
+    faults::{self, Point},
+};
+use seckill_redis::{
+    Connection, RedisError, keys::Partition, lossy_utf8::Text, nodes::Nodes, scripts, stream,
+};
+use seckill_store::{SharedStore, StoreError};
+
+use crate::{
+    EngineError,
+    ledger::{
+        self, entry_check,
+        promise_journal::Admitted,
+        rebuild::enqueue_lost,
+        sale_copy::{self, Synced},
+    },
+    lists::group_by,
+    payment,
+    servers::Servers,
+    telemetry::data_loss::{Closed, Reconciled},
+};
+
+/// Buyers in one run of the restore script: about 2 ms of Redis time.
+const PAGE: u32 = 2_000;
+/// Lease of the process that reconciles a sale; each page renews it.
+const LEASE: Duration = Duration::from_secs(5);
+/// Interval between checks of a sale that another process reconciles.
+const POLL: Duration = Duration::from_millis(20);
+/// Maximum wait for other processes, and for keys that are lost repeatedly.
+const WITHIN: Duration = Duration::from_secs(30);
+/// Sales whose keys are checked in one call: a few milliseconds of Redis time.
+const CHECKED: usize = 1_000;
+
+/// A node that has not confirmed by then counts as dead, and its promises are lost: longer than it takes to time out a
+/// reply and to reconnect.
+const GRACE: Duration = Duration::from_secs(8);
+/// Longer than any outage of Redis over which a node could remember promises.
+const DEAD_NODE_MS: i64 = 120_000;
+const PEER_POLL: Duration = Duration::from_millis(20);
+
+/// A process that reconciles, on one run of the Redis server.
+#[derive(Debug)]
+pub(crate) struct Reconciler<'a> {
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) run: String,
+    /// Identifies the process: after an interruption it resumes its own work, others wait for the end of its lease.
+    pub(crate) token: String,
+}
+
+/// When a sale is reconciled; the argument of `reconcile_begin.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// If its keys are inconsistent, or it was not reconciled on this run of the server.
+    IfNeeded,
+    /// Even if its keys are consistent with one another: they may not match SQL.
+    Always,
+    /// Even if Redis has another sale with that number: the keys of that sale are renamed.
+    Replace,
+}
+
+/// A token of a process or task that reconciles.
+pub(crate) fn new_token() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// Reconciles every sale of a partition, and restores every buyer that Redis lacks, those of SQL and those of
+/// `promises`, which are of this partition. Safe to repeat.
+pub async fn reconcile(
+    servers: &mut Servers,
+    of: &Partition,
+    promises: &[Admitted],
+    token: &str,
+) -> Result<Reconciled, EngineError> {
+    let mut reconciler = Reconciler::new(servers, of, token).await?;
+    let mut done = Reconciled::default();
+    let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher);
+    stream::ensure_group(&mut reconciler.servers.conn, of).await?;
+    for sale in reconciler.servers.sales_of(of).await? {
+        let voucher = sale.voucher_id;
+        let part = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+        let closed = part.closed.is_some();
+        done.add(part);
+        if closed {
+            // Its promises are restored, or become dead letters, at the same time.
+            let promises = by_voucher.remove(&voucher).unwrap_or_default();
+            done.add(reconciler.sale(voucher, &promises, Scope::IfNeeded).await?);
+        }
+    }
+    for (voucher, promises) in by_voucher {
+        let part = reconciler.promises(voucher, &promises).await?;
+        // Their pieces were missing when the sale was rebuilt from SQL alone.
+        done.unknown = done.unknown.saturating_sub(part.restored);
+        done.add(part);
+    }
+    done.add(reconciler.streams(of, &[]).await?);
+    if done != Reconciled::default() {
+        tracing::warn!(
+            keys = done.keys.join(", "),
+            restored = done.restored,
+            removed = done.removed,
+            refused = done.refused,
+            "Redis had lost data"
+        );
+    }
+    Ok(done)
+}
+
+/// Restores the buyers of written orders that Redis does not hold.
+pub(crate) async fn put_back_written(
+    servers: &mut Servers,
+    orders: impl IntoIterator<Item = OrderEntry>,
+) -> Result<(), EngineError> {
+    let until = Instant::now() + WITHIN;
+    for (voucher, orders) in group_by(orders, |order| order.voucher) {
+        let orders: Vec<_> = orders.iter().map(|it| (it.order, it.seat())).collect();
+        let of = servers.keys.partition_of(voucher);
+        let mut reconciler = Reconciler::new(servers, &of, "").await?;
+        // A sale that is being reconciled may have read SQL before they were written.
+        while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
+            if !is_current(&reconciler.servers.store, voucher).await? {
+                break;
+            }
+            if Instant::now() > until {
+                tracing::error!(%voucher, "written orders have no buyer in Redis; run 'seckill audit --repair'");
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
+}
+
+/// Whether Redis must have this sale: SQL has it, and it is not archived.
+async fn is_current(store: &SharedStore, voucher: VoucherId) -> Result<bool, StoreError> {
+    match store.sale(voucher).await {
+        Ok(sale) => Ok(sale.state != SaleState::Archived),
+        Err(StoreError::NoSale(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether some node has reconciled the partition on this run of its server.
+pub(crate) async fn is_reconciled(
+    conn: &mut Connection,
+    of: &Partition,
+    run_id: &str,
+) -> Result<bool, EngineError> {
+    let confirmed: Vec<String> = conn.query(cmd("HVALS").arg(of.reconciled())).await?;
+    Ok(confirmed.iter().any(|run| run == run_id))
+}
+
+/// Inconsistent keys of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Damage {
+    /// Streams that lost entries, or the watermark; with the keys that the check has repaired itself.
+    pub(crate) streams: Vec<String>,
+    /// Sales whose keys are inconsistent.
+    pub(crate) sales: Vec<VoucherId>,
+    /// Entries ever added to the order stream.
+    added: u64,
+}
+
+impl Damage {
+    /// Keys that the check has repaired, by their names; the next one does not find them again.
+    pub(crate) fn put_right(found: &[String]) -> impl Iterator<Item = String> {
+        found.iter().filter(|it| !["orders", "dead", "watermark"].contains(&it.as_str())).cloned()
+    }
+
+    /// Without the order stream only the nodes know their promises, and the entries that their consumers hold: a
+    /// damaged sale is not rebuilt before each of them has restored those.
+    pub(crate) fn is_for_all_nodes(&self) -> bool {
+        !self.sales.is_empty() && self.streams.iter().any(|it| it == "orders")
+    }
+}
+
+/// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
+pub(crate) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
+    conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;
+    Ok(())
+}
+
+/// Checks the streams of a partition and the keys of these sales, given with their time of creation in SQL.
+pub(crate) async fn check(
+    servers: &mut Servers,
+    of: &Partition,
+    sales: &[(VoucherId, Millis)],
+) -> Result<Damage, RedisError> {
+    let (first, rest) = sales.split_at(sales.len().min(CHECKED));
+    let mut damage = check_page(servers, of, first, None).await?;
+    for page in rest.chunks(CHECKED) {
+        let Damage { streams, sales, .. } = check_page(servers, of, page, None).await?;
+        for name in streams {
+            if !damage.streams.contains(&name) {
+                damage.streams.push(name);
+            }
+        }
+        damage.sales.extend(sales);
+    }
+    Ok(damage)
+}
+
+/// Checks one page of sales; with `accept`, this number of entries is what the order stream has to hold from now on.
+async fn check_page(
+    servers: &mut Servers,
+    of: &Partition,
+    sales: &[(VoucherId, Millis)],
+    accept: Option<u64>,
+) -> Result<Damage, RedisError> {
+    let Servers { conn, keys, .. } = servers;
+    let mut call = scripts::CHECK_PARTITION.prepare_invoke();
+    call.key(of.orders()).key(of.dead()).key(of.watermark());
+    for (sale, _) in sales {
+        call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
+    }
+    call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
+    for (_, created) in sales {
+        call.arg(created.0);
+    }
+    // The indexes of damaged sales count from 1.
+    let (streams, damaged, added): (Vec<String>, Vec<usize>, u64) = conn.invoke(&call).await?;
+    let sales = damaged.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
+    Ok(Damage { streams, sales: sales.map(|(voucher, _)| *voucher).collect(), added })
+}
+
+/// Result of an attempt to begin.
+enum Start {
+    /// Nothing needs to be reconciled.
+    Whole,
+    /// The keys are consistent: buyers are restored while the sale stays open.
+    Open,
+    /// Another process is reconciling the sale.
+    Busy,
+    /// Redis has another sale with that number, which is closed.
+    Other,
+    /// The sale is closed until the end; with the faults found in its keys.
+    Closed(Vec<String>),
+}
+
+impl<'a> Reconciler<'a> {
+    /// A process with this token, on the current run of the server of a partition.
+    pub(crate) async fn new(
+        servers: &'a mut Servers,
+        of: &Partition,
+        token: &str,
+    ) -> Result<Self, RedisError> {
+        let run = servers.conn.run_id(&of.orders()).await?;
+        Ok(Self { servers, run, token: token.to_owned() })
+    }
+
+    /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
+    /// the result of an earlier check.
+    pub(crate) async fn streams(
+        &mut self,
+        of: &Partition,
+        seen: &[String],
+    ) -> Result<Reconciled, EngineError> {
+        let until = Instant::now() + WITHIN;
+        let keys = Damage::put_right(seen).collect();
+        let mut done = Reconciled { keys, ..Reconciled::default() };
+        loop {
+            let found = check(self.servers, of, &[]).await?;
+            if found.streams.is_empty() {
+                return Ok(done);
+            }
+            if Instant::now() > until {
+                return Err(EngineError::Reconciling(of.orders()));
+            }
+            let mut entries_lost = false;
+            for name in &found.streams {
+                let key = match name.as_str() {
+                    "orders" => of.orders(),
+                    "dead" => of.dead(),
+                    // A new server has none.
+                    "watermark" if found.added == 0 => continue,
+                    "watermark" => of.watermark(),
+                    other => other.to_owned(),
+                };
+                entries_lost |= key == of.orders() || key == of.dead();
+                if !done.keys.contains(&key) {
+                    done.keys.push(key);
+                }
+            }
+            stream::ensure_group(&mut self.servers.conn, of).await?;
+            if entries_lost {
+                for sale in self.servers.sales_of(of).await? {
+                    done.promised_ids.extend(enqueue_lost(self.servers, sale.voucher_id).await?);
+                }
+                done.promised = done.promised_ids.len() as u64;
+            }
+            let added = check(self.servers, of, &[]).await?.added;
+            check_page(self.servers, of, &[], Some(added)).await?;
+        }
+    }
+
+    /// Reconciles one sale with SQL, the stream, the dead letters, and its `promises`, as far as `scope` requires it. It
+    /// admits no buyers until then.
+    ///
+    /// # Errors
+    /// A server is unreachable, or other processes take too long to reconcile the sale.
+    pub(crate) async fn sale(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+        scope: Scope,
+    ) -> Result<Reconciled, EngineError> {
+        let until = Instant::now() + WITHIN;
+        let mut keys = Vec::new();
+        while Instant::now() < until {
+            let sale = self.servers.store.sale(voucher).await?;
+            if sale.state == SaleState::Archived {
+                let Servers { conn, keys, .. } = &mut *self.servers;
+                let held = sale_copy::drop_keys(conn, keys, voucher).await?;
+                return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
+            }
+            match self.begin(&sale, scope).await? {
+                Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
+                Start::Busy => tokio::time::sleep(POLL).await,
+                Start::Other => {
+                    let closed = Some(Closed::OtherSale);
+                    let done = self.give_up(voucher, promises).await?;
+                    return Ok(Reconciled { closed, ..done });
+                }
+                Start::Open => {
+                    // First the stock according to SQL, which the buyers may need.
+                    if sale_copy::sync(self.servers, &sale).await? == Synced::Damaged {
+                        continue;
+                    }
+                    if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {
+                        return Ok(Reconciled { keys, ..done });
+                    }
+                }
+                Start::Closed(found) => {
+                    let forced = scope != Scope::IfNeeded;
+                    let damaged = forced || !found.is_empty();
+                    // If only the stock or the tally was lost, the buyers are those that were admitted.
+                    let names =
+                        [self.servers.keys.sale(voucher), self.servers.keys.buyers(voucher)];
+                    // Nor is the state known in which another process began.
+                    let of_buyers = |key: &String| {
+                        key == "restoring" || names.iter().any(|name| key.starts_with(name))
+                    };
+                    let buyers_known = !forced && !found.iter().any(of_buyers);
+                    // The stock gives the number of buyers, unless it was lost as well.
+                    let counts = found.contains(&self.servers.keys.buyers(voucher))
+                        && !found.contains(&self.servers.keys.stock(voucher));
+                    let returning = self.servers.store.returning().await?;
+                    for key in found {
+                        // What Redis never held is not lost, and the mark of another process is no key.
+                        let lost = sale.delivered > 0 && key != "restoring";
+                        if lost && !keys.contains(&key) {
+                            keys.push(key);
+                        }
+                    }
+                    let token = self.token.clone();
+                    let done = self.rebuild(&sale, &token, promises, damaged, buyers_known).await?;
+                    if let Some(done) = done {
+                        // Closed orders return their pieces, and no longer have a buyer.
+                        let returning = returning.max(self.servers.store.returning().await?);
+                        let unknown =
+                            if counts { done.unknown.saturating_sub(returning) } else { 0 };
+                        return Ok(Reconciled { keys, unknown, ..done });
+                    }
+                    tracing::warn!(%voucher, "a key was lost again while its sale was reconciled");
+                }
+            }
+        }
+        Err(EngineError::Reconciling(self.servers.keys.sale(voucher)))
+    }
+
+    async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start, EngineError> {
+        let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
+        let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
+        call.key(&keys.sale_keys(voucher)).key(keys.tally(voucher));
+        call.arg(&self.token).arg(LEASE.as_millis() as u64).arg(&self.run);
+        call.arg(sale.version).arg(&sale.title);
+        call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
+        call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
+        call.arg(match scope {
+            Scope::IfNeeded => "",
+            Scope::Always => "always",
+            Scope::Replace => "replace",
+        });
+        let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
+        if answer.is_empty() {
+            return Err(RedisError::reply("reconcile_begin.lua").into());
+        }
+        match answer.remove(0).as_str() {
+            "whole" => Ok(Start::Whole),
+            "open" => Ok(Start::Open),
+            "busy" => Ok(Start::Busy),
+            "other" => Ok(Start::Other),
+            // By the names that the operator sees.
+            _ => Ok(Start::Closed(
+                answer
+                    .into_iter()
+                    .map(|found| match found.as_str() {
+                        "sale" => keys.sale(voucher),
+                        "stock" => keys.stock(voucher),
+                        "buyers" => keys.buyers(voucher),
+                        _ => found,
+                    })
+                    .collect(),
+            )),
+        }
+    }
+
+    /// `None` if a key was lost again, or another process has taken over. A sale with consistent keys lacks at most
+    /// what Redis lost of all of them together, which the stream does not have either.
+    async fn rebuild(
+        &mut self,
+        sale: &Sale,
+        token: &str,
+        promises: &[Admitted],
+        damaged: bool,
+        buyers_known: bool,
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
+        // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
+        let under_way =
+            if damaged { self.under_way(voucher, buyers_known).await? } else { Vec::new() };
+        // Before the buyers: a buyer whose order was closed may hold another one by now.
+        done.removed = self.remove_closed(voucher, damaged).await?;
+        let mut after: Option<OrderId> = None;
+        loop {
+            let page = self.servers.store.live_orders(voucher, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
+            // A sale that is closed during this admits no buyer at a place that SQL has assigned.
+            let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
+            let Some(part) = self.restore(voucher, token, how, &page).await? else {
+                return Ok(None);
+            };
+            done.add(part);
+        }
+        faults::pass(Point::MidReconciliation);
+        let here = promises.iter().filter(|it| it.voucher == voucher);
+        let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
+        for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
+            let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
+                return Ok(None);
+            };
+            done.add(part);
+        }
+        // And after them: an order that was closed since its page was read was restored by mistake.
+        done.removed += self.remove_closed(voucher, damaged).await?;
+        let mut call = scripts::RECONCILE_END.prepare_invoke();
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
+        call.key(&keys.sale_keys(voucher)).key(of.watermark()).key(keys.tally(voucher));
+        call.arg(token).arg(&self.run).arg(voucher.0);
+        let answer: Vec<redis::Value> = self.servers.conn.invoke(&call).await?;
+        match answer.first() {
+            Some(redis::Value::BulkString(word)) if word == b"done" => {
+                let number = |at: usize| {
+                    answer.get(at).and_then(|it| redis::from_redis_value_ref::<u64>(it).ok())
+                };
+                let more =
+                    number(2).zip(number(1)).map_or(0, |(now, then)| now.saturating_sub(then));
+                Ok(Some(Reconciled { unknown: more, ..done }))
+            }
+            Some(redis::Value::BulkString(word)) if word == b"oversold" => {
+                Ok(Some(Reconciled { closed: Some(Closed::Oversold), ..done }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Removes buyers whose order is closed: those returned recently or about to be, which a restarted Redis may have
+    /// lost; for a damaged sale all, since its buyers may be an older copy.
+    async fn remove_closed(
+        &mut self,
+        voucher: VoucherId,
+        damaged: bool,
+    ) -> Result<u64, EngineError> {
+        let mut removed = 0;
+        if damaged {
+            let closed = ledger::kept_orders(self.servers, voucher).await?;
+            removed = payment::return_in_redis(self.servers, &closed).await?;
+        }
+        // An order may have been closed, and Redis updated, just before its buyer was restored.
+        removed += payment::give_back_again(self.servers, voucher).await?;
+        Ok(removed)
+    }
+
+    /// Orders of a sale in the stream and among the dead letters, the earliest promise first. If the buyers are known,
+    /// only entries that admission has certainly added: another program's entry must not become a promise.
+    async fn under_way(
+        &mut self,
+        voucher: VoucherId,
+        buyers_known: bool,
+    ) -> Result<Vec<(OrderId, Place)>, EngineError> {
+        let of = self.servers.keys.partition_of(voucher);
+        // A replayed letter moves back to the stream: the letters are read before it and after it.
+        let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
+        let flows = ledger::flows(&mut self.servers.conn, &of).await?;
+        let mut all = [flows.undelivered, flows.pending].concat();
+        if buyers_known {
+            let doubtful = entry_check::unverified(self.servers, &all).await?;
+            let doubtful: HashSet<EntryId> = doubtful.iter().map(|it| it.entry).collect();
+            all.retain(|it| !doubtful.contains(&it.entry));
+        } else {
+            all.extend(letters.into_iter().chain(flows.dead));
+        }
+        let mine = all.iter().filter(|entry| entry.voucher == voucher);
+        let mut orders: Vec<_> = mine.map(|it| (it.order, it.seat())).collect();
+        orders.sort_unstable();
+        orders.dedup();
+        Ok(orders)
+    }
+
+    /// Restores buyers of this node's recent promises into a consistent sale, except those that are in SQL. Promises of
+    /// a sale unknown to both servers become dead letters.
+    async fn promises(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+    ) -> Result<Reconciled, EngineError> {
+        let places: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
+        if let Some(done) = self.put_back(voucher, Entry::Add, &places).await? {
+            return Ok(done);
+        }
+        if is_current(&self.servers.store, voucher).await? {
+            return Err(EngineError::Reconciling(self.servers.keys.sale(voucher)));
+        }
+        self.give_up(voucher, promises).await
+    }
+
+    /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
+    async fn give_up(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+    ) -> Result<Reconciled, EngineError> {
+        let written = self.servers.written(promises.iter().map(|it| it.order)).await?;
+        let open = promises.iter().filter(|it| !written.contains(&it.order));
+        let open: Vec<_> = open.map(|it| (it.order, it.place)).collect();
+        let mut done = Reconciled::default();
+        for page in open.chunks(PAGE as usize) {
+            done.add(self.restore(voucher, "", Entry::Refuse, page).await?.unwrap_or_default());
+        }
+        Ok(done)
+    }
+
+    /// Restores the buyers of orders into a consistent sale. A buyer whose order is closed concurrently is removed
+    /// again.
+    async fn put_back(
+        &mut self,
+        voucher: VoucherId,
+        entry: Entry,
+        orders: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let mut done = self.restore_open(voucher, "", entry, orders).await?;
+        if let Some(done) = &mut done
+            && done.restored > 0
+        {
+            done.removed += self.remove_closed(voucher, false).await?;
+        }
+        Ok(done)
+    }
+
+    /// Restores the buyers of orders that are not closed. An order that is in SQL by now needs no entry but its buyer:
+    /// it may have been written after the live orders were read.
+    async fn restore_open(
+        &mut self,
+        voucher: VoucherId,
+        token: &str,
+        entry: Entry,
+        orders: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let mut done = Reconciled::default();
+        for page in orders.chunks(PAGE as usize) {
+            let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+            let rows = self.servers.store.orders_among(&ids).await?;
+            let live: HashMap<OrderId, bool> =
+                rows.into_iter().map(|row| (row.id, row.status.is_live())).collect();
+            let (mut new, mut written) = (Vec::new(), Vec::new());
+            for held in page {
+                match live.get(&held.0) {
+                    None => new.push(*held),
+                    Some(true) => written.push(*held),
+                    Some(false) => {}
+                }
+            }
+            for (entry, orders) in [(Entry::Leave, written), (entry, new)] {
+                match self.restore(voucher, token, entry, &orders).await? {
+                    Some(part) => done.add(part),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(done))
+    }
+
+    async fn restore(
+        &mut self,
+        voucher: VoucherId,
+        token: &str,
+        entry: Entry,
+        buyers: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        if buyers.is_empty() {
+            return Ok(Some(Reconciled::default()));
+        }
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
+        let mut call = scripts::RESTORE.prepare_invoke();
+        call.key(&keys.sale_keys(voucher)).key(of.orders()).key(of.dead());
+        call.key(of.watermark()).key(keys.tally(voucher));
+        call.arg(voucher.0).arg(match entry {
+            Entry::Leave => "book",
+            Entry::Add => "enqueue",
+            Entry::Claim => "claim",
+            Entry::Refuse => "refuse",
+        });
+        call.arg(token).arg(LEASE.as_millis() as u64);
+        for (order, place) in buyers {
+            call.arg(place.user.0).arg(place.number).arg(order.get());
+        }
+        let (restored, refused, promised): (i64, Vec<String>, Vec<String>) =
+            self.servers.conn.invoke(&call).await?;
+        let Ok(restored) = u64::try_from(restored) else { return Ok(None) };
+        let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
+        Ok(Some(Reconciled {
+            restored,
+            promised: promised.len() as u64,
+            refused: refused.len() as u64,
+            promised_ids: ids(promised),
+            refused_ids: ids(refused),
+            ..Reconciled::default()
+        }))
+    }
+}
+
+/// What happens to an order with its buyer.
+#[derive(Clone, Copy)]
+enum Entry {
+    /// It already exists elsewhere.
+    Leave,
+    /// It is live in SQL, and replaces any other order at its place.
+    Claim,
+    /// Its entry is added.
+    Add,
+    /// It becomes a dead letter, and the buyer is not restored.
+    Refuse,
+}
+
+/// Confirms that `node` has restored its promises into this run of the server, and waits until every node that was
+/// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
+/// Redis still has.
+pub async fn await_peers(
+    conn: &mut Connection,
+    of: &Partition,
+    node: &str,
+    run_id: &str,
+    peers: &[String],
+    dead_ms: u64,
+) -> Result<(), EngineError> {
+    let mut confirm = cmd("HSET");
+    confirm.arg(of.reconciled()).arg(node).arg(run_id);
+    conn.query::<u64>(&confirm).await?;
+    let until = Instant::now() + GRACE;
+    loop {
+        let nodes = Nodes::read(conn, of).await?.signs;
+        let confirmed: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.reconciled())).await?;
+        let is_confirmed = |name: &str| {
+            confirmed.iter().any(|(Text(node), Text(run))| node == name && run == run_id)
+        };
+        let open: Vec<_> = nodes.iter().filter(|(name, _)| !is_confirmed(name)).collect();
+        // Heartbeats are compared with the newest one, so that the downtime of Redis does not count. A single one
+        // cannot be compared, and a node that was silent for minutes is dead.
+        let newest = open.iter().map(|(_, at)| at.0).max().unwrap_or(0);
+        let latest = nodes.iter().map(|(_, at)| at.0).max().unwrap_or(0);
+        let newest = if latest - newest > DEAD_NODE_MS { latest } else { newest };
+        let seen = peers.iter().filter(|name| !is_confirmed(name));
+        let alive = open.iter().filter(|(_, at)| newest - at.0 < dead_ms as i64);
+        match seen.chain(alive.map(|(name, _)| name)).next() {
+            None => return Ok(()),
+            Some(missing) if Instant::now() > until => {
+                tracing::warn!(missing, "a node did not confirm its promises in time");
+                return Ok(());
+            }
+            Some(_) => tokio::time::sleep(PEER_POLL).await,
+        }
+    }
+}

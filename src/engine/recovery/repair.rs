@@ -1,0 +1,149 @@
+//! Repairs the findings of the audit.
+//!
+//! SQL is authoritative for written orders, and the buyers hash for promised ones. Findings that neither can resolve
+//! are left to the operator.
+
+use seckill_model::{
+    SaleState, VoucherId,
+    ledger::{Cure, Finding, cures, sentences},
+};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    EngineError,
+    error::PartDone,
+    ledger::{
+        self,
+        rebuild::enqueue_lost,
+        sale_copy::{self, drop_keys},
+    },
+    payment,
+    recovery::{
+        delivery::deliver,
+        reconcile::{Reconciler, Scope, new_token},
+    },
+    servers::Servers,
+    telemetry::data_loss::Closed,
+};
+
+/// Findings of one sale, and their repair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SaleRepair {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// The findings.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Finding>,
+    /// The steps, in this order.
+    pub cures: Vec<Cure>,
+    /// Findings that the operator has to resolve.
+    #[serde(serialize_with = "sentences")]
+    pub left: Vec<Finding>,
+}
+
+impl SaleRepair {
+    /// The repair of these findings of a sale.
+    pub fn of(voucher_id: VoucherId, findings: Vec<Finding>) -> Self {
+        let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
+        Self { voucher_id, cures: cures(&findings), left, findings }
+    }
+}
+
+/// Result of the repair of one sale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repaired {
+    /// Buyers of orders in SQL that were restored in Redis, each with a piece.
+    pub put_back: u64,
+    /// Promised orders that were enqueued again.
+    pub enqueued: u64,
+    /// Closed orders whose piece was returned.
+    pub given_back: u64,
+    /// Faults of partitions that were repaired.
+    #[serde(default)]
+    pub partition_faults: u64,
+}
+
+/// Plans the repair of every sale that is not archived; sales without findings are omitted.
+pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleRepair>, EngineError> {
+    let mut plan = Vec::new();
+    for sale in ledger::all_sales(servers).await? {
+        let findings = ledger::audit_sale(servers, &sale).await?.findings;
+        if !findings.is_empty() {
+            plan.push(SaleRepair::of(sale.voucher_id, findings));
+        }
+    }
+    Ok(plan)
+}
+
+/// Executes `plan`, sale by sale.
+///
+/// # Errors
+/// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
+pub async fn apply_all(
+    servers: &mut Servers,
+    plan: &[SaleRepair],
+    stop: &CancellationToken,
+) -> Result<Repaired, EngineError> {
+    let (mut done, mut sales) = (Repaired::default(), Vec::new());
+    for sale in plan {
+        let one = if stop.is_cancelled() {
+            Err(EngineError::Stopping)
+        } else {
+            apply(servers, sale).await
+        };
+        match one {
+            Ok(one) => {
+                done.put_back += one.put_back;
+                done.enqueued += one.enqueued;
+                done.given_back += one.given_back;
+                sales.push(sale.voucher_id);
+            }
+            Err(why) => {
+                return Err(why.after(PartDone::Repaired { sales, planned: plan.len() as u64 }));
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Executes `plan` for one sale. Safe to repeat, also while buyers are admitted and orders written.
+/// After an error, finished steps are kept.
+pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired, EngineError> {
+    let (voucher, mut done) = (plan.voucher_id, Repaired::default());
+    for cure in &plan.cures {
+        match cure {
+            Cure::Adopt => {
+                let held = sale_copy::read(servers, voucher).await?;
+                servers.store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
+                // Orders that SQL lost with it are enqueued again.
+                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
+            }
+            Cure::Remove => {
+                drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+            }
+            Cure::Replace | Cure::Reconcile => {
+                let scope = if *cure == Cure::Replace { Scope::Replace } else { Scope::Always };
+                let of = servers.keys.partition_of(voucher);
+                let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+                let reconciled = reconciler.sale(voucher, &[], scope).await?;
+                if reconciled.closed == Some(Closed::OtherSale) {
+                    return Err(EngineError::OtherSale(voucher));
+                }
+                done.put_back += reconciled.restored;
+            }
+            Cure::GiveBack => {
+                let kept = ledger::kept_orders(servers, voucher).await?;
+                done.given_back += payment::return_in_redis(servers, &kept).await?;
+            }
+            Cure::Enqueue => {
+                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
+            }
+        }
+    }
+    let sale = servers.store.sale(voucher).await?;
+    if sale.state != SaleState::Archived {
+        deliver(servers, &sale).await?;
+    }
+    Ok(done)
+}
