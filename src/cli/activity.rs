@@ -13,7 +13,7 @@ use seckill_model::{
     dead_letter::shown,
     message::{Label, text},
 };
-use seckill_store::{Act, ActivityFilter, LogPosition, Recorded, Which};
+use seckill_store::{ActivityFilter, AuditEntry, LogPosition, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -95,7 +95,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         Ok((context.store.activity(&filter, args.before, args.limit + 1).await?, losses))
     };
     let (mut lines, losses) = context.run(read).await?;
-    let in_period = |act: &Act| {
+    let in_period = |act: &AuditEntry| {
         args.since.is_none_or(|since| act.at >= since)
             && args.until.is_none_or(|until| act.at < until)
     };

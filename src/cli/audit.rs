@@ -20,7 +20,7 @@ use seckill_model::{
     message::{Label, text},
 };
 use seckill_redis::RedisError;
-use seckill_store::{Act, ActivityFilter, Recorded, Which};
+use seckill_store::{ActivityFilter, AuditEntry, Recorded, Which};
 use serde::{Serialize, Serializer};
 use tokio_util::sync::CancellationToken;
 
@@ -174,7 +174,7 @@ async fn losses(context: &Context) -> Result<Vec<Loss>> {
     add_published(&mut lines, published);
     lines.truncate(LOSSES);
     let loss = |line: Recorded| {
-        let Act { at, node, subject, result, .. } = line.act;
+        let AuditEntry { at, node, subject, result, .. } = line.act;
         Loss { at, node, subject, result }
     };
     Ok(lines.into_iter().map(loss).collect())

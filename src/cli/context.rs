@@ -33,7 +33,7 @@ use seckill_redis::{
     server::ServerError,
     stream_stats::partitions_there,
 };
-use seckill_store::{Act, SharedStore, Store, StoreError};
+use seckill_store::{AuditEntry, SharedStore, Store, StoreError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -190,14 +190,14 @@ impl Context {
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
         partitions::change(&mut self.servers(), &new, dead_ms).await?;
-        let line = Act {
+        let line = AuditEntry {
             at: Millis::now(),
             operator: login_name(),
             node: String::new(),
             act: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}").into(),
             result: Message::of(&CommandOutcome::Finished),
-            ..Act::default()
+            ..AuditEntry::default()
         };
         self.outbox.put(line);
         self.outbox.write(&self.store).await;

@@ -8,7 +8,7 @@ use seckill_engine::{
     telemetry::snapshot::LetterLine,
 };
 use seckill_model::{
-    EntryId, LetterAct, LetterCounts, LetterVerdict, Millis, Order,
+    EntryId, LetterAction, LetterCounts, LetterVerdict, Millis, Order,
     dead_letter::{Burial, shown},
     filter::Filter,
     message::{Label, text},
@@ -97,7 +97,7 @@ struct Letter {
     #[serde(flatten)]
     line: LetterLine,
     place: Option<u8>,
-    act: LetterAct,
+    act: LetterAction,
     why: &'static str,
 }
 
@@ -106,7 +106,7 @@ impl Letter {
         Self {
             line: LetterLine::of(classified, now),
             place: classified.letter.order.map(|order| order.place),
-            act: classified.verdict.act(),
+            act: classified.verdict.action(),
             why: classified.verdict.why().english(),
         }
     }

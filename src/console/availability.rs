@@ -53,13 +53,13 @@ impl App {
 
     /// Why an action of this view would have no effect.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
-        if action.is_act() && self.newest.read_only {
+        if action.is_command() && self.newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
         let stream = self.newest.stream.as_ref();
         let reason = |why: bool, word: String| why.then_some(word);
         match action {
-            Action::Replay => {
+            Action::PlanRecovery => {
                 let none = self.newest.redis.up && PendingLine::page(&self.newest).total == Some(0);
                 reason(none, commands::NOTHING_PENDING.to_string())
             }
@@ -73,7 +73,7 @@ impl App {
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
                 reason(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
             }
-            Action::BreakOff => reason(
+            Action::StopCommand => reason(
                 !self.newest.recoveries.iter().any(|line| line.changes),
                 commands::NOTHING_UNDER_WAY.to_string(),
             ),

@@ -49,12 +49,12 @@ impl App {
             Action::Fire => self.ask_fire(),
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
-            Action::Replay => self.plan_replay(),
+            Action::PlanRecovery => self.request_plan(),
             Action::Repair => self.ask_repair(),
             Action::ReplayLetters => self.count_letters(Settling::Replay),
             Action::Discard => self.count_letters(Settling::Discard),
             Action::Compensate => self.count_letters(Settling::Compensate),
-            Action::BreakOff => self.ask_cancel(),
+            Action::StopCommand => self.ask_stop(),
             Action::Rewind => self.ask_rewind(),
             Action::Claim => self.ask_claim(),
             Action::RemoveConsumer => self.ask_remove(),
@@ -168,7 +168,7 @@ impl App {
     }
 
     /// Requests a plan; the question follows when it arrives.
-    fn plan_replay(&mut self) {
+    fn request_plan(&mut self) {
         self.planning.begin(&self.newest);
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
         if !marks.is_empty() {
@@ -190,8 +190,11 @@ impl App {
             return self.note(commands::nothing_to_do(&plan));
         }
         if self.dialog.is_some() || self.filtering {
-            let text =
-                conventions::behind(Label("acts-plan-is-ready"), self.context(), Action::Replay);
+            let text = conventions::behind(
+                Label("acts-plan-is-ready"),
+                self.context(),
+                Action::PlanRecovery,
+            );
             return self.note(text);
         }
         let question = self.plan_question(&plan);
@@ -240,7 +243,7 @@ impl App {
         if self.counting.is_some() {
             return self.note(letters::COUNTING);
         }
-        let (scope, about) = match self.meant_letters() {
+        let (scope, about) = match self.letters_in_scope() {
             Ok(meant) => meant,
             Err(why) => return self.note(why),
         };
@@ -275,7 +278,7 @@ impl App {
         }
     }
 
-    fn ask_cancel(&mut self) {
+    fn ask_stop(&mut self) {
         let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else {
             return self.note(commands::NOTHING_UNDER_WAY);
         };

@@ -59,12 +59,12 @@ pub(crate) enum Action {
     Pause,
     End,
     Rush,
-    Replay,
+    PlanRecovery,
     Repair,
     ReplayLetters,
     Discard,
     Compensate,
-    BreakOff,
+    StopCommand,
     Release,
     RunJob,
     Rewind,
@@ -114,7 +114,7 @@ impl Action {
     }
 
     /// Whether it changes data: such actions are on capital letters and require a confirmation.
-    pub(crate) fn is_act(self) -> bool {
+    pub(crate) fn is_command(self) -> bool {
         matches!(
             self,
             Self::Arm
@@ -125,12 +125,12 @@ impl Action {
                 | Self::Pause
                 | Self::End
                 | Self::Rush
-                | Self::Replay
+                | Self::PlanRecovery
                 | Self::Repair
                 | Self::ReplayLetters
                 | Self::Discard
                 | Self::Compensate
-                | Self::BreakOff
+                | Self::StopCommand
                 | Self::Release
                 | Self::RunJob
                 | Self::Rewind
@@ -260,14 +260,14 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::View(V::Sales), A::Pause, &[letter('P')], true),
     bind(C::View(V::Sales), A::End, &[letter('E')], true),
     bind(C::View(V::Sales), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Pending), A::Replay, &[letter('A')], true),
-    bind(C::View(V::Pending), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Pending), A::PlanRecovery, &[letter('A')], true),
+    bind(C::View(V::Pending), A::StopCommand, &[letter('X')], false),
     bind(C::View(V::Pending), A::Mark, &[letter(' ')], true),
     bind(C::View(V::Pending), A::Filter, &[letter('/')], true),
     bind(C::View(V::Letters), A::ReplayLetters, &[letter('R')], true),
     bind(C::View(V::Letters), A::Discard, &[letter('D')], true),
     bind(C::View(V::Letters), A::Compensate, &[letter('C')], true),
-    bind(C::View(V::Letters), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Letters), A::StopCommand, &[letter('X')], false),
     bind(C::View(V::Letters), A::Mark, &[letter(' ')], true),
     bind(C::View(V::Letters), A::MarkAll, &[letter('*')], true),
     bind(C::View(V::Letters), A::Filter, &[letter('/')], true),
@@ -276,7 +276,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::View(V::Stream), A::Rewind, &[letter('W')], true),
     bind(C::View(V::Stream), A::Claim, &[letter('C')], true),
     bind(C::View(V::Stream), A::RemoveConsumer, &[letter('D')], true),
-    bind(C::View(V::Stream), A::BreakOff, &[letter('X')], false),
+    bind(C::View(V::Stream), A::StopCommand, &[letter('X')], false),
     bind(C::View(V::Stream), A::Pane, &[letter('c')], true),
     bind(C::View(V::Stream), A::Partition, &[letter('p')], false),
     bind(C::View(V::Stream), A::Users, &[letter('u')], true),
@@ -485,7 +485,7 @@ mod tests {
                 .keys
                 .iter()
                 .any(|key| matches!(key.code, KeyCode::Char(c) if c.is_ascii_uppercase()));
-            assert_eq!(capital, binding.action.is_act(), "{binding:?}");
+            assert_eq!(capital, binding.action.is_command(), "{binding:?}");
         }
     }
 

@@ -139,7 +139,7 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
         let key = parse(written).map_err(|why| text!("settings-value-2", action = named, why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
-        if action.is_act() && !(capital && plain) {
+        if action.is_command() && !(capital && plain) {
             return Err(text!("settings-changes-data-and-needs-capital", action = named, written));
         }
         if action == Action::Accept && capital {

@@ -47,7 +47,7 @@ impl App {
     }
 
     /// The letters that a command applies to: the marked ones, else the one under the cursor.
-    pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
+    pub(super) fn letters_in_scope(&self) -> Result<(LetterScope, About), String> {
         let state = &self.letters;
         if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
             return Err(letters::NOTHING_DEAD.to_string());

@@ -11,7 +11,7 @@ use std::{
 };
 
 use seckill_model::{Message, Millis};
-use seckill_store::{Act, NO_OPERATOR, StoreError};
+use seckill_store::{AuditEntry, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
 use super::event::Event;
@@ -82,7 +82,7 @@ impl EventLog {
     }
 
     /// Returns the events of this snapshot, ordered by time.
-    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Act> {
+    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<AuditEntry> {
         let now = snapshot.taken;
         let mut lines = Vec::new();
         self.servers(snapshot);
@@ -98,9 +98,9 @@ impl EventLog {
     }
 
     /// Pending ends are recorded when the log closes, without the usual delay.
-    pub fn close(&mut self) -> Vec<Act> {
+    pub fn close(&mut self) -> Vec<AuditEntry> {
         let ended = self.active.drain().filter(|(_, it)| it.recorded);
-        let mut lines: Vec<Act> = ended
+        let mut lines: Vec<AuditEntry> = ended
             .filter_map(|((_, subject), it)| {
                 Some(line(&self.node, it.over?, it.ends, &subject, &after(it.since, it.over?)))
             })
@@ -110,7 +110,7 @@ impl EventLog {
     }
 
     /// An event of this node itself.
-    pub fn own(&self, at: Millis, act: &str, result: &Event) -> Act {
+    pub fn own(&self, at: Millis, act: &str, result: &Event) -> AuditEntry {
         let mut line = line(&self.node, at, act, &self.node, result);
         line.once = None;
         line
@@ -175,7 +175,7 @@ impl EventLog {
     }
 
     /// Records conditions that have lasted, or have been over, for long enough.
-    fn settle(&mut self, now: Millis, lines: &mut Vec<Act>) {
+    fn settle(&mut self, now: Millis, lines: &mut Vec<AuditEntry>) {
         let node = &self.node;
         self.active.retain(|(kind, subject), it| {
             let (holds, ends) = match *kind {
@@ -205,7 +205,7 @@ impl EventLog {
         });
     }
 
-    fn nodes(&mut self, snapshot: &Snapshot, lines: &mut Vec<Act>) {
+    fn nodes(&mut self, snapshot: &Snapshot, lines: &mut Vec<AuditEntry>) {
         let now = snapshot.taken;
         let others = || snapshot.nodes.iter().filter(|it| !it.alive && it.name != self.node);
         let (names, seen): (HashSet<&str>, HashSet<(String, Millis)>) =
@@ -229,7 +229,7 @@ impl EventLog {
     }
 
     /// At most [`MOST`] lines per minute; the excess is counted and written to the log file.
-    fn rate_limited(&mut self, now: Millis, lines: Vec<Act>) -> Vec<Act> {
+    fn rate_limited(&mut self, now: Millis, lines: Vec<AuditEntry>) -> Vec<AuditEntry> {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
@@ -251,9 +251,9 @@ impl EventLog {
     }
 }
 
-fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act {
+fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> AuditEntry {
     let slot = at.0.div_euclid(NEAR_MS as i64);
-    Act {
+    AuditEntry {
         at,
         operator: NO_OPERATOR.to_owned(),
         node: node.to_owned(),
@@ -261,13 +261,13 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act
         subject: subject.into(),
         result: Message::of(result),
         once: Some(format!("{act}|{}|{slot}", short(subject))),
-        ..Act::default()
+        ..AuditEntry::default()
     }
 }
 
 /// By time; at the same moment, possible causes first.
-fn in_order(a: &Act, b: &Act) -> Ordering {
-    let key = |line: &Act| (line.at, line.act.starts_with("alarm"));
+fn in_order(a: &AuditEntry, b: &AuditEntry) -> Ordering {
+    let key = |line: &AuditEntry| (line.at, line.act.starts_with("alarm"));
     key(a).cmp(&key(b)).then_with(|| a.subject.as_bytes().cmp(b.subject.as_bytes()))
 }
 
@@ -335,7 +335,7 @@ mod tests {
         snapshot
     }
 
-    fn summary(lines: &[Act]) -> Vec<(&str, &str, i64)> {
+    fn summary(lines: &[AuditEntry]) -> Vec<(&str, &str, i64)> {
         lines.iter().map(|it| (it.act.as_str(), &*it.subject, it.at.0 - T.0)).collect()
     }
 

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use seckill_model::{Message, Millis};
-use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which};
+use seckill_store::{ActivityFilter, AuditEntry, ENGINE, SharedStore, StoreError, Which};
 use tokio::sync::Notify;
 
 /// Capacity of the queue, and number of lost lines kept.
@@ -25,46 +25,46 @@ pub struct Outbox {
     /// One writer at a time: lines stay in order, and none is written twice.
     writing: Arc<tokio::sync::Mutex<()>>,
     /// The newest lines that the database rejected or the queue dropped.
-    lost: Arc<Mutex<VecDeque<Act>>>,
+    lost: Arc<Mutex<VecDeque<AuditEntry>>>,
     /// A line was added.
     came: Arc<Notify>,
 }
 
 #[derive(Clone, Debug)]
 struct Line {
-    act: Act,
+    act: AuditEntry,
     /// A line with the same content within this time makes this one redundant.
     near_ms: i64,
 }
 
 impl Outbox {
     /// Queues the line of a command.
-    pub fn put(&self, act: Act) {
+    pub fn put(&self, act: AuditEntry) {
         self.push(Line { act, near_ms: 0 });
     }
 
     /// Queues a line about an automatic action of the engine on `node`.
     pub fn put_own(&self, node: &str, act: &str, subject: Message, result: Message) {
-        self.put(Act {
+        self.put(AuditEntry {
             at: Millis::now(),
             operator: ENGINE.to_owned(),
             node: node.to_owned(),
             act: act.to_owned(),
             subject,
             result,
-            ..Act::default()
+            ..AuditEntry::default()
         });
     }
 
     /// Queues an event that other nodes see as well: the first line written wins.
-    pub fn put_event(&self, act: Act, near_ms: u64) {
+    pub fn put_event(&self, act: AuditEntry, near_ms: u64) {
         self.push(Line { act, near_ms: near_ms as i64 });
     }
 
     fn push(&self, mut line: Line) {
         // A write with an unknown outcome is retried, and must not create a second line.
         line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
-        let Act { subject, reason, result, .. } = &mut line.act;
+        let AuditEntry { subject, reason, result, .. } = &mut line.act;
         reason.iter_mut().for_each(bound);
         for said in [subject, result] {
             said.bound(MOST_CHARS + 1, bound);
@@ -78,7 +78,7 @@ impl Outbox {
     }
 
     /// Lines that are only in the log file.
-    pub fn lost(&self) -> Vec<Act> {
+    pub fn lost(&self) -> Vec<AuditEntry> {
         self.lost.lock().iter().cloned().collect()
     }
 
@@ -88,7 +88,7 @@ impl Outbox {
     }
 
     /// Lines that are not written yet, oldest first.
-    pub fn waiting(&self) -> Vec<Act> {
+    pub fn waiting(&self) -> Vec<AuditEntry> {
         self.lines.lock().iter().map(|line| line.act.clone()).collect()
     }
 
@@ -166,13 +166,16 @@ mod tests {
     fn the_queue_and_each_text_are_bounded() {
         let outbox = Outbox::default();
         for number in 0..MOST + 3 {
-            outbox.put(Act { node: number.to_string(), ..Act::default() });
+            outbox.put(AuditEntry { node: number.to_string(), ..AuditEntry::default() });
         }
         let waiting = outbox.waiting();
         assert_eq!((waiting.len(), waiting[0].node.as_str()), (MOST, "3"));
         assert!(waiting[0].once.is_some() && waiting[0].once != waiting[1].once);
         assert_eq!(outbox.lost().len(), 3);
-        outbox.put(Act { result: format!("\0{}", "锅".repeat(99_999)).into(), ..Act::default() });
+        outbox.put(AuditEntry {
+            result: format!("\0{}", "锅".repeat(99_999)).into(),
+            ..AuditEntry::default()
+        });
         let last = outbox.waiting().pop().unwrap().result;
         assert_eq!(last.chars().count(), MOST_CHARS + 1);
         assert!(!last.contains('\0') && last.ends_with('…'));

@@ -15,7 +15,7 @@ use super::{EngineError, servers::Servers};
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
 /// Pause between two pages, for the consumer.
-const BREATH: std::time::Duration = std::time::Duration::from_millis(10);
+const PAGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Redis may lose the updates of its last seconds; after a restart those within this time are repeated.
 pub const REMEMBER_MS: i64 = 3_600_000;
 
@@ -46,7 +46,7 @@ pub async fn close_overdue(
     fence: &Fence,
     stop: &CancellationToken,
 ) -> Result<Closed, EngineError> {
-    let mut done = Closed { orders: 0, given_back: give_back_open(servers).await? };
+    let mut done = Closed { orders: 0, given_back: return_outstanding(servers).await? };
     while !stop.is_cancelled() {
         let page = servers.store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
         if page.is_empty() {
@@ -55,7 +55,7 @@ pub async fn close_overdue(
         faults::pass(Point::AfterClosing);
         done.orders += page.len() as u64;
         done.given_back += give_back(servers, &page).await?;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(PAGE_PAUSE).await;
     }
     // Those of ordinary vouchers hold no piece.
     while !stop.is_cancelled() {
@@ -64,13 +64,13 @@ pub async fn close_overdue(
             break;
         }
         done.orders += closed;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(PAGE_PAUSE).await;
     }
     Ok(done)
 }
 
 /// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
-pub async fn give_back_open(servers: &mut Servers) -> Result<u64, EngineError> {
+pub async fn return_outstanding(servers: &mut Servers) -> Result<u64, EngineError> {
     let (mut given, mut after) = (0, None);
     loop {
         let page = servers.store.give_backs(after, CLOSE_PAGE).await?;
@@ -120,7 +120,7 @@ pub(super) async fn return_in_redis(
         let mut call = scripts::GIVE_BACK.prepare_invoke();
         call.key(&servers.keys.sale_keys(voucher));
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
-            call.arg(order.seat().to_string()).arg(order.id.get());
+            call.arg(order.place().to_string()).arg(order.id.get());
         }
         given += servers.conn.invoke::<u64>(&call).await?;
     }

@@ -12,7 +12,7 @@ use seckill_model::{
     EntryId, Message, Millis, OrderCounts, VoucherId,
     ledger::{SaleAudit, SaleFinding},
 };
-use seckill_store::{Act, ActivityFilter, Recorded, SharedStore, StoreError, Which};
+use seckill_store::{ActivityFilter, AuditEntry, Recorded, SharedStore, StoreError, Which};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -416,7 +416,7 @@ async fn log_page(
     store: &SharedStore,
     view: LogView,
     taken: Millis,
-    losses: &[Act],
+    losses: &[AuditEntry],
 ) -> Result<LogPage, StoreError> {
     let filter = ActivityFilter { which: view.which, ..ActivityFilter::default() };
     let mut lines = store.activity(&filter, view.before, LOG_PAGE as u32 + 1).await?;

@@ -90,7 +90,7 @@ pub enum LetterVerdict {
 #[serde(rename_all = "snake_case")]
 #[derive(strum::Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
-pub enum LetterAct {
+pub enum LetterAction {
     /// Replay it into the order stream.
     Replay,
     /// Discard it.
@@ -128,12 +128,14 @@ impl LetterVerdict {
     pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
-    pub fn act(self) -> LetterAct {
+    pub fn action(self) -> LetterAction {
         match self {
-            Self::Awaited => LetterAct::Replay,
-            Self::Written | Self::NotAwaited | Self::NoSale | Self::Malformed => LetterAct::Discard,
+            Self::Awaited => LetterAction::Replay,
+            Self::Written | Self::NotAwaited | Self::NoSale | Self::Malformed => {
+                LetterAction::Discard
+            }
             Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother => {
-                LetterAct::Decide
+                LetterAction::Decide
             }
         }
     }
@@ -167,7 +169,7 @@ impl LetterVerdict {
     }
 }
 
-impl LetterAct {
+impl LetterAction {
     /// Their words.
     pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
@@ -365,8 +367,12 @@ mod tests {
     #[test]
     fn awaited_letters_are_never_discarded_by_rule() {
         for &verdict in LetterVerdict::ALL {
-            assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
-            assert_eq!(verdict.is_awaited(), verdict.act() != LetterAct::Discard, "{verdict}");
+            assert!(LetterAction::WORDS.contains(&verdict.action().as_str()));
+            assert_eq!(
+                verdict.is_awaited(),
+                verdict.action() != LetterAction::Discard,
+                "{verdict}"
+            );
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{verdict}\""));
         }

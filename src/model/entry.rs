@@ -162,7 +162,7 @@ impl OrderEntry {
     }
 
     /// The place that the order takes.
-    pub fn seat(&self) -> Place {
+    pub fn place(&self) -> Place {
         Place { user: self.user, number: self.place }
     }
 

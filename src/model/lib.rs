@@ -30,7 +30,7 @@ pub mod voucher;
 
 pub use clock::{Millis, When};
 pub use control_chars::{escape_json, is_display_control};
-pub use dead_letter::{LetterAct, LetterCounts, LetterVerdict};
+pub use dead_letter::{LetterAction, LetterCounts, LetterVerdict};
 pub use entry::{Backing, EntryError, EntryId, OrderEntry};
 pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
@@ -48,5 +48,5 @@ pub use range::OutOfRange;
 pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
 pub use sale_error::SaleError;
 pub use stored_message::Message;
-pub use verdict::{Act, Verdict};
+pub use verdict::{RecoveryAction, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherStatus};

@@ -106,7 +106,7 @@ pub struct ClosedOrder {
 
 impl ClosedOrder {
     /// The place that is free again.
-    pub fn seat(&self) -> Place {
+    pub fn place(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
 }
@@ -124,7 +124,7 @@ pub struct LiveOrder {
 
 impl LiveOrder {
     /// The place it takes.
-    pub fn seat(&self) -> Place {
+    pub fn place(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
 }

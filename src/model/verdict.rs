@@ -86,7 +86,7 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 #[derive(IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
-pub enum Act {
+pub enum RecoveryAction {
     /// Acknowledge it in Redis.
     Acknowledge,
     /// Claim it and write its order.
@@ -126,13 +126,15 @@ impl Verdict {
     pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
-    pub fn act(self) -> Act {
+    pub fn action(self) -> RecoveryAction {
         match self {
-            Self::Written => Act::Acknowledge,
-            Self::Stuck => Act::Process,
-            Self::InHand => Act::Leave,
-            Self::BodyGone => Act::Rebuild,
-            Self::Malformed | Self::TooOften | Self::Refused | Self::NotPromised => Act::DeadLetter,
+            Self::Written => RecoveryAction::Acknowledge,
+            Self::Stuck => RecoveryAction::Process,
+            Self::InHand => RecoveryAction::Leave,
+            Self::BodyGone => RecoveryAction::Rebuild,
+            Self::Malformed | Self::TooOften | Self::Refused | Self::NotPromised => {
+                RecoveryAction::DeadLetter
+            }
         }
     }
 
@@ -162,7 +164,7 @@ impl Verdict {
     }
 }
 
-impl Act {
+impl RecoveryAction {
     /// Their words.
     pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
@@ -212,9 +214,9 @@ mod tests {
             assert!(Verdict::WORDS.contains(&verdict.as_str()));
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.as_str()));
-            let json = serde_json::to_string(&verdict.act()).unwrap();
-            assert_eq!(json, format!("\"{}\"", verdict.act().as_str()));
-            assert!(Act::WORDS.contains(&verdict.act().as_str()));
+            let json = serde_json::to_string(&verdict.action()).unwrap();
+            assert_eq!(json, format!("\"{}\"", verdict.action().as_str()));
+            assert!(RecoveryAction::WORDS.contains(&verdict.action().as_str()));
         }
     }
 

@@ -13,7 +13,7 @@ pub const ENGINE: &str = "engine";
 
 /// A line of the audit log: who did what, when, why, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Act {
+pub struct AuditEntry {
     /// When it happened; it may have been written later.
     pub at: Millis,
     /// The operator's login name, or [`NO_OPERATOR`].
@@ -37,7 +37,7 @@ pub struct Act {
     pub once: Option<String>,
 }
 
-impl Act {
+impl AuditEntry {
     /// Whether the command failed.
     pub fn failed(&self) -> bool {
         self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
@@ -56,7 +56,7 @@ pub struct Recorded {
     pub id: i64,
     /// The line.
     #[serde(flatten)]
-    pub act: Act,
+    pub act: AuditEntry,
 }
 
 impl Recorded {

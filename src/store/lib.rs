@@ -33,7 +33,9 @@ use seckill_model::{
     message::{Label, text},
 };
 
-pub use audit_log::{Act, ActivityFilter, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which};
+pub use audit_log::{
+    ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which,
+};
 pub use config_error::{FileFault, SchemaFault, UrlError};
 use config_error::{MYSQL_PARAMETERS, POSTGRES_PARAMETERS};
 pub use open::{file_of, open};

@@ -7,7 +7,7 @@ use seckill_model::{
 };
 
 use super::{
-    Act, Reason, Recorded, StoreError,
+    AuditEntry, Reason, Recorded, StoreError,
     batch::OrderRow,
     connection::{Column, FromRow, Index, Row},
     fault::Fault,
@@ -122,7 +122,7 @@ records! {
     SqlLedger { initial, stock, live, closed, doubled, returning }
     JobRun { id, job, due, cause, node, started, took_ms, outcome, detail, rows }
     JobSwitch { name, paused, since }
-    Act { at, operator, node, act, subject, reason, result, before, after, once }
+    AuditEntry { at, operator, node, act, subject, reason, result, before, after, once }
 }
 
 impl FromRow for (OrderRow, OrderStatus) {
@@ -133,7 +133,7 @@ impl FromRow for (OrderRow, OrderStatus) {
 
 impl FromRow for Recorded {
     fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
-        Ok(Self { id: row.get("id")?, act: Act::from_row(row)? })
+        Ok(Self { id: row.get("id")?, act: AuditEntry::from_row(row)? })
     }
 }
 

@@ -15,17 +15,17 @@ use seckill_engine::{
     },
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
-use seckill_store::{Act, ActivityFilter, NO_OPERATOR};
+use seckill_store::{ActivityFilter, AuditEntry, NO_OPERATOR};
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
 
 /// The whole log, oldest first.
-async fn log(world: &World) -> Vec<Act> {
+async fn log(world: &World) -> Vec<AuditEntry> {
     let lines = world.store.activity(&ActivityFilter::default(), None, 1_000).await;
     lines.unwrap_or_default().into_iter().rev().map(|line| line.act).collect()
 }
 
-async fn of(world: &World, act: &str) -> Vec<Act> {
+async fn of(world: &World, act: &str) -> Vec<AuditEntry> {
     log(world).await.into_iter().filter(|line| line.act == act).collect()
 }
 
@@ -220,17 +220,17 @@ async fn is_read_still(url: &str) {
     let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
     let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
     let [line] = &lines[..] else { panic!("{lines:?}") };
-    let old = Act {
+    let old = AuditEntry {
         at: Millis(7),
         operator: "o".into(),
         node: "n".into(),
         act: "sale end".into(),
         subject: "#1".into(),
         result: "done".into(),
-        ..Act::default()
+        ..AuditEntry::default()
     };
     assert_eq!(line.act, old);
-    let new = Act { before: Some("{}".into()), ..old };
+    let new = AuditEntry { before: Some("{}".into()), ..old };
     store.record(&new).await.unwrap();
     assert_eq!(store.acts(1).await.unwrap(), [new]);
     store.close().await;
@@ -289,11 +289,11 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     let world = World::start().await;
     for number in 0..250 {
         let operator = if number % 2 == 0 { "kim" } else { NO_OPERATOR };
-        let act = Act {
+        let act = AuditEntry {
             at: Millis(1_000 + number),
             operator: operator.to_owned(),
             act: "made up".to_owned(),
-            ..Act::default()
+            ..AuditEntry::default()
         };
         world.store.record(&act).await.unwrap();
     }
@@ -306,7 +306,7 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     let acts = look(&world, Some(LogView { which: Some(Which::Acts), before: None })).await;
     assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
     // The newest page follows the log.
-    let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };
+    let act = AuditEntry { at: Millis::now(), operator: "kim".to_owned(), ..AuditEntry::default() };
     world.store.record(&act).await.unwrap();
     let mut snapshots = world.node().remote().snapshots;
     let grown = snapshots.wait_for(|snapshot| snapshot.log.lines.len() == 126);

@@ -203,7 +203,7 @@ async fn compensation_happens_once(database: Database) {
     let result = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
     assert_eq!(result, [Cancelled::Now; 10]);
     world.stranded().await;
-    let given = payment::give_back_open(&mut world.servers()).await.unwrap();
+    let given = payment::return_outstanding(&mut world.servers()).await.unwrap();
     assert_eq!((given, stock(&world, voucher)), (10, 210));
     world.stranded().await;
     world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();

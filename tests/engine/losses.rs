@@ -28,7 +28,7 @@ use seckill_redis::{
     Redis, dead_letters,
     stream::{self, ReadFrom},
 };
-use seckill_store::{Act, fault_injection::Ill};
+use seckill_store::{AuditEntry, fault_injection::Ill};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 
@@ -254,7 +254,7 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
         world
             .until("the log names the watermark again", async || {
                 let acts = world.store.acts(50).await.unwrap();
-                let names = |act: &&Act| act.result.contains(&watermark);
+                let names = |act: &&AuditEntry| act.result.contains(&watermark);
                 acts.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
             })
             .await;

@@ -7,7 +7,7 @@ use seckill_model::{
     Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId, RunEnd,
     SaleState, UserId, VoucherDetails, VoucherId,
 };
-use seckill_store::{Act, Settings, SharedStore, StoreError};
+use seckill_store::{AuditEntry, Settings, SharedStore, StoreError};
 use tokio::time::timeout;
 
 const NOW: Millis = Millis(1_795_000_000_000);
@@ -252,7 +252,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             outcome(store.change_setting(&case.name("old"), Some("one"), "two").await?)
         }
         Op::Record => {
-            let act = Act {
+            let act = AuditEntry {
                 at: NOW,
                 operator: "o".into(),
                 node: "n".into(),
@@ -260,7 +260,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
                 subject: case.name("subject").into(),
                 reason: None,
                 result: "done".into(),
-                ..Act::default()
+                ..AuditEntry::default()
             };
             outcome(store.record(&act).await?)
         }

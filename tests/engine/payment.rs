@@ -257,7 +257,7 @@ async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
         drop(process);
         world.server.thaw();
         // Commands of the dead process may still arrive at Redis.
-        payment::give_back_open(&mut world.servers()).await.unwrap();
+        payment::return_outstanding(&mut world.servers()).await.unwrap();
         assert_eq!(world.store.returning().await.unwrap(), 0);
         assert_eq!(stock(&world, voucher), kills * page, "each piece once");
         assert_eq!(world.store.sale(voucher).await.unwrap().stock, kills * page);

@@ -200,7 +200,7 @@ pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinH
 
 /// Completes the give-backs of an interrupted closing.
 pub async fn give_back(world: &World) -> Result<(), String> {
-    payment::give_back_open(&mut world.servers())
+    payment::return_outstanding(&mut world.servers())
         .await
         .map(drop)
         .map_err(|error| format!("giving back: {error}"))

@@ -100,10 +100,13 @@ fn bar(count: u64, most: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_store::Act;
+    use seckill_store::AuditEntry;
 
     fn event(at: i64, act: &str) -> Recorded {
-        Recorded { id: at, act: Act { at: Millis(at), act: act.into(), ..Act::default() } }
+        Recorded {
+            id: at,
+            act: AuditEntry { at: Millis(at), act: act.into(), ..AuditEntry::default() },
+        }
     }
 
     #[test]

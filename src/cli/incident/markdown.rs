@@ -212,7 +212,7 @@ fn pending(pending: &PendingSummary, bundle: &Bundle, unmask: bool) -> String {
     let verdicts: Vec<_> = pending.verdicts.iter().flatten().collect();
     let verdicts = Table::new(&verdicts)
         .left(&Label("column-verdict"), |(verdict, _)| spaced(verdict.as_str()))
-        .left(&Label("column-act"), |(verdict, _)| spaced(verdict.act().as_str()))
+        .left(&Label("column-act"), |(verdict, _)| spaced(verdict.action().as_str()))
         .left(&Label("column-entries"), |(_, count)| number(**count))
         .markdown_or(Label("cli-incident-no-verdicts"));
     let ages = chart::ages(&pending.ages_ms);

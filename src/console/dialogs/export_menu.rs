@@ -76,16 +76,15 @@ impl ExportMenu {
         let cells = usize::from(list.width);
         let line = |format: &Format| {
             let away = format.is_of_table() && self.rows.is_none();
-            let rows = if format.is_of_table() { words::rows(self.rows) } else { String::new() };
-            let rows = right(&rows, ROWS, theme.glyphs.ellipsis);
             let [style, key] = if away { [theme.soft(); 2] } else { [Style::new(), theme.key()] };
+            let rows = if format.is_of_table() { words::rows(self.rows) } else { String::new() };
+            let of_rows = if format.is_of_table() { ROWS } else { 0 };
+            let ellipsis = theme.glyphs.ellipsis;
+            let name = left(&words::format(*format), cells.saturating_sub(of_rows + 5), ellipsis);
             Line::from(vec![
                 Span::styled(format!(" {}  ", format.letter()), key),
-                Span::styled(
-                    left(&words::format(*format), cells.saturating_sub(ROWS + 5), ""),
-                    style,
-                ),
-                Span::styled(rows, theme.soft()),
+                Span::styled(name, style),
+                Span::styled(right(&rows, of_rows, ellipsis), theme.soft()),
             ])
         };
         let mut lines: Vec<Line<'_>> = Format::VARIANTS.iter().map(line).collect();

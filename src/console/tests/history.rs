@@ -3,7 +3,7 @@
 use seckill_engine::{
     event::Event,
     telemetry::{
-        log::{Act, LogPage, LogView, Recorded, Which},
+        log::{AuditEntry, LogPage, LogView, Recorded, Which},
         stock::Stocks,
     },
 };
@@ -18,14 +18,14 @@ fn line(
     subject: impl Into<Message>,
     result: impl Into<Message>,
 ) -> Recorded {
-    let act = Act {
+    let act = AuditEntry {
         at: NOW.plus(-ago_s * 1_000),
         operator: operator.to_owned(),
         node: "node-a".to_owned(),
         act: act.to_owned(),
         subject: subject.into(),
         result: result.into(),
-        ..Act::default()
+        ..AuditEntry::default()
     };
     Recorded { id, act }
 }

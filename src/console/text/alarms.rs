@@ -55,7 +55,7 @@ impl From<String> for AlarmText {
 
 /// Formats an alarm, with the key that helps.
 pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
-    let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
+    let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
     let words = match kind {
         AlarmKind::RedisAway { error } => {
             text!("alarms-redis-is-unreachable-display", reason = reason(error))
@@ -169,7 +169,7 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
         words.push_str(&text!("alarms-unknown-number-of-dead-letters"));
     }
     if stuck > 0 {
-        let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::Replay));
+        let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
         words.push_str(&text!("alarms-press-then-to-recover-rest", pending, plan));
     } else if refused + unknown == 0 && !letters_lost {
         words.push_str(&text!("alarms-no-action-needed"));

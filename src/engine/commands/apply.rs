@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{Act, EntryId, Message, Verdict};
+use seckill_model::{EntryId, Message, RecoveryAction, Verdict};
 use seckill_redis::{keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -148,7 +148,7 @@ impl Applying {
                 self.report.gone += 1;
                 continue;
             };
-            if line.act == Act::Leave {
+            if line.act == RecoveryAction::Leave {
                 self.report.left += 1;
                 continue;
             }
@@ -156,15 +156,15 @@ impl Applying {
                 self.change(&line, current.verdict);
                 continue;
             }
-            match current.verdict.act() {
-                Act::Acknowledge => written.push(line.entry),
-                Act::Process => stuck.push(current),
-                Act::Rebuild => gone.push(line.entry),
-                Act::DeadLetter => {
+            match current.verdict.action() {
+                RecoveryAction::Acknowledge => written.push(line.entry),
+                RecoveryAction::Process => stuck.push(current),
+                RecoveryAction::Rebuild => gone.push(line.entry),
+                RecoveryAction::DeadLetter => {
                     let why = current.fault().as_ref().map(Message::of);
                     dead.push((line.entry, why.unwrap_or_default()));
                 }
-                Act::Leave => self.report.left += 1,
+                RecoveryAction::Leave => self.report.left += 1,
             }
         }
         let asked = written.len() as u64;

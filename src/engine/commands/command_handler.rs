@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use seckill_model::{Message, Millis, Sale, SaleState, VoucherId};
-use seckill_store::Act;
+use seckill_store::AuditEntry;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::commands::operator::Operator;
@@ -54,7 +54,7 @@ impl Operator {
         // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
         let asked = Millis::now();
         let (at, before) = self.figures(about).await;
-        let mut line = Act {
+        let mut line = AuditEntry {
             at: at.unwrap_or(asked),
             operator: login_name(),
             node: self.node.clone(),
@@ -69,7 +69,7 @@ impl Operator {
         // Futures of commands are large, and each caller would hold one in its own task.
         let result = match stopped {
             Some(stopped) => stopped,
-            None => Box::pin(self.alone(&line, command, stop)).await,
+            None => Box::pin(self.run_exclusively(&line, command, stop)).await,
         };
         line.result = Message::of(&match &result {
             Ok(reply) => CommandOutcome::of(reply),
@@ -105,9 +105,9 @@ impl Operator {
     }
 
     /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
-    async fn alone(
+    async fn run_exclusively(
         &self,
-        line: &Act,
+        line: &AuditEntry,
         command: Command,
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
@@ -119,7 +119,7 @@ impl Operator {
         let guard = operator_lock::take(locks, &mut conn, keys, &line.operator, &line.act).await?;
         // Otherwise a command that dies with its process would leave no trace.
         let (act, result) = (format!("{} begun", line.act), Message::of(&CommandOutcome::Started));
-        self.outbox.put(Act { act, result, before: None, ..line.clone() });
+        self.outbox.put(AuditEntry { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.deployment.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);

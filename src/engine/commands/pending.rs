@@ -5,7 +5,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use seckill_model::{
-    Act, Backing, EntryId, OrderEntry, OrderError, OrderId, Verdict,
+    Backing, EntryId, OrderEntry, OrderError, OrderId, RecoveryAction, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{self, Evidence, Row},
@@ -29,7 +29,7 @@ pub(crate) const PAGE: usize = 1_000;
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
     ("verdict", Kind::Word(Verdict::WORDS)),
-    ("act", Kind::Word(Act::WORDS)),
+    ("act", Kind::Word(RecoveryAction::WORDS)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),
@@ -182,7 +182,7 @@ impl Classified {
         filter.passes(|field| match field {
             "entry" => Some(Fact::Entry(self.row.delivered.entry)),
             "verdict" => Some(Fact::Text(self.verdict.as_str().into())),
-            "act" => Some(Fact::Text(self.verdict.act().as_str().into())),
+            "act" => Some(Fact::Text(self.verdict.action().as_str().into())),
             "holder" => Some(Fact::Text(self.row.consumer.as_str().into())),
             "idle" => Some(Fact::Number(self.row.idle_ms)),
             "age" => Some(Fact::Number(self.age_ms)),

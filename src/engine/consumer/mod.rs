@@ -297,7 +297,7 @@ impl Consumer {
             if resumed {
                 self.settle(batch, stop).await?;
             } else {
-                self.settle_again(batch, stop).await?;
+                self.settle_redelivered(batch, stop).await?;
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Consumer {
             let given = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = given.last() else { break };
             next = last.entry.next();
-            self.settle_again(given, stop).await?;
+            self.settle_redelivered(given, stop).await?;
         }
         Ok(())
     }
@@ -334,7 +334,7 @@ impl Consumer {
                 self.rebuild().await?;
             }
             from = claimed.next;
-            self.settle_again(claimed.entries, stop).await?;
+            self.settle_redelivered(claimed.entries, stop).await?;
         }
         Ok(())
     }
@@ -352,7 +352,7 @@ impl Consumer {
 
     /// Processes redelivered entries: those above the limit of deliveries become dead letters, because they may be what
     /// crashes a node.
-    async fn settle_again(
+    async fn settle_redelivered(
         &mut self,
         batch: Vec<Delivered>,
         stop: &CancellationToken,

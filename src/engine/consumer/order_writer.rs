@@ -106,7 +106,9 @@ impl Writer {
             let written = self.write(part, stop).await;
             settled.transactions += 1;
             match (written, part) {
-                (Ok(written), _) => self.close(part, &written, &mut settled, &mut rejected).await?,
+                (Ok(written), _) => {
+                    self.acknowledge_written(part, &written, &mut settled, &mut rejected).await?
+                }
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
                     Some(fault) => rejected.push((only.entry, Message::of(&fault))),
                     None => return Err(error.into()),
@@ -179,7 +181,7 @@ impl Writer {
     }
 
     /// After the commit: acknowledges written entries, and returns those that can never be written.
-    async fn close(
+    async fn acknowledge_written(
         &mut self,
         part: &[OrderEntry],
         written: &[Written],

@@ -5,8 +5,8 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use seckill_model::{
-    Backing, ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderError,
-    OrderId, SaleState, VoucherId,
+    Backing, ClosedOrder, EntryId, LetterAction, LetterVerdict, Millis, Order, OrderEntry,
+    OrderError, OrderId, SaleState, VoucherId,
     dead_letter::{self, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
@@ -28,7 +28,7 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
     ("verdict", Kind::Word(LetterVerdict::WORDS)),
-    ("act", Kind::Word(LetterAct::WORDS)),
+    ("act", Kind::Word(LetterAction::WORDS)),
 ];
 
 /// A dead letter with its verdict.
@@ -61,7 +61,7 @@ impl ClassifiedLetter {
             "deliveries" => Fact::Number(letter.deliveries),
             "age" => Fact::Number(now.since(letter.at)),
             "verdict" => Fact::Text(Cow::Borrowed(verdict.as_str())),
-            "act" => Fact::Text(Cow::Borrowed(verdict.act().as_str())),
+            "act" => Fact::Text(Cow::Borrowed(verdict.action().as_str())),
             _ => return None,
         })
     }

@@ -46,7 +46,7 @@ pub(crate) async fn backing(
     let by_voucher = group_by(orders.iter().zip(&mut found), |(order, _)| order.voucher);
     for (voucher, mut looked_up) in by_voucher {
         // Nearly all of them are promised, which requires no check of the other keys.
-        let places = looked_up.iter().map(|(order, _)| order.seat());
+        let places = looked_up.iter().map(|(order, _)| order.place());
         // The script also handles a key of another type.
         if let Ok(held) = servers.held(voucher, places).await {
             let mut held = held.into_iter();
@@ -75,7 +75,7 @@ async fn look_closer(
     let mut call = scripts::PROMISED.prepare_invoke();
     call.key(&keys.sale_keys(voucher));
     for (order, _) in &looked_up {
-        call.arg(order.seat().to_string());
+        call.arg(order.place().to_string());
     }
     let (state, held): (String, Vec<Option<String>>) = conn.invoke(&call).await?;
     for ((order, backing), held) in looked_up.into_iter().zip(held) {

@@ -77,7 +77,7 @@ impl Flows {
         // By both: a bad entry may carry the ID of another user's order.
         let orders = |parts: &[&Vec<OrderEntry>]| -> HashSet<(OrderId, Place)> {
             let all = parts.iter().copied().flatten().filter(|entry| entry.voucher == voucher);
-            all.map(|entry| (entry.order, entry.seat())).collect()
+            all.map(|entry| (entry.order, entry.place())).collect()
         };
         let (moving, dead) = (orders(&[&self.undelivered, &self.pending]), orders(&[&self.dead]));
         missing.retain(|held| !moving.contains(held));
@@ -330,7 +330,7 @@ async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64
         let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
         let Some(last) = page.last() else { return Ok(unknown) };
         after = Some(last.id);
-        let held = servers.held(voucher, page.iter().map(LiveOrder::seat)).await?;
+        let held = servers.held(voucher, page.iter().map(LiveOrder::place)).await?;
         for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
             let known = held == Some(*id);
             // An order that was closed since the page was read has correctly left Redis.

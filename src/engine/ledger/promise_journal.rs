@@ -95,7 +95,7 @@ impl InHand {
 
 impl From<&OrderEntry> for Admitted {
     fn from(entry: &OrderEntry) -> Self {
-        Self { voucher: entry.voucher, place: entry.seat(), order: entry.order }
+        Self { voucher: entry.voucher, place: entry.place(), order: entry.order }
     }
 }
 

@@ -127,7 +127,7 @@ pub(crate) async fn put_back_written(
 ) -> Result<(), EngineError> {
     let until = Instant::now() + WITHIN;
     for (voucher, orders) in group_by(orders, |order| order.voucher) {
-        let orders: Vec<_> = orders.iter().map(|it| (it.order, it.seat())).collect();
+        let orders: Vec<_> = orders.iter().map(|it| (it.order, it.place())).collect();
         let of = servers.keys.partition_of(voucher);
         let mut reconciler = Reconciler::new(servers, &of, "").await?;
         // A sale that is being reconciled may have read SQL before they were written.
@@ -440,7 +440,7 @@ impl<'a> Reconciler<'a> {
             let page = self.servers.store.live_orders(voucher, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
-            let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
+            let page: Vec<_> = page.iter().map(|order| (order.id, order.place())).collect();
             // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(voucher, token, how, &page).await? else {
@@ -517,7 +517,7 @@ impl<'a> Reconciler<'a> {
             all.extend(letters.into_iter().chain(flows.dead));
         }
         let mine = all.iter().filter(|entry| entry.voucher == voucher);
-        let mut orders: Vec<_> = mine.map(|it| (it.order, it.seat())).collect();
+        let mut orders: Vec<_> = mine.map(|it| (it.order, it.place())).collect();
         orders.sort_unstable();
         orders.dedup();
         Ok(orders)

@@ -22,7 +22,7 @@ use seckill_redis::{
     nodes::NodeState,
     stream_stats::{RedisStats, SaleStats},
 };
-use seckill_store::{Act, SharedStore, StoreError};
+use seckill_store::{AuditEntry, SharedStore, StoreError};
 use tokio::time::error::Elapsed;
 
 use crate::deployment::Deployment;
@@ -229,7 +229,7 @@ impl Collector {
     }
 
     /// Returns the losses published by nodes in Redis.
-    pub async fn losses(&mut self) -> Vec<Act> {
+    pub async fn losses(&mut self) -> Vec<AuditEntry> {
         if !self.redis.up {
             return Vec::new();
         }

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::HashSet, fmt};
 use redis::{cmd, pipe};
 use seckill_model::{Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text};
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
-use seckill_store::{Act, ENGINE, Recorded};
+use seckill_store::{AuditEntry, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -172,14 +172,14 @@ struct Published {
     once: Option<String>,
 }
 
-impl From<&Act> for Published {
-    fn from(act: &Act) -> Self {
+impl From<&AuditEntry> for Published {
+    fn from(act: &AuditEntry) -> Self {
         let (subject, result) = (act.subject.stored(), act.result.stored());
         Self { at: act.at, node: act.node.clone(), subject, result, once: act.once.clone() }
     }
 }
 
-impl From<Published> for Act {
+impl From<Published> for AuditEntry {
     fn from(Published { at, node, subject, result, once }: Published) -> Self {
         Self {
             at,
@@ -197,7 +197,7 @@ impl From<Published> for Act {
 /// Publishes the losses reconciled by this node, and records those of other nodes, which may have died first.
 #[derive(Debug, Default)]
 pub(crate) struct LossExchange {
-    own: Vec<Act>,
+    own: Vec<AuditEntry>,
     /// Processed events, by their key in the log.
     seen: HashSet<Option<String>>,
 }
@@ -220,9 +220,10 @@ impl LossExchange {
                 outbox.put(act);
             }
         }
-        let new = |act: &Act| act.act == REDIS_RECONCILED && act.node == node;
+        let new = |act: &AuditEntry| act.act == REDIS_RECONCILED && act.node == node;
         let waiting = outbox.waiting().into_iter().filter(new);
-        let new: Vec<Act> = waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
+        let new: Vec<AuditEntry> =
+            waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -239,16 +240,19 @@ impl LossExchange {
 }
 
 /// Returns the losses published by nodes.
-pub async fn published(conn: &mut Connection, of: &Partition) -> Result<Vec<Act>, RedisError> {
+pub async fn published(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Vec<AuditEntry>, RedisError> {
     let lists: Vec<String> = conn.query(cmd("HVALS").arg(of.losses())).await?;
     // Values written by other programs are skipped.
     let lists = lists.iter().filter_map(|json| serde_json::from_str::<Vec<Published>>(json).ok());
-    Ok(lists.flatten().map(Act::from).collect())
+    Ok(lists.flatten().map(AuditEntry::from).collect())
 }
 
 /// Adds published losses that the log does not have yet to its `lines`, which stay sorted by time, newest first. Such a
 /// line has a negative number.
-pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
+pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<AuditEntry>) {
     for (place, act) in (1..).zip(published) {
         let is_same = |line: &Recorded| {
             let line = &line.act;
@@ -343,7 +347,7 @@ mod tests {
     fn recent_losses_in_the_log_are_summed_up() {
         let line = |id, at, buyers, refused| Recorded {
             id,
-            act: Act {
+            act: AuditEntry {
                 at: Millis(at),
                 act: REDIS_RECONCILED.to_owned(),
                 result: Message::of(&Line {
@@ -354,10 +358,11 @@ mod tests {
                         ..Reconciled::default()
                     },
                 }),
-                ..Act::default()
+                ..AuditEntry::default()
             },
         };
-        let other = Recorded { id: 9, act: Act { act: "sale end".into(), ..Act::default() } };
+        let other =
+            Recorded { id: 9, act: AuditEntry { act: "sale end".into(), ..AuditEntry::default() } };
         let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
         let sum = RecentLosses::of(&log, Millis(901_000));
         let expected = RecentLosses {
@@ -373,7 +378,11 @@ mod tests {
 
     #[test]
     fn a_published_loss_is_counted_once() {
-        let act = |at| Act { at: Millis(at), act: REDIS_RECONCILED.to_owned(), ..Act::default() };
+        let act = |at| AuditEntry {
+            at: Millis(at),
+            act: REDIS_RECONCILED.to_owned(),
+            ..AuditEntry::default()
+        };
         let mut log = vec![Recorded { id: 7, act: act(50) }];
         add_published(&mut log, vec![act(50), act(60)]);
         assert_eq!(log.iter().map(|line| line.id).collect::<Vec<_>>(), [-2, 7]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seckill_model::Millis;
-pub use seckill_store::{Act, LogPosition, Recorded, Which};
+pub use seckill_store::{AuditEntry, LogPosition, Recorded, Which};
 
 use super::data_loss::REDIS_RECONCILED;
 
@@ -71,7 +71,7 @@ pub enum Weight {
     /// Recovery.
     Relief,
     /// Command of an operator.
-    Act,
+    Command,
     /// Failed command of an operator.
     Failed,
     /// Failure.
@@ -80,9 +80,9 @@ pub enum Weight {
 
 impl Weight {
     /// Returns the severity of a line.
-    pub fn of(act: &Act) -> Self {
+    pub fn of(act: &AuditEntry) -> Self {
         if !act.is_event() {
-            return if act.failed() { Self::Failed } else { Self::Act };
+            return if act.failed() { Self::Failed } else { Self::Command };
         }
         match act.act.as_str() {
             events::ALARM_RAISED
@@ -111,23 +111,24 @@ mod tests {
 
     fn line(operator: &str, act: &str, result: &str) -> Weight {
         let (operator, act, result) = (operator.to_owned(), act.to_owned(), result.into());
-        Weight::of(&Act { operator, act, result, ..Act::default() })
+        Weight::of(&AuditEntry { operator, act, result, ..AuditEntry::default() })
     }
 
     #[test]
     fn severity_follows_author_and_event() {
-        assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Act);
+        assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Command);
         assert_eq!(line("kim", "sale end", "failed: Redis is away"), Weight::Failed);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
         assert_eq!(line("engine", REDIS_RECONCILED, ""), Weight::Trouble);
         assert_eq!(line("-", "alarm cleared", "after 3 s"), Weight::Relief);
         assert_eq!(line("-", "node started", ""), Weight::Notice);
-        assert!(!Weight::Act.is_alarm() && Weight::Relief.is_alarm());
+        assert!(!Weight::Command.is_alarm() && Weight::Relief.is_alarm());
     }
 
     #[test]
     fn a_page_is_sorted_by_time_and_marks_older_lines() {
-        let lines = |count: i64| (0..count).rev().map(|id| Recorded { id, act: Act::default() });
+        let lines =
+            |count: i64| (0..count).rev().map(|id| Recorded { id, act: AuditEntry::default() });
         let page = LogPage::of(LogView::default(), Millis(1), lines(4).collect(), 3);
         assert!(page.older);
         assert_eq!(page.lines.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2, 3]);

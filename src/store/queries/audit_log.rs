@@ -1,7 +1,7 @@
 //! The audit log.
 
 use super::super::{
-    Act, ActivityFilter, LogPosition, Recorded, Store, StoreError,
+    ActivityFilter, AuditEntry, LogPosition, Recorded, Store, StoreError,
     connection::params,
     fault::Fault,
     store::{read, transaction},
@@ -12,7 +12,7 @@ const SELECT: &str = "SELECT id, at, operator, node, act, subject, reason, resul
 
 impl Store {
     /// Adds a line to the audit log, unless one with the same `once` exists.
-    pub async fn record(&self, act: &Act) -> Result<(), StoreError> {
+    pub async fn record(&self, act: &AuditEntry) -> Result<(), StoreError> {
         transaction!(self, |conn| {
             conn.insert(
                 "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// The newest lines of the audit log, newest first.
-    pub async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
+    pub async fn acts(&self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
         read!(self, |conn| {
             let query = format!("{SELECT} ORDER BY id DESC LIMIT $1");
             conn.rows(query, params![limit]).await

@@ -18,7 +18,7 @@ use super::super::{
 };
 
 const COLUMNS: &str = "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
-/// Orders of ordinary vouchers have no slot.
+/// Orders of ordinary vouchers have no place.
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
 

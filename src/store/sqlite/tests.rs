@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 
-use super::super::{Act, Settings, SharedStore, Written};
+use super::super::{AuditEntry, Settings, SharedStore, Written};
 
 async fn open(dir: &Path) -> SharedStore {
     let url = format!("sqlite:{}", dir.join("a.db").display());
@@ -37,7 +37,7 @@ async fn connection_with_full_disk_is_not_reused() {
     let voucher = sale(&store, 20_000).await;
     fill_the_disk(&store).await;
     // SQLite rolls this back by itself, whatever the driver assumes about the transaction.
-    let act = Act { reason: Some("x".repeat(10_000)), ..Act::default() };
+    let act = AuditEntry { reason: Some("x".repeat(10_000)), ..AuditEntry::default() };
     let full = loop {
         if let Err(full) = store.record(&act).await {
             break full;
@@ -59,10 +59,10 @@ async fn log_is_bounded_under_steady_reads() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     // One of two readers is always in the log, so SQLite never restarts it by itself.
-    let act = |number: u64| Act {
+    let act = |number: u64| AuditEntry {
         reason: Some("x".repeat(1 << 20)),
         once: Some(number.to_string()),
-        ..Act::default()
+        ..AuditEntry::default()
     };
     let mut older = store.database().unwrap().readers().unwrap().lease().await.unwrap();
     let mut newer = store.database().unwrap().readers().unwrap().lease().await.unwrap();

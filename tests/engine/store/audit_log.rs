@@ -1,26 +1,26 @@
 use seckill_model::{Millis, OrderEntry, OrderId};
-use seckill_store::{Act, ActivityFilter, NO_OPERATOR, SharedStore, Which};
+use seckill_store::{ActivityFilter, AuditEntry, NO_OPERATOR, SharedStore, Which};
 
 use super::{NOW, entry, sale_of};
 
-fn act(at: i64, subject: &str) -> Act {
-    Act {
+fn act(at: i64, subject: &str) -> AuditEntry {
+    AuditEntry {
         at: NOW.plus(at),
         operator: "小明".into(),
         node: "node-a".into(),
         act: "sale end".into(),
         subject: subject.into(),
         result: "done".into(),
-        ..Act::default()
+        ..AuditEntry::default()
     }
 }
 
-fn event(at: i64, subject: &str) -> Act {
-    Act { operator: NO_OPERATOR.into(), act: "redis away".into(), ..act(at, subject) }
+fn event(at: i64, subject: &str) -> AuditEntry {
+    AuditEntry { operator: NO_OPERATOR.into(), act: "redis away".into(), ..act(at, subject) }
 }
 
 pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
-    let full = Act {
+    let full = AuditEntry {
         reason: Some("因为 🍲".into()),
         before: Some(r#"{"pending":128}"#.into()),
         after: Some(r#"{"pending":0}"#.into()),
@@ -30,13 +30,13 @@ pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
     store.record(&full).await.unwrap();
     store.record(&act(2, "as an older version wrote it")).await.unwrap();
     let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
-    let result: Vec<Act> = lines.into_iter().map(|line| line.act).collect();
+    let result: Vec<AuditEntry> = lines.into_iter().map(|line| line.act).collect();
     assert_eq!(result, [act(2, "as an older version wrote it"), full.clone()]);
     assert_eq!(store.acts(1).await.unwrap(), [act(2, "as an older version wrote it")]);
 }
 
 pub(crate) async fn a_line_is_written_once(store: SharedStore) {
-    let twice = Act { once: Some("redis away|7".into()), ..event(1, "redis") };
+    let twice = AuditEntry { once: Some("redis away|7".into()), ..event(1, "redis") };
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let (store, twice) = (store.clone(), twice.clone());
@@ -46,7 +46,7 @@ pub(crate) async fn a_line_is_written_once(store: SharedStore) {
     for task in tasks {
         task.await.unwrap();
     }
-    let other = Act { once: Some("Redis away|7".into()), ..event(2, "redis") };
+    let other = AuditEntry { once: Some("Redis away|7".into()), ..event(2, "redis") };
     store.record(&other).await.unwrap();
     assert_eq!(store.acts(99).await.unwrap(), [other, twice]);
     // Lines without a group stand alone.
@@ -61,7 +61,7 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
     for line in [act(30, "c"), event(10, "a"), act(20, "b1"), act(20, "b2"), event(40, "d")] {
         store.record(&line).await.unwrap();
     }
-    let reconciled = Act { operator: "engine".into(), ..act(50, "e") };
+    let reconciled = AuditEntry { operator: "engine".into(), ..act(50, "e") };
     store.record(&reconciled).await.unwrap();
     let read = async |filter: ActivityFilter, limit: u32| {
         let (mut subjects, mut before) = (Vec::new(), None);

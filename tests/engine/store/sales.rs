@@ -2,7 +2,7 @@ use seckill_model::{
     Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus,
     sale_error::MAX_STOCK,
 };
-use seckill_store::{Act, SharedStore, StoreError};
+use seckill_store::{AuditEntry, SharedStore, StoreError};
 
 use super::{NOW, entry, sale_of};
 
@@ -152,7 +152,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
 }
 
 pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
-    let act = |number: i64| Act {
+    let act = |number: i64| AuditEntry {
         at: NOW.plus(number),
         operator: "小明".into(),
         node: "node-a".into(),
@@ -160,7 +160,7 @@ pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
         subject: format!("voucher {number}").into(),
         reason: (number > 1).then(|| "it's 'over'; -- really".into()),
         result: "done".into(),
-        ..Act::default()
+        ..AuditEntry::default()
     };
     for number in 1..=3 {
         store.record(&act(number)).await.unwrap();

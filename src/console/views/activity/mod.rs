@@ -63,7 +63,7 @@ impl Row for Recorded {
         .styled(|scene, line| match Weight::of(&line.act) {
             Weight::Notice => scene.theme.soft(),
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
-            Weight::Relief | Weight::Act => Style::new(),
+            Weight::Relief | Weight::Command => Style::new(),
         }),
         Column::new(Label("activity-who"), &[(72, 9)], |line: &Self| {
             if line.act.is_event() { Value::Nothing } else { line.act.operator.clone().into() }

@@ -8,7 +8,7 @@ use seckill_engine::telemetry::{
     snapshot::{LetterLine, LetterPage},
 };
 use seckill_model::{
-    EntryId, LetterAct,
+    EntryId, LetterAction,
     message::{Label, text},
 };
 
@@ -61,10 +61,10 @@ impl Row for LetterLine {
             Value::name(wording::verdict_word(line.verdict), &line.verdict)
         })
         // By urgency: a buyer waits, a decision is needed, or neither.
-        .styled(|scene, line| match line.verdict.act() {
-            LetterAct::Replay => Style::new(),
-            LetterAct::Decide => scene.theme.warn(),
-            LetterAct::Discard => scene.theme.soft(),
+        .styled(|scene, line| match line.verdict.action() {
+            LetterAction::Replay => Style::new(),
+            LetterAction::Decide => scene.theme.warn(),
+            LetterAction::Discard => scene.theme.soft(),
         }),
         Column::new(Label("tables-reason"), &[(0, REST)], |line: &Self| {
             Value::Mentions(text::order_error(&line.reason), line.user)

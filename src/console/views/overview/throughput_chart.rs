@@ -40,7 +40,7 @@ pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Sty
     let style = match weight {
         Weight::Trouble => theme.warn(),
         Weight::Failed => theme.bad(),
-        Weight::Act => theme.key(),
+        Weight::Command => theme.key(),
         Weight::Relief => theme.good(),
         Weight::Notice => theme.soft(),
     };
@@ -51,7 +51,7 @@ pub(in crate::views) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static 
     match weight {
         Weight::Trouble => "!",
         Weight::Failed => glyphs.cross,
-        Weight::Act => glyphs.mark,
+        Weight::Command => glyphs.mark,
         Weight::Relief => glyphs.up,
         Weight::Notice => glyphs.waiting,
     }

@@ -1,7 +1,7 @@
 //! Texts of recovery: verdicts, actions and progress.
 
 use seckill_model::{
-    Act, Verdict,
+    RecoveryAction, Verdict,
     message::{Label, text},
 };
 
@@ -14,7 +14,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 
 /// The verdict and its action.
 pub(crate) fn judged(verdict: Verdict) -> String {
-    let (text, act) = (self::verdict(verdict), act(verdict.act()));
+    let (text, act) = (self::verdict(verdict), act(verdict.action()));
     text!("recovery-value", text, act)
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn verdict_word(verdict: Verdict) -> String {
 }
 
 /// The action on a pending entry.
-pub(crate) fn act(act: Act) -> String {
+pub(crate) fn act(act: RecoveryAction) -> String {
     text!("recovery-action", act = <&str>::from(act))
 }
 

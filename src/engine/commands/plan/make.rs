@@ -7,7 +7,7 @@ use crate::commands::plan::{
 };
 use tokio_util::sync::CancellationToken;
 
-use seckill_model::{Act, EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
+use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, counted, filter::Filter};
 use seckill_redis::stream_stats;
 
 use crate::{
@@ -139,7 +139,7 @@ impl Making {
             });
         }
         let totals = &mut self.totals;
-        let to_dead = totals.verdicts.iter().filter(|it| it.act == Act::DeadLetter);
+        let to_dead = totals.verdicts.iter().filter(|it| it.act == RecoveryAction::DeadLetter);
         let to_dead: u64 = to_dead.map(|it| it.entries).sum();
         let refused = totals.of(Verdict::Stuck) - writes;
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();

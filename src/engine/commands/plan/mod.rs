@@ -10,7 +10,7 @@ mod make;
 use serde::{Deserialize, Serialize};
 
 use seckill_model::{
-    Act, EntryId, Millis, OrderId, UserId, Verdict, VoucherId, locale::in_english,
+    EntryId, Millis, OrderId, RecoveryAction, UserId, Verdict, VoucherId, locale::in_english,
 };
 use seckill_redis::stream::Body;
 
@@ -42,7 +42,7 @@ pub struct Line {
     /// Its verdict.
     pub verdict: Verdict,
     /// Planned action.
-    pub act: Act,
+    pub act: RecoveryAction,
     /// Its consumer.
     pub consumer: String,
     /// Milliseconds since it was last delivered.
@@ -65,7 +65,7 @@ impl From<&Classified> for Line {
         Self {
             entry: entry.row.delivered.entry,
             verdict: entry.verdict,
-            act: entry.verdict.act(),
+            act: entry.verdict.action(),
             consumer: entry.row.consumer.clone(),
             idle_ms: entry.row.idle_ms,
             deliveries: entry.row.deliveries,
@@ -96,7 +96,7 @@ pub struct VerdictTotal {
     /// The verdict.
     pub verdict: Verdict,
     /// Planned action.
-    pub act: Act,
+    pub act: RecoveryAction,
     /// Number of entries.
     pub entries: u64,
     /// Reason for that action, for display.
@@ -194,7 +194,7 @@ pub mod made_up {
             let line = Line {
                 entry: *entry,
                 verdict: *verdict,
-                act: verdict.act(),
+                act: verdict.action(),
                 consumer: "node\n\"a\"/1".into(),
                 idle_ms: 7,
                 deliveries: 1,
