@@ -408,21 +408,6 @@ alarms-dead-letters-wait-for-review =
         [one] dead letter waits
        *[other] dead letters wait
     } for review.  Press { $letters } to open.
-alarms-entries-wait-database-is-locked =
-    { $waiting ->
-        [one] entry waits
-       *[other] entries wait
-    }: the database is locked by another program until it releases the lock.
-alarms-entries-wait-for-consumer-press =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
-alarms-entries-wait-for-consumer-press-for-consumers =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
 alarms-has-the-event = {"  "}Press { $activity } for the event.
 alarms-is-dead-press-to-open =
     { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
@@ -440,6 +425,22 @@ alarms-is-idle-but-its-node =
        *[other] { $count } entries
     }.
 alarms-is-reachable-again-after = { $server } is reachable again after { $away }.
+alarms-lag-database-locked =
+    { $waiting ->
+        [one] entry waits
+       *[other] entries wait
+    }: the database is locked by another program until it releases the lock.
+alarms-lag-drains =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
+alarms-lag-not-shrinking =
+    { $lag ->
+        [one] entry waits
+       *[other] entries wait
+    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
+alarms-list-separator = ,{" "}
 alarms-lost-in-redis-not-yet = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
 alarms-no-action-needed = {"  "}No action needed.
 alarms-no-reply-within-s = no reply within { $seconds } s
@@ -466,7 +467,6 @@ alarms-redis-rejects-writes-and-all = Redis rejects writes and all sales are sto
 alarms-shows-them = {"  "}Press { $letters } to list them.
 alarms-stream-has-no-consumer-group = The stream has no consumer group; a running engine recreates it.  Press { $pending } then { $plan } to recover pending entries.
 alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order is lost.
-alarms-value = ,{" "}
 
 ## cli
 

@@ -414,14 +414,15 @@ alarms-changed-in-sql-but = { $named } 已在 SQL 中更改，Redis 尚未确认
 alarms-database-is-unreachable-orders-wait = 数据库不可达，订单暂存在消息流中：{ $reason }。
 alarms-database-rejects-writes-orders-wait = 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
 alarms-dead-letters-wait-for-review = 条死信等待人工处理。按 { $letters } 查看。
-alarms-entries-wait-database-is-locked = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
-alarms-entries-wait-for-consumer-press = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。预计 { $takes }后清空。
-alarms-entries-wait-for-consumer-press-for-consumers = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。积压没有下降。
 alarms-has-the-event = 按 { $activity } 查看事件。
 alarms-is-dead-press-to-open = { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
 alarms-is-idle = { $consumer } 不属于已知节点，且无活动。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
 alarms-is-idle-but-its-node = { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
 alarms-is-reachable-again-after = { $server } 已恢复，中断了 { $away }。
+alarms-lag-database-locked = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
+alarms-lag-drains = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。预计 { $takes }后清空。
+alarms-lag-not-shrinking = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。积压没有下降。
+alarms-list-separator = ，
 alarms-lost-in-redis-not-yet = Redis 数据丢失，尚未完成对账：{ $keys }。在此之前相关秒杀暂停准入。
 alarms-no-action-needed = 无需处理。
 alarms-no-reply-within-s = { $seconds } 秒内无应答
@@ -439,7 +440,6 @@ alarms-redis-rejects-writes-and-all = Redis 拒绝写入，秒杀无法进行：
 alarms-shows-them = 按 { $letters } 查看死信。
 alarms-stream-has-no-consumer-group = 消费组不存在，运行中的引擎会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
 alarms-unknown-number-of-dead-letters = 有未关联订单的死信丢失，数量未知。
-alarms-value = ，
 
 ## cli
 

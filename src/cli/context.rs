@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use seckill_console::{act_word, told_result};
+use seckill_console::{act_word, localized_result};
 use seckill_engine::{
     EngineError,
     commands::{
@@ -340,7 +340,7 @@ impl Context {
             // In English, like the log.
             let result = match language() {
                 Language::ENGLISH => act.result.to_string(),
-                _ => told_result(&act.result),
+                _ => localized_result(&act.result),
             };
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);

@@ -72,7 +72,7 @@ struct Shown {
     id: OrderId,
     decoded: Decoded,
     #[serde(flatten)]
-    standing: Location,
+    location: Location,
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8> {
@@ -97,10 +97,10 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             let context = Context::open(config, out, Needs::Both).await?;
             let find =
                 async |context: &mut Context| Ok(orders::find(&mut context.servers(), id).await?);
-            let standing = context.run(find).await?;
-            let shown = Shown { id, decoded: orders::decode(id), standing };
+            let location = context.run(find).await?;
+            let shown = Shown { id, decoded: orders::decode(id), location };
             out.answer(&shown, || render(&shown))?;
-            Ok(if shown.standing == Location::Unknown { error::FAILED } else { 0 })
+            Ok(if shown.location == Location::Unknown { error::FAILED } else { 0 })
         }
         OrdersCommand::Pay { id, reason } => {
             let context = Context::open(config, out, Needs::Both).await?;
@@ -148,7 +148,7 @@ fn since(order: &Order) -> Millis {
 fn render(shown: &Shown) -> String {
     let zone = TimeZone::system();
     let of = |user: &UserId, voucher: &VoucherId| text!("cli-orders-of-sale", user, voucher);
-    let state = match &shown.standing {
+    let state = match &shown.location {
         Location::Persisted { order } => persisted(order, &zone),
         Location::Undelivered { entry, user_id, voucher_id } => {
             text!("cli-orders-undelivered", entry, of = of(user_id, voucher_id))

@@ -7,7 +7,7 @@ use super::{
     app::App,
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
-    text::{self, commands, conventions as words, launch},
+    text::{self, commands, conventions as wording, launch},
     views::{Row as _, View, ledger::wording as ledger, letters::wording as letters},
 };
 
@@ -88,8 +88,8 @@ impl App {
             ),
             Action::Filter => reason(self.view == View::Overview, commands::NO_FILTER.to_string()),
             Action::SortNext | Action::SortTurn => match self.paged_total() {
-                Some(total) => Some(words::in_pages(total)),
-                None => reason(self.view == View::Overview, words::NO_TABLE.to_string()),
+                Some(total) => Some(wording::in_pages(total)),
+                None => reason(self.view == View::Overview, wording::NO_TABLE.to_string()),
             },
             Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
                 reason(!self.has_choice(), self.no_choice())

@@ -17,7 +17,7 @@ use super::{
     keymap::{Action, key_of},
     status::Tone,
     text::{
-        launch::{self as words, Off},
+        launch::{self as wording, Off},
         sale_name,
     },
     views::View,
@@ -91,7 +91,7 @@ pub(crate) enum LaunchSummary<'a> {
 
 impl Director {
     /// What is armed, and the milliseconds until it fires.
-    pub(crate) fn standing(&self, now: Millis) -> Option<LaunchSummary<'_>> {
+    pub(crate) fn summary(&self, now: Millis) -> Option<LaunchSummary<'_>> {
         match self.launch.as_ref()? {
             (launch, LaunchState::Counting(at)) => {
                 Some(LaunchSummary::Counting(launch, at.since(now)))
@@ -146,7 +146,7 @@ impl App {
         }
         self.note(text!(
             "director-scheduled-starts-in-s-press",
-            subject = words::subject(&launch),
+            subject = wording::subject(&launch),
             seconds = &launch.countdown,
             abort = key_of(Action::Abort)
         ));
@@ -171,7 +171,7 @@ impl App {
         self.director.launch = None;
         self.dirty = true;
         self.close_fire();
-        self.status.failure(words::off(launch, why));
+        self.status.failure(wording::off(launch, why));
     }
 
     /// Follows the newest snapshot, also while the display is paused.
@@ -207,12 +207,12 @@ impl App {
     pub(super) fn ask_fire(&mut self) {
         match &self.director.launch {
             Some((launch, LaunchState::Counting(_))) => {
-                let (question, launch) = (words::ask_fire(launch), launch.clone());
+                let (question, launch) = (wording::ask_fire(launch), launch.clone());
                 let confirm = Confirm::new(question, Intent::Fire(Box::new(launch)));
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
-            Some((_, LaunchState::Opening(..))) => self.note(words::OPENING),
-            _ => self.note(words::fire_hint()),
+            Some((_, LaunchState::Opening(..))) => self.note(wording::OPENING),
+            _ => self.note(wording::fire_hint()),
         }
     }
 
@@ -224,9 +224,9 @@ impl App {
                 self.fire(None);
             }
             Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => {
-                self.note(words::OPENING);
+                self.note(wording::OPENING);
             }
-            _ => self.note(words::fire_hint()),
+            _ => self.note(wording::fire_hint()),
         }
     }
 
@@ -241,7 +241,7 @@ impl App {
     fn fire(&mut self, late_ms: Option<u64>) {
         let Some((launch, _)) = self.director.launch.take() else { return };
         self.close_fire();
-        let away = words::away(&self.newest.redis, &self.newest.sql).map(Off::Away);
+        let away = wording::away(&self.newest.redis, &self.newest.sql).map(Off::Away);
         let late = || late_ms.filter(|late| *late > LATE_MS).map(Off::Late);
         if let Some(why) = away.or_else(late).or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
@@ -301,7 +301,7 @@ impl App {
                     Tone::Good,
                     text!(
                         "director-cancelled-was-not-started-nothing",
-                        subject = words::subject(&launch)
+                        subject = wording::subject(&launch)
                     ),
                     self.now,
                 );
@@ -322,7 +322,7 @@ impl App {
         let under_way = match &self.director.launch {
             Some((launch, LaunchState::Counting(_) | LaunchState::Opening(..))) => {
                 let intent = Intent::Disarm(Box::new(launch.clone()));
-                let confirm = Confirm::new(words::ask_disarm(launch), intent);
+                let confirm = Confirm::new(wording::ask_disarm(launch), intent);
                 self.dialog = Some(Dialog::Confirm(confirm));
                 return;
             }
@@ -333,14 +333,14 @@ impl App {
                 None => return self.choose_rush(),
             },
         };
-        let Some(voucher) = under_way else { return self.note(words::NOTHING_TO_STOP) };
+        let Some(voucher) = under_way else { return self.note(wording::NOTHING_TO_STOP) };
         let sale = self.newest.sale(voucher);
         let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
         let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
         let of = self.newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
         let (sent, planned) =
             of.fold((0, 0), |sum, rush| (sum.0 + rush.sent, sum.1 + rush.planned));
-        let question = words::ask_abort(&name, sent, planned, pauses);
+        let question = wording::ask_abort(&name, sent, planned, pauses);
         let confirm = Confirm::new(question, Intent::Abort { voucher, pauses });
         self.dialog = Some(Dialog::Confirm(confirm));
     }

@@ -24,9 +24,9 @@ mod tests {
 
     #[test]
     fn the_first_non_empty_variable_decides() {
-        let of = |said: &'static [(&'static str, &'static str)]| {
+        let of = |variables: &'static [(&'static str, &'static str)]| {
             not_utf8(|name| {
-                said.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+                variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
             })
         };
         assert_eq!(of(&[]), None);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
 use seckill_model::{Millis, VoucherId, message::Label};
 
-use super::{app::App, text::presenter as words, views::Step};
+use super::{app::App, text::presenter as wording, views::Step};
 
 /// When the full stock of a sale was last seen, and when it was first seen sold out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +123,7 @@ impl App {
         let next = sales.get(next).map(|sale| sale.voucher_id);
         if at.is_none() || next == self.presented() {
             return self.note(match step {
-                _ if sales.is_empty() => words::no_sale(),
+                _ if sales.is_empty() => wording::no_sale(),
                 _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale").to_string(),
                 Step::By(..0) => Label("presenter-this-is-the-first-sale").to_string(),
                 _ => Label("presenter-this-is-the-last-sale").to_string(),

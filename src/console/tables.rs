@@ -14,7 +14,7 @@ use super::{
     dialogs::Dialog,
     export,
     keymap::{Action, key_of},
-    text::conventions as words,
+    text::conventions as wording,
     views::{self, Page, Row, Step, TableView, Turn, View},
     widgets::fit,
 };
@@ -80,7 +80,7 @@ impl App {
                 Label("acts-this-is-the-last-row")
             }),
             // What was read before the pause stays on the screen; no other page can be read.
-            (Turn::Page(_), _) if frozen => self.note(words::frozen()),
+            (Turn::Page(_), _) if frozen => self.note(wording::frozen()),
             (Turn::Page(toward), Some(table)) => {
                 table.turn(&shown, toward);
                 self.look();
@@ -136,12 +136,12 @@ impl App {
     /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
         if let Some(total) = self.paged_total() {
-            return self.note(words::in_pages(total));
+            return self.note(wording::in_pages(total));
         }
         if self.view == View::Stream {
             return self.note(&*Label("conventions-stream-is-always-in-delivery"));
         }
-        let Some(table) = self.table_mut() else { return self.note(&*words::NO_TABLE) };
+        let Some(table) = self.table_mut() else { return self.note(&*wording::NO_TABLE) };
         let controls = table.controls_mut();
         let before = controls.order;
         match &mut controls.order {
@@ -153,7 +153,7 @@ impl App {
             _ => controls.next_order(),
         }
         let text = match (before, controls.order) {
-            (_, Some(order)) => words::ordered(order),
+            (_, Some(order)) => wording::ordered(order),
             (Some(_), None) => text!("conventions-default-order-restored"),
             (None, None) => text!("conventions-these-rows-cannot-be-sorted"),
         };

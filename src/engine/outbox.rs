@@ -66,8 +66,8 @@ impl Outbox {
         line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
         let AuditEntry { subject, reason, result, .. } = &mut line.act;
         reason.iter_mut().for_each(bound);
-        for said in [subject, result] {
-            said.bound(MOST_CHARS + 1, bound);
+        for message in [subject, result] {
+            message.bound(MOST_CHARS + 1, bound);
         }
         let dropped = push_bounded(&mut self.lines.lock(), line);
         self.came.notify_one();

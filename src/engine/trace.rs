@@ -31,7 +31,7 @@ pub struct Trace {
     /// The order.
     pub id: OrderId,
     /// Its location.
-    pub standing: Location,
+    pub location: Location,
     /// Its partition; `None` if there is only one, or if the voucher is unknown.
     pub partition: Option<u16>,
     /// Whether its buyer holds it in Redis; `None` if the buyer is unknown.
@@ -46,24 +46,24 @@ pub struct Trace {
 
 /// Traces an order.
 pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineError> {
-    let standing = orders::find(servers, id).await?;
+    let location = orders::find(servers, id).await?;
     let mut trace = Trace {
         id,
-        standing,
+        location,
         partition: None,
         held: None,
         entry: None,
         more: false,
         delivered: None,
     };
-    let Some((seat, voucher)) = bought(&trace.standing) else { return Ok(trace) };
+    let Some((seat, voucher)) = bought(&trace.location) else { return Ok(trace) };
     let of = servers.keys.partition_of(voucher);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
     let mut read = cmd("HGET");
     read.arg(servers.keys.buyers(voucher)).arg(seat.to_string());
     let held: Option<String> = servers.conn.query(&read).await?;
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
-    let entry = match trace.standing {
+    let entry = match trace.location {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
         Location::Persisted { .. } => {
             let (entry, more) = near(&mut servers.conn, &of, id).await?;
@@ -85,10 +85,10 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineE
 }
 
 /// The buyer and the voucher.
-fn bought(standing: &Location) -> Option<(Place, VoucherId)> {
+fn bought(location: &Location) -> Option<(Place, VoucherId)> {
     // Only SQL knows the place; others are assumed to be the first.
     let first = |user: &UserId| Place { user: *user, number: 1 };
-    match standing {
+    match location {
         // An order of an ordinary voucher exists only in SQL.
         Location::Persisted { order } => {
             Some((Place { user: order.user_id, number: order.place? }, order.voucher_id))

@@ -124,8 +124,8 @@ impl LetterVerdict {
     /// All of them.
     pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
-    /// Their words.
-    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+    /// The names of all of them.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
     pub fn action(self) -> LetterAction {
@@ -170,8 +170,8 @@ impl LetterVerdict {
 }
 
 impl LetterAction {
-    /// Their words.
-    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+    /// The names of all of them.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn awaited_letters_are_never_discarded_by_rule() {
         for &verdict in LetterVerdict::ALL {
-            assert!(LetterAction::WORDS.contains(&verdict.action().as_str()));
+            assert!(LetterAction::NAMES.contains(&verdict.action().as_str()));
             assert_eq!(
                 verdict.is_awaited(),
                 verdict.action() != LetterAction::Discard,

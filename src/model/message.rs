@@ -1,6 +1,6 @@
 //! Localized messages: an ID in the catalog with arguments, formatted in the current language.
 //!
-//! `text!("alarms-redis-unreachable", reason)` is a text; [`Label`] is a message without arguments, as a constant.
+//! `text!("outcome-duplicate", order)` is a text; [`Label`] is a message without arguments, as a constant.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
@@ -119,7 +119,7 @@ pub fn format<const N: usize>(
     locale::format(language(), id, &FluentArgs::from_iter(args))
 }
 
-/// A message of the catalog as text in the current language: `text!("orders-found", count, sale = sale.id)`.
+/// A message of the catalog as text in the current language: `text!("outcome-duplicate", order = held.id)`.
 ///
 /// Integers select the plural (`{ $count -> [one] an order *[other] { $count } orders }`) and are formatted as `1,234`.
 /// Identifiers, such as a port or a year, are passed as text.

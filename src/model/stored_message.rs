@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn text_and_data_are_kept() {
-        let said = Message::of(&Closed { orders: 7 });
-        let read = Message::from_stored(said.stored());
-        assert_eq!(read, said);
+        let message = Message::of(&Closed { orders: 7 });
+        let read = Message::from_stored(message.stored());
+        assert_eq!(read, message);
         assert_eq!((&*read, read.data()), ("7 closed", Some(Closed { orders: 7 })));
         assert_eq!(read.part::<u64>("/orders"), Some(7));
         assert_eq!(serde_json::to_string(&read).unwrap(), "\"7 closed\"");
@@ -160,17 +160,17 @@ mod tests {
 
     #[test]
     fn data_is_stored_beside_the_text() {
-        let said = Message::of(&Closed { orders: 7 });
-        let beside = said.data_json(20).unwrap();
-        assert_eq!(Message::with_data("7 closed".into(), &beside), said);
-        assert_eq!((said.data_json(3), Message::from("x").data_json(20)), (None, None));
+        let message = Message::of(&Closed { orders: 7 });
+        let beside = message.data_json(20).unwrap();
+        assert_eq!(Message::with_data("7 closed".into(), &beside), message);
+        assert_eq!((message.data_json(3), Message::from("x").data_json(20)), (None, None));
         assert_eq!(Message::with_data("7 closed".into(), "{orders"), Message::from("7 closed"));
     }
 
     #[test]
     fn truncated_data_is_dropped() {
-        let mut said = Message::of(&Closed { orders: 7 });
-        said.bound(20, |text| text.truncate(3));
-        assert_eq!(said, Message::from("7 c"));
+        let mut message = Message::of(&Closed { orders: 7 });
+        message.bound(20, |text| text.truncate(3));
+        assert_eq!(message, Message::from("7 c"));
     }
 }

@@ -122,8 +122,8 @@ impl Verdict {
     /// All of them.
     pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
-    /// Their words.
-    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+    /// The names of all of them.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The recommended action.
     pub fn action(self) -> RecoveryAction {
@@ -165,8 +165,8 @@ impl Verdict {
 }
 
 impl RecoveryAction {
-    /// Their words.
-    pub const WORDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+    /// The names of all of them.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The word in JSON and filters.
     pub fn as_str(self) -> &'static str {
@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn names_match_json_and_all_are_listed() {
         for verdict in Verdict::ALL {
-            assert!(Verdict::WORDS.contains(&verdict.as_str()));
+            assert!(Verdict::NAMES.contains(&verdict.as_str()));
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.as_str()));
             let json = serde_json::to_string(&verdict.action()).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.action().as_str()));
-            assert!(RecoveryAction::WORDS.contains(&verdict.action().as_str()));
+            assert!(RecoveryAction::NAMES.contains(&verdict.action().as_str()));
         }
     }
 

@@ -107,12 +107,12 @@ async fn orders_are_paged_and_traced() {
     assert_eq!(paid, [(last, OrderStatus::Paid)]);
 
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(last)).await else { panic!() };
-    assert!(matches!(trace.standing, Location::Persisted { .. }), "{trace:?}");
+    assert!(matches!(trace.location, Location::Persisted { .. }), "{trace:?}");
     assert_eq!(trace.held, Some(true));
     assert!(matches!(trace.entry, Some((_, DeliveryState::Acknowledged))), "{trace:?}");
     let unknown = OrderId::new(1_700_000_000, 1).unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(unknown)).await else { panic!() };
-    assert_eq!((trace.standing, trace.entry), (Location::Unknown, None));
+    assert_eq!((trace.location, trace.entry), (Location::Unknown, None));
 
     let act = GroupAct::Rewind { to: To::Start, partition: None };
     let Ok(Reply::Previewed(Preview::Rewind(plan))) = ask(&world, Command::Preview(act)).await
@@ -215,7 +215,7 @@ async fn a_running_command_is_shown_with_its_operator() {
     let id = seen.entries.lines[0].order.unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
     let entry = seen.entries.lines[0].entry;
-    assert!(matches!(trace.standing, Location::Undelivered { .. }), "{trace:?}");
+    assert!(matches!(trace.location, Location::Undelivered { .. }), "{trace:?}");
     assert_eq!(trace.entry, Some((entry, DeliveryState::Undelivered)));
 
     let taken = fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000)

@@ -102,7 +102,7 @@ pub(crate) struct Confirm {
     focus: Stop,
     /// The number that has to be typed, and the input.
     number: Option<(u64, Input)>,
-    /// The reason; required input for everything in the audit log.
+    /// The reason, for commands in the audit log; may stay empty.
     reason: Option<Input>,
     /// When it opened automatically: a key meant for the view is not an answer.
     unbidden: Option<Millis>,

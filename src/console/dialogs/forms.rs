@@ -18,7 +18,7 @@ use seckill_model::{
 use super::Form;
 use crate::{
     launch::{Launch, Target},
-    text::{self, commands::rush_plan, figures, launch as words, sale_name},
+    text::{self, commands::rush_plan, figures, launch as wording, sale_name},
 };
 
 /// Most buyers of one load test.
@@ -112,7 +112,7 @@ impl Form {
     pub(super) fn name_sale(&mut self, sales: &[SaleLine]) {
         let found = numbered(self.value(0)).and_then(|id| planned(id, sales));
         if let (Subject::Launch(_), Some(field)) = (&self.subject, self.fields.first_mut()) {
-            field.note = found.map(|sale| words::planned(&sale.title, sale.initial));
+            field.note = found.map(|sale| wording::planned(&sale.title, sale.initial));
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn ansi(buffer: &Buffer) -> String {
         let cells: Vec<&Cell> = row(buffer, y).map(|(_, cell)| cell).collect();
         let blank = |cell: &&Cell| cell.symbol() == " " && style(cell) == Style::new();
         let end = cells.iter().rposition(|cell| !blank(cell)).map_or(0, |at| at + 1);
-        for run in cells[..end].chunk_by(|one, other| style(one) == style(other)) {
+        for run in cells[..end].chunk_by(|a, b| style(a) == style(b)) {
             let symbols: String = run.iter().map(|cell| cell.symbol()).collect();
             text += &style(run[0]).into_crossterm().apply(symbols).to_string();
         }

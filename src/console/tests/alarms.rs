@@ -108,7 +108,7 @@ fn each_alarm_fits_in_80_columns() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for kind in kinds() {
-            let text = text::alarm(&kind).words;
+            let text = text::alarm(&kind).text;
             let mut snapshot = normal();
             snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
             let screen = Tui::new(snapshot).screen_at(80, 24);
@@ -242,7 +242,7 @@ fn a_loss_shows_its_outcome_and_the_key() {
             losses: RecentLosses { at, keys, buyers, promised, refused, unknown, archived: 0 },
             pending,
         })
-        .words
+        .text
     };
     assert_eq!(
         shown(0, 18, 0, 0, 0),

@@ -64,7 +64,7 @@ pub(super) fn trace(id: OrderId) -> Trace {
     order.id = id;
     Trace {
         id,
-        standing: Location::Persisted { order },
+        location: Location::Persisted { order },
         partition: None,
         held: Some(true),
         entry: Some((entry(), DeliveryState::Acknowledged)),
@@ -97,11 +97,11 @@ pub(super) fn none() -> Snapshot {
 pub(super) fn query_pending_order(tui: &mut Tui) {
     ask_in_vain(tui);
     let (user_id, voucher_id) = (UserId(1_950), VoucherId(7));
-    let standing = Location::Pending { entry: entry(), user_id, voucher_id };
+    let location = Location::Pending { entry: entry(), user_id, voucher_id };
     let holding =
         DeliveryState::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
     let found = Trace {
-        standing,
+        location,
         entry: Some((entry(), holding)),
         delivered: Some(Millis(1_794_999_897_116)),
         ..trace(id(950))
@@ -121,12 +121,12 @@ fn ask_in_vain(tui: &mut Tui) {
 fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
     let mut tui = Tui::open(with_orders(), "7");
     ask_in_vain(&mut tui);
-    let standing = Location::Dead {
+    let location = Location::Dead {
         reason: "buyer 1950 holds order 9 already".into(),
         user_id: UserId(1_950),
         voucher_id: VoucherId(7),
     };
-    traced(&mut tui, Trace { standing, held: None, entry: None, ..trace(id(950)) });
+    traced(&mut tui, Trace { location, held: None, entry: None, ..trace(id(950)) });
     tui.assert_shows("buyer ***50 holds order 9");
     tui.assert_hides("1950");
     tui.press("u");

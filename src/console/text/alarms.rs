@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct AlarmText {
     /// An age or a count, in [`FIGURE`] cells.
     pub(crate) figure: Option<String>,
-    pub(crate) words: String,
+    pub(crate) text: String,
 }
 
 /// Cells of the figure before the text, in either language.
@@ -32,13 +32,13 @@ pub(crate) const FIGURE: usize = 8;
 
 impl AlarmText {
     /// With its duration.
-    fn since(age_ms: u64, words: String) -> Self {
-        Self { figure: Some(right(&span(age_ms), FIGURE, "")), words }
+    fn since(age_ms: u64, text: String) -> Self {
+        Self { figure: Some(right(&span(age_ms), FIGURE, "")), text }
     }
 
     /// With its count.
-    pub(super) fn about(count: u64, words: String) -> Self {
-        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), words }
+    pub(super) fn about(count: u64, text: String) -> Self {
+        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), text }
     }
 
     /// Cells before the text.
@@ -48,15 +48,15 @@ impl AlarmText {
 }
 
 impl From<String> for AlarmText {
-    fn from(words: String) -> Self {
-        Self { figure: None, words }
+    fn from(text: String) -> Self {
+        Self { figure: None, text }
     }
 }
 
 /// Formats an alarm, with the key that helps.
 pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
     let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
-    let words = match kind {
+    let text = match kind {
         AlarmKind::RedisAway { error } => {
             text!("alarms-redis-is-unreachable-display", reason = reason(error))
         }
@@ -88,34 +88,34 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             }
         }
         AlarmKind::DeadConsumer { consumer, known, pending: count, idle_ms } => {
-            let words = if *known {
+            let text = if *known {
                 text!("alarms-is-dead-press-to-open", consumer, pending, plan, count)
             } else {
                 text!("alarms-is-idle", consumer, pending, plan, count)
             };
-            return AlarmText::since(*idle_ms, words);
+            return AlarmText::since(*idle_ms, text);
         }
         AlarmKind::SilentConsumer { consumer, pending: count, idle_ms } => {
-            let words = text!("alarms-is-idle-but-its-node", consumer, pending, plan, count);
-            return AlarmText::since(*idle_ms, words);
+            let text = text!("alarms-is-idle-but-its-node", consumer, pending, plan, count);
+            return AlarmText::since(*idle_ms, text);
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let stream = key_of(Action::Go(View::Stream));
-            let words = match drains_ms.map(span) {
-                Some(takes) => text!("alarms-entries-wait-for-consumer-press", lag, stream, takes),
-                None => text!("alarms-entries-wait-for-consumer-press-for-consumers", lag, stream),
+            let text = match drains_ms.map(span) {
+                Some(takes) => text!("alarms-lag-drains", lag, stream, takes),
+                None => text!("alarms-lag-not-shrinking", lag, stream),
             };
-            return AlarmText::about(*lag, words);
+            return AlarmText::about(*lag, text);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
             let (jobs, run) = (key_of(Action::Go(View::Jobs)), key_of(Action::RunJob));
-            let words = text!("alarms-ago-last-run-of-failed", job, jobs, run);
-            return AlarmText::since(*ago_ms, words);
+            let text = text!("alarms-ago-last-run-of-failed", job, jobs, run);
+            return AlarmText::since(*ago_ms, text);
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Go(View::Letters));
-            let words = text!("alarms-dead-letters-wait-for-review", count, letters);
-            return AlarmText::about(*count, words);
+            let text = text!("alarms-dead-letters-wait-for-review", count, letters);
+            return AlarmText::about(*count, text);
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
@@ -132,7 +132,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             text!("alarms-is-reachable-again-after", server, away)
         }
     };
-    words.into()
+    text.into()
 }
 
 /// What Redis lost, what was restored, and what is left to do; `stuck` entries are held by dead consumers.
@@ -149,32 +149,32 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let parts =
         if parts.is_empty() { text!("alarms-reconciled") } else { parts.join(COMMA.read()) };
-    let mut words = if keys.is_empty() {
+    let mut text = if keys.is_empty() {
         text!("alarms-redis-had-lost-data", parts)
     } else {
         let keys = list_keys(&short(keys));
         text!("alarms-redis-lost", keys, parts)
     };
     if *refused > 0 {
-        words.push_str(&text!("alarms-shows-them", letters = key_of(Action::Go(View::Letters))));
+        text.push_str(&text!("alarms-shows-them", letters = key_of(Action::Go(View::Letters))));
     }
     if *unknown > 0 {
-        words.push_str(&text!(
+        text.push_str(&text!(
             "alarms-has-the-event",
             activity = key_of(Action::Go(View::Activity))
         ));
     }
     let letters_lost = data_loss::loses_letters(keys);
     if letters_lost {
-        words.push_str(&text!("alarms-unknown-number-of-dead-letters"));
+        text.push_str(&text!("alarms-unknown-number-of-dead-letters"));
     }
     if stuck > 0 {
         let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
-        words.push_str(&text!("alarms-press-then-to-recover-rest", pending, plan));
+        text.push_str(&text!("alarms-press-then-to-recover-rest", pending, plan));
     } else if refused + unknown == 0 && !letters_lost {
-        words.push_str(&text!("alarms-no-action-needed"));
+        text.push_str(&text!("alarms-no-action-needed"));
     }
-    words
+    text
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.
@@ -183,16 +183,16 @@ fn short(keys: &[String]) -> Vec<String> {
     keys.iter().map(short).collect()
 }
 
-const COMMA: Label = Label("alarms-value");
+const COMMA: Label = Label("alarms-list-separator");
 
 /// Another program locks the database. It cannot be ended from here, so the text states the consequence.
 fn locked(waiting: Option<u64>) -> AlarmText {
     let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
-        let words = text!("alarms-another-program-keeps-the-database");
-        return words.into();
+        let text = text!("alarms-another-program-keeps-the-database");
+        return text.into();
     };
-    let words = text!("alarms-entries-wait-database-is-locked", waiting);
-    AlarmText::about(waiting, words)
+    let text = text!("alarms-lag-database-locked", waiting);
+    AlarmText::about(waiting, text)
 }
 
 /// How to make Redis accept writes again.

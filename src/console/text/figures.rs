@@ -14,7 +14,7 @@ pub fn signed(number: i64) -> String {
     group_digits(&number.to_string())
 }
 
-/// `21,840/s`; a trickle keeps one decimal.
+/// `21,840/s`; below 10/s with one decimal.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second > 0.05 && per_second < 9.95 {
         format!("{per_second:.1}/s")
@@ -103,7 +103,7 @@ fn days(hours: u64) -> String {
 
 /// `04:12`, `1:04:12`, `3 d`: time left, of constant width while it counts down.
 pub(crate) fn clock(millis: u64) -> String {
-    // Rounded up: 00:00 means over.
+    // Rounded up, so that 00:00 means that the time is up.
     let seconds = millis.div_ceil(1_000);
     let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     match hours {

@@ -169,19 +169,22 @@ mod tests {
             ("good = \n", 1, ""),
         ] {
             let faults = parse(text).unwrap_err();
-            let [(at, said)] = faults.as_slice() else { panic!("{text}: {faults:?}") };
-            assert!(said.contains("remove ") || said.contains("use "), "the next step: {said}");
-            assert_eq!(*at, line, "{text}: {said}");
-            assert!(said.contains(why), "{text}: {said}");
+            let [(at, message)] = faults.as_slice() else { panic!("{text}: {faults:?}") };
+            assert!(
+                message.contains("remove ") || message.contains("use "),
+                "the next step: {message}"
+            );
+            assert_eq!(*at, line, "{text}: {message}");
+            assert!(message.contains(why), "{text}: {message}");
         }
     }
 
     #[test]
     fn each_error_is_reported_with_the_default() {
         let faults = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
-        let said = settings::all(faults);
-        let lines: Vec<_> = said.lines().map(str::trim).collect();
-        let ["", warn, role, bad] = lines.as_slice() else { panic!("{said}") };
+        let message = settings::all(faults);
+        let lines: Vec<_> = message.lines().map(str::trim).collect();
+        let ["", warn, role, bad] = lines.as_slice() else { panic!("{message}") };
         assert!(warn.starts_with("line 1: ") && warn.ends_with("the warn of 'light'"), "{warn}");
         assert!(role.starts_with("line 3: unknown role 'sofft'"), "{role}");
         assert!(bad.starts_with("line 4: ") && bad.ends_with("the bad of 'light'"), "{bad}");
@@ -192,8 +195,8 @@ mod tests {
         assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
         seckill_model::locale::set_thread_language("zh");
         assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
-        let said = settings::all(parse("warn = 256").unwrap_err());
-        assert!(said.contains("删去此行则用 'dark' 的 warn"), "{said}");
+        let message = settings::all(parse("warn = 256").unwrap_err());
+        assert!(message.contains("删去此行则用 'dark' 的 warn"), "{message}");
     }
 
     #[test]

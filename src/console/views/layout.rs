@@ -151,7 +151,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
 /// The armed launch in `cells`, for the top line of every view.
 pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     let theme = app.theme;
-    let (badge, launch) = match app.director.standing(app.now)? {
+    let (badge, launch) = match app.director.summary(app.now)? {
         LaunchSummary::Counting(launch, left) => {
             (text!("director-armed", left = figures::clock(left)), launch)
         }
@@ -285,23 +285,23 @@ pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
 pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
     let typed = app.filtering.then(Line::default);
-    let Some((tone, said, more)) = app.status.shown() else { return vec![Line::default()] };
+    let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),
         Tone::Good => (theme.glyphs.check, theme.good()),
         Tone::Mixed => ("!", theme.warn()),
         Tone::Failure => (theme.glyphs.cross, theme.bad()),
     };
-    let mut said = if app.presenter.on {
-        by_title(&app.newest, &[app.director.last_title()], said)
+    let mut message = if app.presenter.on {
+        by_title(&app.newest, &[app.director.last_title()], message)
     } else {
-        said.to_owned()
+        message.to_owned()
     };
     if tone == Tone::Failure {
-        said = text::failure(&said, more);
+        message = text::failure(&message, more);
     }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
-    let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));
+    let mut lines = wrap(&message, usize::from(cells).saturating_sub(indent + 2));
     lines.truncate(3);
     let rows = lines.into_iter().enumerate().map(|(row, line)| {
         let head = if row == 0 { glyph } else { "" };

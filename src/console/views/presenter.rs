@@ -20,7 +20,7 @@ use super::{COMPLETE, Source, is_stale, layout, layout::SIDES, steady_audit};
 use crate::{
     app::App,
     launch::LaunchSummary,
-    text::{self, figures, presenter as words},
+    text::{self, figures, presenter as wording},
     theme::Theme,
     widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
 };
@@ -220,7 +220,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     if let Some(page) = page(app) {
         draw_page(body, buffer, theme, &page);
     } else {
-        let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
+        let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
         let middle = body.centered_vertically(Constraint::Length(1));
         Line::styled(text, theme.strong()).centered().render(middle, buffer);
     }
@@ -240,8 +240,8 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
         more => format!("  {}", text!("presenter-value", count = more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let text = words::alarm(&first.kind);
-    let text = text.figure.map_or(text.words.clone(), |it| format!("{it}  {}", text.words));
+    let text = wording::alarm(&first.kind);
+    let text = text.figure.map_or(text.text.clone(), |it| format!("{it}  {}", text.text));
     let text = fit(&text, room, theme.glyphs.ellipsis);
     Some(Line::from(vec![
         Span::styled(format!("! {text}"), style),
@@ -252,17 +252,17 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
 fn page(app: &App) -> Option<Page> {
     let (theme, now) = (app.theme, app.seen());
     // The countdown is live, also while the display is paused.
-    match app.director.standing(app.now) {
+    match app.director.summary(app.now) {
         Some(LaunchSummary::Counting(launch, left)) => {
             let pieces = figures::thousands(launch.pieces);
             let buyers = figures::thousands(launch.buyers);
             return Some(Page {
                 title: launch.title.clone(),
                 phase: None,
-                large: Figure::new(figures::clock(left), theme.key(), words::OPENS),
+                large: Figure::new(figures::clock(left), theme.key(), wording::OPENS),
                 left: None,
                 small: [
-                    Figure::new(pieces, Style::new(), words::PIECES),
+                    Figure::new(pieces, Style::new(), wording::PIECES),
                     Figure::new(buyers, Style::new(), Label("presenter-buyers-wait")),
                     flight(theme, &steady_audit(&app.shown)),
                     audit(theme, &steady_audit(&app.shown)),
@@ -307,7 +307,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
         let time = text!("presenter-opens", time = begin.date_time(&app.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
     }
-    Figure::new(figures::clock(left), theme.key(), words::OPENS)
+    Figure::new(figures::clock(left), theme.key(), wording::OPENS)
 }
 
 /// The stock in Redis, in large digits.
@@ -327,7 +327,7 @@ fn left(app: &App, sale: &SaleLine) -> Figure {
 
 fn sold(app: &App, sale: &SaleLine) -> Figure {
     let Some(admitted) = sale.admitted else { return left(app, sale) };
-    let label = words::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
+    let label = wording::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
     let figure = Figure::new(figures::thousands(admitted), app.theme.key(), label);
     aged(app, Source::Redis, figure.up_to(sale.initial))
 }
@@ -338,7 +338,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
     match sale.phase {
         Phase::Planned => {
             let pieces = figures::thousands(sale.initial);
-            Figure::new(pieces, Style::new(), words::PIECES)
+            Figure::new(pieces, Style::new(), wording::PIECES)
         }
         Phase::SoldOut | Phase::Ended | Phase::Archived => {
             let below = sale.stock.map_or(0, |stock| stock.min(0).unsigned_abs());
@@ -380,7 +380,7 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
         Source::Sql => &app.shown.sql,
     };
     if is_stale(health, app.seen()) {
-        let age = words::old(health.last_ok.map(|at| app.seen().since(at)));
+        let age = wording::old(health.last_ok.map(|at| app.seen().since(at)));
         figure.style = app.theme.soft();
         figure.age = Some(age);
     }
@@ -401,10 +401,10 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
 
 fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
-        Balance::Balanced { .. } => ("✔", theme.good(), words::BALANCED),
-        Balance::InFlight { .. } => ("≈", theme.accent(), words::OPEN),
-        Balance::Off { .. } => ("✖", theme.bad(), words::OFF),
-        Balance::Unknown => ("?", theme.warn(), words::UNKNOWN),
+        Balance::Balanced { .. } => ("✔", theme.good(), wording::BALANCED),
+        Balance::InFlight { .. } => ("≈", theme.accent(), wording::OPEN),
+        Balance::Off { .. } => ("✖", theme.bad(), wording::OFF),
+        Balance::Unknown => ("?", theme.warn(), wording::UNKNOWN),
     };
     Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).reserving("✔")
 }

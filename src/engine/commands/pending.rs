@@ -28,8 +28,8 @@ pub(crate) const PAGE: usize = 1_000;
 /// Filter fields of pending entries.
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
-    ("verdict", Kind::Word(Verdict::WORDS)),
-    ("act", Kind::Word(RecoveryAction::WORDS)),
+    ("verdict", Kind::Word(Verdict::NAMES)),
+    ("act", Kind::Word(RecoveryAction::NAMES)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),

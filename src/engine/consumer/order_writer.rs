@@ -107,7 +107,7 @@ impl Writer {
             settled.transactions += 1;
             match (written, part) {
                 (Ok(written), _) => {
-                    self.acknowledge_written(part, &written, &mut settled, &mut rejected).await?
+                    self.acknowledge_written(part, &written, &mut settled, &mut rejected).await?;
                 }
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
                     Some(fault) => rejected.push((only.entry, Message::of(&fault))),
@@ -218,7 +218,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Acknowledges entries of any partition; returns how many were pending.
+    /// Acknowledges entries of any partition; returns how many were pending. Only for entries whose order is in SQL or
+    /// has been enqueued again.
     pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
         let mut done = 0;
         for (of, entries) in by_partition(&self.servers.keys, entries, |entry| *entry) {

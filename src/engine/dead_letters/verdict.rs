@@ -27,8 +27,8 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("replays", Kind::Number),
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
-    ("verdict", Kind::Word(LetterVerdict::WORDS)),
-    ("act", Kind::Word(LetterAction::WORDS)),
+    ("verdict", Kind::Word(LetterVerdict::NAMES)),
+    ("act", Kind::Word(LetterAction::NAMES)),
 ];
 
 /// A dead letter with its verdict.

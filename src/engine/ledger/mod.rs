@@ -232,7 +232,7 @@ pub(super) async fn buyers(
                 found.push((order, place));
             } else {
                 // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
-                tracing::warn!(%voucher, field = place, "what is this among the buyers?");
+                tracing::warn!(%voucher, field = place, "an unreadable field in the buyers hash");
             }
         }
         cursor = next;

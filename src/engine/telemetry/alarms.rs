@@ -128,7 +128,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
 
 /// A failed audit has a separate alarm, which ends with the finding and not with the next run.
 fn is_audit_failure(run: &JobRun) -> bool {
-    let finding = |said: &Message| said.part::<SaleFinding>("/failed/unbalanced");
+    let finding = |message: &Message| message.part::<SaleFinding>("/failed/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 

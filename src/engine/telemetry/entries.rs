@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn active_consumers_come_first_and_stopped_ones_without_entries_last() {
-        let standing = |state, pending| {
+        let key = |state, pending| {
             let consumer = GroupConsumer {
                 partition: 0,
                 name: "node-a/1".to_owned(),
@@ -99,12 +99,12 @@ mod tests {
             consumer.sort_key()
         };
         let all = [
-            standing(NodeState::Alive, 0),
-            standing(NodeState::Dead, 3),
-            standing(NodeState::Stopped, 3),
-            standing(NodeState::Stopped, 0),
+            key(NodeState::Alive, 0),
+            key(NodeState::Dead, 3),
+            key(NodeState::Stopped, 3),
+            key(NodeState::Stopped, 0),
         ];
         assert!(all.is_sorted() && all[0] < all[1] && all[2] < all[3], "{all:?}");
-        assert_eq!(standing(NodeState::Alive, 9), all[0], "a batch moves no row");
+        assert_eq!(key(NodeState::Alive, 9), all[0], "a batch moves no row");
     }
 }

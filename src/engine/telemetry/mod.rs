@@ -2,8 +2,8 @@
 //!
 //! It only reads Redis and SQL, and knows neither the engine's internals, a terminal nor a command line.
 
+mod alarm;
 pub mod alarms;
-mod attention;
 pub mod census;
 pub mod collector;
 pub mod data_loss;

@@ -56,8 +56,8 @@ mod tests {
                     .to_owned(),
             ),
         ] {
-            let said = Message::of(&unread);
-            assert_eq!((&*said, said.data::<ReadError>()), (sentence.as_str(), Some(unread)));
+            let message = Message::of(&unread);
+            assert_eq!((&*message, message.data::<ReadError>()), (sentence.as_str(), Some(unread)));
         }
     }
 }

@@ -17,7 +17,7 @@ use seckill_store::Recorded;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use super::{
-    attention::{Alarm, AlarmKind, Urgency},
+    alarm::{Alarm, AlarmKind, Urgency},
     entries::{EntryLine, GroupConsumer, StreamPage},
     letters::{LetterLine, LetterPage},
     orders::{OrdersPage, SaleOrders},

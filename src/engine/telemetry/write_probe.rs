@@ -1,6 +1,5 @@
-//! Whether the database accepts writes, which reads do not show. Probed concurrently, without delaying a snapshot.
-//!
-//! It does not know what is read or written.
+//! Whether the database accepts writes, which a successful read does not prove. Probed concurrently, without delaying a
+//! snapshot.
 
 use std::time::Duration;
 
@@ -53,7 +52,9 @@ impl WriteProbe {
 }
 
 fn probe_result(ended: Result<Result<(), ReadError>, JoinError>) -> Option<Result<(), ReadError>> {
-    ended.inspect_err(|error| tracing::error!(%error, "the probe for a lock broke down")).ok()
+    ended
+        .inspect_err(|error| tracing::error!(%error, "the write probe panicked or was cancelled"))
+        .ok()
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
     });
-    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).words, theme.warn())));
+    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).text, theme.warn())));
     let lines = |(note, style): (String, Style)| {
         wrap(&note, cells).into_iter().take(NOTE).map(move |line| (line, style))
     };

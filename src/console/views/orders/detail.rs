@@ -83,9 +83,9 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     let theme = scene.theme;
     let (plain, soft) = (Style::new(), theme.soft());
     // The row is newer than the trace.
-    if let Some(location) = wording::location(&trace.standing).filter(|_| row.is_none()) {
+    if let Some(location) = wording::location(&trace.location).filter(|_| row.is_none()) {
         let location = scene.users.within(&location, bought_by(trace).map(|(user, ..)| user));
-        let lost = matches!(trace.standing, Location::Lost { .. } | Location::Dead { .. });
+        let lost = matches!(trace.location, Location::Lost { .. } | Location::Dead { .. });
         detail.field(
             Label("orders-location"),
             location,
@@ -122,7 +122,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
             };
             detail.field(Label("orders-delivered"), delivered, style);
         }
-        None if matches!(&trace.standing, Location::Persisted { order } if order.place.is_some()) =>
+        None if matches!(&trace.location, Location::Persisted { order } if order.place.is_some()) =>
         {
             let none = if trace.more {
                 Label("orders-not-found-near-that-second")
@@ -146,7 +146,7 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
 
 /// User, voucher and slot of the order; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
-    match &trace.standing {
+    match &trace.location {
         Location::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
         // Only SQL has the slot; otherwise the first one is assumed.
         Location::Undelivered { user_id, voucher_id, .. }

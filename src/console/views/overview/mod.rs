@@ -260,9 +260,9 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
         // Text is aligned in one column, unless that would truncate it.
         // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
-        let fits = wrap(&line.words, usize::from(room(column))).len() <= most;
+        let fits = wrap(&line.text, usize::from(room(column))).len() <= most;
         let indent = if fits { column } else { line.indent() };
-        let lines = in_rows(scene, &line.words, room(indent), most);
+        let lines = in_rows(scene, &line.text, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {
