@@ -288,7 +288,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
 
 /// A connection without prepared statements, so that each cut meets the same messages.
 async fn with_a_new_connection(store: &SharedStore, proxy: &Proxy) {
-    proxy.sever();
+    proxy.sever().await;
     wait_until(PATIENCE, "a new connection", async || store.ping().await.is_ok()).await;
 }
 

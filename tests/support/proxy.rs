@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use super::{PATIENCE, wait_until};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -117,9 +118,12 @@ impl Proxy {
         std::mem::take(&mut *self.plan.lock().unwrap()).taken
     }
 
-    /// Closes all open connections.
-    pub fn sever(&self) {
+    /// Closes all open connections, and waits until they are closed: otherwise the next request may still use one.
+    pub async fn sever(&self) {
         self.severed.send_replace(());
+        // One receiver is the one of the listener.
+        wait_until(PATIENCE, "closed connections", async || self.severed.receiver_count() == 1)
+            .await;
     }
 
     /// Number of remaining cuts.

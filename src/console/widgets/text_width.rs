@@ -2,7 +2,7 @@
 
 use unicode_linebreak::linebreaks;
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::plain;
 
@@ -52,15 +52,15 @@ pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
     padded
 }
 
-/// Wraps into lines of at most `limit` cells where Unicode allows a break; longer words are split. ratatui's `Paragraph`
-/// breaks at spaces only, and begins lines of Chinese with commas.
+/// Wraps into lines of at most `limit` cells, at spaces and wide characters; longer words are split. ratatui's
+/// `Paragraph` breaks at spaces only, and begins lines of Chinese with commas.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let text = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = limit.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut from = 0;
-    for (to, _) in linebreaks(&text) {
+    for to in breaks(&text) {
         let piece = &text[from..to];
         from = to;
         if width(format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
@@ -78,6 +78,21 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     }
     lines.push(line);
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Breaks at spaces, and at wide characters where Unicode allows one. Unicode's other breaks would cut a path or an ID
+/// that a person copies: it breaks after a hyphen, and not before a slash.
+fn breaks(text: &str) -> Vec<usize> {
+    let wide = |c: Option<char>| c.and_then(UnicodeWidthChar::width) == Some(2);
+    let at_wide = linebreaks(text).map(|(at, _)| at).filter(|at| {
+        let (before, after) = text.split_at(*at);
+        after.is_empty() || wide(before.chars().next_back()) || wide(after.chars().next())
+    });
+    let mut breaks: Vec<usize> =
+        text.match_indices(' ').map(|(at, _)| at + 1).chain(at_wide).collect();
+    breaks.sort_unstable();
+    breaks.dedup();
+    breaks
 }
 
 #[cfg(test)]
@@ -103,6 +118,7 @@ mod tests {
         assert_eq!(wrap("火锅五折", 4), ["火锅", "五折"]);
         assert_eq!(wrap("", 4), [""]);
         assert_eq!(wrap("a word stays", 4), ["a", "word", "stay", "s"]);
+        assert_eq!(wrap("in /tmp/seckill-demo-x", 20), ["in", "/tmp/seckill-demo-x"]);
         assert!(wrap("a\u{b02}\u{a8b4}", 2).iter().all(|line| width(line) <= 2));
     }
 
