@@ -324,10 +324,14 @@ acts-pieces-limit-per-user-orders =
        *[other] { $limit } orders
     }.
 acts-plan-is-ready = the plan is ready
+acts-quit-load-test-rest =
+    { $unsent ->
+        [0] Admitted orders stay in the stream; the next engine writes them.
+       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
+    }
 acts-quit-while-command-is-running = Quit while a command is running?
 acts-quit-while-load-test = Quit while a load test is running?
 acts-release = Release
-acts-remaining-requests-are-not-sent = The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
 acts-requests-by-buyers =
     { $requests ->
         [one] { $requests } request

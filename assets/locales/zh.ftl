@@ -358,10 +358,14 @@ acts-pause-the-job = 暂停这个任务？
 acts-pause-the-sale = 暂停这场秒杀？
 acts-pieces-limit-per-user-orders = { $count } 件，每位用户限购 { $limit } 单。
 acts-plan-is-ready = 计划已就绪
+acts-quit-load-test-rest =
+    { $unsent ->
+        [0] 已准入的订单留在消息流中，由下一个引擎落库。
+       *[other] 剩余请求不再发送。已准入的订单留在消息流中，由下一个引擎落库。
+    }
 acts-quit-while-command-is-running = 操作执行中，仍要退出？
 acts-quit-while-load-test = 压测进行中，仍要退出？
 acts-release = 释放
-acts-remaining-requests-are-not-sent = 剩余请求不再发送。已准入的订单留在消息流中，由下一个引擎落库。
 acts-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
 acts-resume = 恢复
 acts-resume-job = 恢复这个任务？

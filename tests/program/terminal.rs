@@ -46,6 +46,9 @@ fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.send("y");
     terminal.wait_for(LONG, "it is sold out", |screen| screen.contains("SOLD OUT"));
+    // While its orders settle, the console asks before it quits.
+    terminal.send("1");
+    terminal.wait_for(LONG, "the end of the load test", |screen| screen.contains("LOAD TEST none"));
     quits(terminal);
     let audit = home.run(&["audit", "--json"]).expect_code(0).json();
     assert_eq!(audit["sales"][0]["persisted"], 40, "{audit}");

@@ -285,7 +285,8 @@ pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
     let progress = text!("acts-of-sent", sent, planned);
-    let lines = vec![progress, text!("acts-remaining-requests-are-not-sent")];
+    let lines =
+        vec![progress, text!("acts-quit-load-test-rest", unsent = planned.saturating_sub(sent))];
     Question::new(Label("acts-quit-while-load-test"), lines, Label("common-quit"))
 }
 
