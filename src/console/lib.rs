@@ -58,7 +58,7 @@ pub use self::{
 };
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
-    audit_log::result as localized_result,
+    audit_log::{result as localized_result, subject as localized_subject},
     figures::{signed, thousands},
     phase, settings,
     time::act_word,

@@ -171,22 +171,26 @@ impl Catalog {
     }
 }
 
-/// A message without arguments in the given language; its ID where there is none.
+/// The catalog of a language, then the English one, for messages that a translation lacks.
+fn catalogs(language: Language) -> impl Iterator<Item = &'static Catalog> {
+    [language, Language::ENGLISH].into_iter().map(|language| &CATALOGS[language.0])
+}
+
+/// A message without arguments in the given language, or in English; its ID where there is none.
 pub(crate) fn label(language: Language, id: &'static str) -> &'static str {
-    CATALOGS[language.0].labels.get(id).copied().unwrap_or(id)
+    catalogs(language).find_map(|it| it.labels.get(id).copied()).unwrap_or(id)
 }
 
-/// An attribute of a message without arguments in the given language.
+/// An attribute of a message without arguments in the given language, or in English.
 pub(crate) fn attribute(language: Language, id: &str, name: &str) -> Option<&'static str> {
-    CATALOGS[language.0].labels.get(&format!("{id}.{name}")).copied()
+    catalogs(language).find_map(|it| it.labels.get(&format!("{id}.{name}")).copied())
 }
 
-/// A message in the given language; its ID where there is none.
+/// A message in the given language, or in English; its ID where there is none.
 pub(crate) fn format(language: Language, id: &str, args: &FluentArgs<'_>) -> String {
-    let bundle = &CATALOGS[language.0].bundle;
-    let Some(pattern) = bundle.get_message(id).and_then(|it| it.value()) else {
-        return id.to_owned();
-    };
+    let found =
+        catalogs(language).find_map(|it| Some((&it.bundle, it.bundle.get_message(id)?.value()?)));
+    let Some((bundle, pattern)) = found else { return id.to_owned() };
     bundle.format_pattern(pattern, Some(args), &mut Vec::new()).into_owned()
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn job_result(outcome: JobOutcome, message: Option<&Message>) -> Stri
 }
 
 /// Object of a command or an event.
-pub(crate) fn subject(message: &Message) -> String {
+pub fn subject(message: &Message) -> String {
     // Objects of some events are not names.
     text!(
         "activity-subject",
