@@ -1,6 +1,6 @@
 //! The commands for dead letters, with the real program.
 
-use crate::support::{PATIENCE, Ran, Seckill, wait_until_blocking};
+use crate::support::{Background, PATIENCE, Ran, Seckill, wait_until_blocking};
 use redis::cmd;
 use serde_json::Value;
 
@@ -14,15 +14,20 @@ fn refused(ran: Ran, code: i32, words: &str) {
 
 const ORDER: &str = "627150921728720897";
 
-#[test]
-fn letters_are_listed_shown_replayed_and_discarded() {
-    let home = Seckill::new();
+/// A worker that has its consumer group, and the ID of a new sale.
+fn worker_with_a_sale(home: &Seckill) -> (Background, String) {
     let worker = home.spawn(&["work"]);
     let created = home.json(&["sale", "create", "--title", "tea", "--stock", "9"]);
-    let id = created["voucher_id"].to_string();
     wait_until_blocking(PATIENCE, "the worker has its group", || {
         home.json(&["status"])["stream"]["group"] == true
     });
+    (worker, created["voucher_id"].to_string())
+}
+
+#[test]
+fn letters_are_listed_shown_replayed_and_discarded() {
+    let home = Seckill::new();
+    let (worker, id) = worker_with_a_sale(&home);
     assert_eq!(home.json(&["dead", "list"])["total"], 0);
     refused(home.run(&["dead", "replay", "--all", "--yes"]), 1, "no dead letters match");
 
@@ -99,12 +104,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
 #[test]
 fn a_discard_with_compensation_shows_as_a_cancelled_order() {
     let home = Seckill::new();
-    let worker = home.spawn(&["work"]);
-    let created = home.json(&["sale", "create", "--title", "tea", "--stock", "9"]);
-    let id = created["voucher_id"].to_string();
-    wait_until_blocking(PATIENCE, "the worker has its group", || {
-        home.json(&["status"])["stream"]["group"] == true
-    });
+    let (worker, id) = worker_with_a_sale(&home);
     let mut redis = home.redis().unwrap();
     let buyers = format!("seckill:{{p0}}:buyers:{id}");
     cmd("HSET").arg(&buyers).arg(7).arg(ORDER).exec(&mut redis).unwrap();

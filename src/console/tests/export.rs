@@ -1,7 +1,7 @@
 //! Exports from the keyboard on: the menu, the content, and the messages.
 
 use super::prelude::*;
-use super::screens::assert_screens;
+use super::screens::{Case, assert_screens};
 use crate::{
     export::{Export, Written},
     theme::Palette,
@@ -73,10 +73,8 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     assert_eq!(shown[0].body.lines().count(), 2, "{}", shown[0].body);
 }
 
-/// A table, a snapshot that has one, and its keys.
-type Table = (&'static str, fn() -> Snapshot, &'static str);
-
-const TABLES: [Table; 10] = [
+/// Each table, a snapshot that fills it, and its keys.
+pub(super) const TABLES: [Case; 10] = [
     ("sales", normal, "2"),
     ("stream", with_stream, "3"),
     ("consumers", with_stream, "3c"),
