@@ -691,6 +691,7 @@ cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }
 cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
 cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
+cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level, such as "debug", or a list such as "warn,seckill_engine=trace".
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-no-end = no end
 cli-locks-no-node = { $node } (no node)

@@ -613,6 +613,7 @@ cli-lock-release-alive = 强制释放 { $node }（{ $task }）持有的“{ $nam
 cli-lock-release-dead = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点没有心跳。
 cli-lock-release-effect = 其任务会被取消，之后的写入会被拒绝。
 cli-lock-release-unknown = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点未知。
+cli-log-filter-invalid = SECKILL_LOG 不是有效的日志过滤规则："{ $filter }"（{ $why }）。可用日志级别（如 "debug"）或列表（如 "warn,seckill_engine=trace"）。
 cli-locks-more = 共 { $total } 个，显示 { $shown } 个；可用 --limit 查看更多。
 cli-locks-no-end = 永不过期
 cli-locks-no-node = { $node }（未知节点）

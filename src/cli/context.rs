@@ -93,7 +93,7 @@ impl Context {
         dir: DataDir,
         needs: Needs,
     ) -> Result<Self> {
-        logging::to_file(&dir.log_path());
+        logging::to_file(&dir.log_path())?;
         // An invalid URL is reported before a server is started.
         let redis = config.redis(&dir)?;
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
@@ -230,7 +230,8 @@ impl Context {
             // Only processes on this data dir use this Redis.
             return Ok(format!("node-{slot}"));
         }
-        let host: String = gethostname::gethostname()
+        let host: String = rustix::system::uname()
+            .nodename()
             .to_string_lossy()
             .chars()
             .map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' })

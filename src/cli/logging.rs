@@ -10,31 +10,41 @@ use std::{
 
 use tracing::{Event, Subscriber};
 use tracing_subscriber::{
-    EnvFilter,
+    filter::{ParseError, Targets},
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    layer::SubscriberExt as _,
     registry::LookupSpan,
+    util::SubscriberInitExt as _,
 };
 
-use seckill_model::{is_display_control, locale::in_english};
+use seckill_model::{is_display_control, locale::in_english, message::text};
+
+use crate::error::{CliError, Result};
 
 /// A larger file is rotated at the next start.
 const LARGE: u64 = 16 * 1024 * 1024;
 
-/// Writes log lines to `path`; the level is `SECKILL_LOG` (default `info`). An unwritable log is ignored.
-pub(super) fn to_file(path: &Path) {
+const DEFAULT_FILTER: &str = "info,sqlx=warn";
+
+/// Writes log lines to `path`, filtered by `SECKILL_LOG`: `debug`, `warn,seckill_engine=trace`. An unwritable log is
+/// ignored.
+pub(super) fn to_file(path: &Path) -> Result<()> {
+    let filter = std::env::var("SECKILL_LOG").unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
+    let targets: Targets = filter.parse().map_err(|why: ParseError| {
+        CliError::usage(text!("cli-log-filter-invalid", filter, why = why.to_string()))
+    })?;
     if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
         let _ = std::fs::rename(path, path.with_extension("log.1"));
     }
-    let Ok(file) = OpenOptions::new().create(true).append(true).open(path) else { return };
-    let filter =
-        EnvFilter::try_from_env("SECKILL_LOG").unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn"));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let Ok(file) = OpenOptions::new().create(true).append(true).open(path) else { return Ok(()) };
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
-        .map_event_format(English);
+        .map_event_format(English)
+        .with_writer(Mutex::new(Harmless(file)));
     // A second start in one process (tests) keeps the file of the first.
-    let _ = lines.with_writer(Mutex::new(Harmless(file))).try_init();
+    let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+    Ok(())
 }
 
 /// Formats events in English, whatever the language of the console.

@@ -5,7 +5,7 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     iter,
     sync::{
         LazyLock,
@@ -15,13 +15,32 @@ use std::{
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 use fluent_syntax::ast::Entry;
-use rust_embed::RustEmbed;
 use unic_langid::LanguageIdentifier;
 
-#[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../assets/locales"]
-#[include = "*.ftl"]
-struct Files;
+/// The texts of the catalog by language tag. A debug build reads them, so that a changed text needs no build.
+#[cfg(debug_assertions)]
+fn texts() -> BTreeMap<String, String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/locales");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| {
+            let tag = file.file_name().to_str()?.strip_suffix(".ftl")?.to_owned();
+            Some((tag, std::fs::read_to_string(file.path()).ok()?))
+        })
+        .collect()
+}
+
+/// The texts of the catalog by language tag.
+#[cfg(not(debug_assertions))]
+fn texts() -> BTreeMap<String, String> {
+    static FOLDER: include_dir::Dir<'_> =
+        include_dir::include_dir!("$CARGO_MANIFEST_DIR/../../assets/locales");
+    let text = |file: &include_dir::File<'_>| {
+        let tag = file.path().to_str()?.strip_suffix(".ftl")?.to_owned();
+        Some((tag, file.contents_utf8()?.to_owned()))
+    };
+    FOLDER.files().filter_map(text).collect()
+}
 
 /// A language of the catalog, as an index of [`CATALOGS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,9 +131,10 @@ struct Catalog {
 
 /// English, then the other languages by tag. They live as long as the process.
 static CATALOGS: LazyLock<Vec<Catalog>> = LazyLock::new(|| {
-    let files: BTreeSet<_> = Files::iter().collect();
-    let tags = files.iter().filter_map(|file| file.strip_suffix(".ftl")).filter(|tag| *tag != "en");
-    iter::once("en").chain(tags).map(Catalog::load).collect()
+    let mut texts = texts();
+    let english = texts.remove("en").unwrap_or_default();
+    let all = iter::once(("en".to_owned(), english)).chain(texts);
+    all.map(|(tag, text)| Catalog::load(tag, text)).collect()
 });
 
 /// Number format, so far the same in every language: `-1,234.5`.
@@ -138,11 +158,9 @@ pub fn group_digits(plain: &str) -> String {
 }
 
 impl Catalog {
-    fn load(tag: &str) -> Self {
-        let file = Files::get(&format!("{tag}.ftl")).map(|it| it.data).unwrap_or_default();
+    fn load(tag: String, text: String) -> Self {
         // A test checks the files; a missing message shows its ID.
-        let (Ok(resource) | Err((resource, _))) =
-            FluentResource::try_new(String::from_utf8_lossy(&file).into_owned());
+        let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(text);
         let resource: &'static FluentResource = Box::leak(Box::new(resource));
         let mut bundle = FluentBundle::new_concurrent(tag.parse().into_iter().collect());
         // Directional isolates would take cells of a table.
@@ -167,7 +185,7 @@ impl Catalog {
         let letters =
             || labels.values().flat_map(|text| text.chars()).filter(|it| it.is_alphabetic());
         let is_ascii = letters().all(|it| it.is_ascii());
-        Self { tag: tag.to_owned().leak(), bundle, labels, is_ascii }
+        Self { tag: tag.leak(), bundle, labels, is_ascii }
     }
 }
 

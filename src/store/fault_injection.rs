@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 
 use super::{Reason, SharedStore, Store, StoreError};
 

@@ -49,7 +49,7 @@ fn stock(world: &World, voucher: VoucherId) -> u64 {
 async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     let (world, voucher) = World::with_sale(10_000).await;
     let mut orders = sold(&world, voucher, 10_000).await;
-    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    let mut random = rand::rngs::ChaCha8Rng::seed_from_u64(7);
     orders.shuffle(&mut random);
     let paying = async {
         let mut paid = 0;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::support::{Background, LONG, Ran, Seckill, wait_until_blocking};
 use crate::world::World;
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use seckill_engine::admission::{Admission, AdmissionError};
 use seckill_model::{Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use redis::cmd;
 use seckill_engine::{fault_injection, node::Node};
 use seckill_model::{Millis, VoucherId, order_id::utc_day};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
-use rand_chacha::ChaCha8Rng;
 use seckill_engine::settings::Settings;
 use seckill_model::faults::Point;
 

@@ -1,8 +1,8 @@
 //! A hundred thousand random keys, clicks, pastes and resizes on a live engine: no panic, and the audit passes.
 
 use crate::support::{LONG, Pty, Seckill, Terminal, wait_until_blocking};
+use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 
 /// Events per terminal; two terminals run at a time.

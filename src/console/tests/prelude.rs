@@ -6,8 +6,8 @@ pub(super) use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 pub(super) use futures::FutureExt;
+pub(super) use rand::rngs::ChaCha8Rng;
 pub(super) use rand::{RngExt, SeedableRng};
-pub(super) use rand_chacha::ChaCha8Rng;
 pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 pub(super) use seckill_engine::{
     EngineError,

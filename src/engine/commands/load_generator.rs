@@ -7,8 +7,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use rand::rngs::ChaCha8Rng;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
-use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
