@@ -691,7 +691,7 @@ cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }
 cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
 cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
-cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level, such as "debug", or a list such as "warn,seckill_engine=trace".
+cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-no-end = no end
 cli-locks-no-node = { $node } (no node)
@@ -2548,8 +2548,6 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 ## settings
 
-settings-1-more-fault = { $text } (1 more error)
-settings-a-number = a number
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
 settings-base-must-be-one = base must be one of { $names }; remove the line for 'dark'
@@ -2557,10 +2555,9 @@ settings-cannot-be-capital-letters-open = '{ $action }' cannot be '{ $written }'
 settings-cannot-read-config-file-check = cannot read the config file { $path } ({ $why }); check --config
 settings-cannot-read-theme-check-theme = cannot read the theme { $path } ({ $why }); check --theme
 settings-changes-data-and-needs-capital = '{ $action }' changes data and needs a capital letter; '{ $written }' is not one
-settings-comma-is-missing = a comma is missing
 settings-correct-or-remove-line = { $why }; correct or remove the line ({ $instead })
-settings-correct-or-remove-line-settings = { $meaning }; correct or remove the line; settings that are not in the file keep their defaults
 settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter
+settings-default = default: { $key } = { $value }
 settings-default-embedded-redis = default: the embedded Redis
 settings-default-existing-number-of-partitions = default: the existing number of partitions, or 1
 settings-default-generated-name = default: a generated name
@@ -2569,52 +2566,34 @@ settings-default-system-certificates = default: the system certificates
 settings-default-working-directory = default: the working directory
 settings-default-xdg-data-directory = default: the XDG data directory
 settings-defaults-apply = defaults apply
-settings-expected = expected { $wanted }
-settings-expected-2 = expected { $kind }
 settings-has-no-key-left = '{ $action }' has no key left
-settings-integer = an integer
 settings-invalid-config-file = invalid config file { $path }: { $why }
 settings-invalid-theme = invalid theme { $path }: { $why }
-settings-invalid-value = invalid value
-settings-is-missing = an '=' is missing
+settings-invalid-toml = invalid TOML: { $why }; correct or remove the line
 settings-is-not-colour-use-rrggbb = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line for the { $role } of '{ $base }'
 settings-is-not-key-use-character = '{ $shown }' is not a key; use a character, 'ctrl-n', 'alt-x', 'f5', or one of { $names }
-settings-key = a key has no '=' and no value
-settings-line = line { $line }: { $text }
-settings-more-faults = { $text } ({ $more } more errors)
+settings-more-errors = { $text } ({ $more ->
+        [one] 1 more error
+       *[other] { $more } more errors
+    })
 settings-node-must-be-to-letters = node must be 1 to 64 letters, digits, '-', '_' or '.'
-settings-non-negative-integer = a non-negative integer
-settings-opening-quote-is-missing = the opening quote is missing
-settings-quoted-string = a quoted string
+settings-not-utf8 = the text is not UTF-8; save the file as UTF-8, or remove the line
+settings-position = line { $line }, column { $column }: { $why }
 settings-remove-line = { $why }; remove the line, it has no effect
-settings-remove-one-of-two = { $why }; remove one of the two
-settings-syntax-bad-name = the name of a setting is invalid
-settings-syntax-bad-number = a number is invalid
-settings-syntax-bad-text = a quote is missing, or an escape is invalid
-settings-syntax-empty-name = the name of a setting is missing
-settings-syntax-escape = the escape after '\' is invalid
-settings-syntax-extra-assignment = there is an extra '='
-settings-syntax-extra-comma = there is an extra comma
-settings-syntax-leading-zero = a number must not start with 0
-settings-syntax-open-brace = a closing brace is missing
-settings-syntax-open-bracket = a ']' is missing
-settings-syntax-other = { $why }
-settings-syntax-quotes = a quote is missing
-settings-syntax-underscore = '_' must be between digits
-settings-syntax-unquoted-text = text must be quoted
-settings-table = a table
 settings-terminal-cannot-distinguish-from-write = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
-settings-text-is-not-utf-save = the text is not UTF-8; save the file as UTF-8, or remove the line
-settings-the-default-stands = default: { $key } = { $value }
-settings-true-or-false = true or false
-settings-unexpected-text-at-end = unexpected text at the end of the line
 settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
-settings-unknown-setting-remove-line = unknown setting '{ $key }'; remove the line, or use one of { $known }
+settings-unknown-setting = unknown setting '{ $key }'; remove the line, or use one of { $known }
 settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
 settings-value-2 = '{ $action }': { $why }
-settings-value-is-missing = a value is missing
+settings-wanted-boolean = true or false
+settings-wanted-integer = a non-negative integer in its range
+settings-wanted-keys = a key such as "ctrl-n", or a list of keys
+settings-wanted-one-of = one of "{ $names }"
+settings-wanted-table = a table
+settings-wanted-text = a string in quotes
 settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
+settings-wrong-value = { $key } must be { $wanted }
 
 ## status
 

@@ -613,7 +613,7 @@ cli-lock-release-alive = 强制释放 { $node }（{ $task }）持有的“{ $nam
 cli-lock-release-dead = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点没有心跳。
 cli-lock-release-effect = 其任务会被取消，之后的写入会被拒绝。
 cli-lock-release-unknown = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点未知。
-cli-log-filter-invalid = SECKILL_LOG 不是有效的日志过滤规则："{ $filter }"（{ $why }）。可用日志级别（如 "debug"）或列表（如 "warn,seckill_engine=trace"）。
+cli-log-filter-invalid = SECKILL_LOG 中的日志过滤规则 "{ $filter }" 无法识别（{ $why }），示例：{ $example }
 cli-locks-more = 共 { $total } 个，显示 { $shown } 个；可用 --limit 查看更多。
 cli-locks-no-end = 永不过期
 cli-locks-no-node = { $node }（未知节点）
@@ -2068,8 +2068,6 @@ schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 '
 
 ## settings
 
-settings-1-more-fault = { $text }（另有 1 处错误）
-settings-a-number = 数字
 settings-also-applies-while-text = “{ $action }”在输入文本时也有效，需要 'ctrl-q' 这样的按键，“{ $written }”是文本
 settings-and-would-share-key = “{ $action }”和“{ $other }”在同一视图中都使用按键“{ $key }”
 settings-base-must-be-one = base 须为 { $names } 之一；删去此行则用 'dark'
@@ -2077,10 +2075,9 @@ settings-cannot-be-capital-letters-open = “{ $action }”不能用“{ $writte
 settings-cannot-read-config-file-check = 配置文件 { $path } 无法读取（{ $why }），请检查 --config
 settings-cannot-read-theme-check-theme = 主题 { $path } 无法读取（{ $why }），请检查 --theme
 settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只能用大写字母，“{ $written }”不是
-settings-comma-is-missing = 缺少逗号
 settings-correct-or-remove-line = 值不可用：{ $why }；删去此行则{ $instead }
-settings-correct-or-remove-line-settings = 不符合 TOML 语法（{ $meaning }），请改正或删去此行，文件中没有的设置用默认值
 settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与字母组合
+settings-default = 用默认值（{ $key } = { $value }）
 settings-default-embedded-redis = 使用内置 Redis
 settings-default-existing-number-of-partitions = 沿用现有的分区数，没有则为 1
 settings-default-generated-name = 节点自动命名
@@ -2089,52 +2086,31 @@ settings-default-system-certificates = 使用系统证书
 settings-default-working-directory = 导出到当前目录
 settings-default-xdg-data-directory = 使用 XDG 数据目录
 settings-defaults-apply = 用默认值
-settings-expected = 应为 { $names }
-settings-expected-2 = 应为{ $kind }
 settings-has-no-key-left = “{ $action }”没有可用的按键
-settings-integer = 整数
 settings-invalid-config-file = 配置文件 { $path } 有误：{ $why }
 settings-invalid-theme = 主题 { $path } 有误：{ $why }
-settings-invalid-value = 取值无效
-settings-is-missing = 缺少“=”
+settings-invalid-toml = TOML 语法错误（{ $why }），请改正或删去此行
 settings-is-not-colour-use-rrggbb = { $role } 不是颜色，请用 "#rrggbb"、0 到 255 的数字，或 "bright-red"、"default" 这样的名称；删去此行则用 '{ $base }' 的 { $role }
 settings-is-not-key-use-character = “{ $shown }”不是按键，请写一个字符、'ctrl-n'、'alt-x'、'f5'，或其中之一：{ $names }
-settings-key = 缺少“=”和值
-settings-line = 第 { $line } 行：{ $text }
-settings-more-faults = { $text }（另有 { $more } 处错误）
+settings-more-errors = { $text }（另有 { $more } 处错误）
 settings-node-must-be-to-letters = node 须为 1 到 64 个字母、数字、'-'、'_' 或 '.'
-settings-non-negative-integer = 非负整数
-settings-opening-quote-is-missing = 缺少引号
-settings-quoted-string = 带引号的字符串
+settings-not-utf8 = 不是 UTF-8 文本，请另存为 UTF-8，或删去此行
+settings-position = 第 { $line } 行第 { $column } 列：{ $why }
 settings-remove-line = { $why }；可删去此行，它不起作用
-settings-remove-one-of-two = 重复的设置项，请删去其中一个
-settings-syntax-bad-name = 设置项名称无效
-settings-syntax-bad-number = 数字无效
-settings-syntax-bad-text = 引号不成对，或有无效的转义
-settings-syntax-empty-name = 缺少设置项名称
-settings-syntax-escape = “\”后的转义无效
-settings-syntax-extra-assignment = 多余的“=”
-settings-syntax-extra-comma = 多余的逗号
-settings-syntax-leading-zero = 数字不能以 0 开头
-settings-syntax-open-brace = 缺少“{"}"}”
-settings-syntax-open-bracket = 缺少“]”
-settings-syntax-other = 无法解析
-settings-syntax-quotes = 引号不成对
-settings-syntax-underscore = “_”只能在数字之间
-settings-syntax-unquoted-text = 文本须加引号
-settings-table = 配置表
 settings-terminal-cannot-distinguish-from-write = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
-settings-text-is-not-utf-save = 不是 UTF-8 文本，请另存为 UTF-8，或删去此行
-settings-the-default-stands = 用默认值（{ $key } = { $value }）
-settings-true-or-false = 布尔值（true 或 false）
-settings-unexpected-text-at-end = 此行末尾有多余内容
 settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }”，'seckill keys' 列出全部名称
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
-settings-unknown-setting-remove-line = 没有设置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
+settings-unknown-setting = 没有设置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
 settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
 settings-value-2 = “{ $action }”：{ $why }
-settings-value-is-missing = 缺少值
+settings-wanted-boolean = {" "}true 或 false
+settings-wanted-integer = 取值范围内的非负整数
+settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
+settings-wanted-one-of = {" "}"{ $names }" 之一
+settings-wanted-table = TOML 表
+settings-wanted-text = 带引号的字符串
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
+settings-wrong-value = { $key } 应为{ $wanted }
 
 ## status
 

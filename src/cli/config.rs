@@ -13,7 +13,10 @@ use std::{
 use serde::Deserialize;
 use toml::Spanned;
 
-use seckill_console::{Keys, line_of, settings as messages};
+use seckill_console::{
+    Keys,
+    settings::{self as messages, Position},
+};
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_model::{
     OsError, OutOfRange,
@@ -42,9 +45,9 @@ pub struct Config {
     pub node: Option<String>,
     /// Theme of the console: a built-in one or a file; `None` is the dark one.
     pub theme: Option<Spanned<String>>,
-    /// Where the theme is configured: file and line.
+    /// Where the theme is configured.
     #[serde(skip)]
-    pub(crate) theme_at: Option<(PathBuf, usize)>,
+    pub(crate) theme_at: Option<(PathBuf, Position)>,
     /// Directory of exports; `None` is the working directory.
     pub export_dir: Option<PathBuf>,
     /// Settings of the engine.
@@ -81,7 +84,7 @@ pub enum ConfigError {
     Invalid {
         /// Path.
         path: PathBuf,
-        /// Line and error, on one line.
+        /// The errors, with their positions.
         why: String,
     },
     /// A value out of range.
@@ -119,7 +122,7 @@ impl Config {
         let text = file::text(bytes).map_err(invalid)?;
         let mut config = file::read(&text).map_err(invalid)?;
         let theme = config.theme.as_ref().map(|theme| theme.span().start);
-        config.theme_at = theme.map(|at| (path.clone(), line_of(text.as_bytes(), at)));
+        config.theme_at = theme.map(|at| (path.clone(), Position::of(text.as_bytes(), at)));
         Ok(config)
     }
 
@@ -139,16 +142,16 @@ impl Config {
         }
     }
 
-    /// Error of the theme configured in the file, with its line.
+    /// Error of the theme configured in the file, with its position.
     pub fn theme_fault(&self, why: &str) -> ConfigError {
         match self.theme_at.clone() {
-            Some((path, line)) => {
+            Some((path, position)) => {
                 let why = text!(
                     "settings-without-the-setting-theme",
                     why,
                     instead = file::instead(&["theme".to_owned()])
                 );
-                ConfigError::Invalid { path, why: messages::at(line, &why) }
+                ConfigError::Invalid { path, why: messages::at(position, &why) }
             }
             None => {
                 ConfigError::Range(InvalidValue { name: "theme".to_owned(), why: why.to_owned() })
@@ -194,25 +197,54 @@ mod tests {
         let config = file::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
-        assert!(file::read("quue = 1").unwrap_err().starts_with("line 1:"));
         for (text, start) in [
-            ("[engine]\nqueue = 0", "line 2: engine.queue"),
-            ("\n[store]\npool = 1", "line 3: store.pool"),
-            ("store.pool = 1", "line 1: store.pool"),
-            ("read_only = true\npartitions = 0", "line 2: partitions is 0"),
-            ("\n\nnode = \"a b\"", "line 3: node must be"),
-            ("theme = 5", "line 1:"),
-            ("theme = \"dark\"\ntheme = \"light\"", "line 2: duplicate key"),
-            ("[keys]\nmark = \"v\"\nmark = \"w\"", "line 3: duplicate key"),
-            ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would share the key 'm'"),
-            ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is not a key"),
+            (
+                "quue = 1",
+                "line 1, column 1: unknown setting 'quue'; remove the line, or use one of data_dir,",
+            ),
+            ("[engine.jobs]\nx = 1", "line 2, column 1: unknown setting 'engine.jobs.x'"),
+            ("a =", "line 1, column 4: invalid TOML: "),
+            ("partitions = 5 6", "line 1, column 14: invalid TOML: "),
+            ("[engine]\nqueue = 0", "line 2, column 1: engine.queue is 0"),
+            (
+                "[engine]\nqueue = -1",
+                "line 2, column 9: engine.queue must be a non-negative integer",
+            ),
+            (
+                "[engine]\norder_lock = 1",
+                "line 2, column 14: engine.order_lock must be true or false",
+            ),
+            (
+                "[engine.jobs]\ntrim_stream = 5",
+                "line 2, column 15: engine.jobs.trim_stream must be a string",
+            ),
+            ("[engine.jobs]\ntrim_stream = \"x\"", "line 2, column 15: cannot read the schedule"),
+            ("engine = 5", "line 1, column 10: engine must be a table"),
+            ("\n[store]\npool = 1", "line 3, column 1: store.pool is 1"),
+            ("store.pool = \"x\"", "line 1, column 14: store.pool must be a non-negative integer"),
+            ("[store]\ntls = \"x\"", "line 2, column 7: store.tls must be one of \"off\", "),
+            ("read_only = true\npartitions = 0", "line 2, column 1: partitions is 0"),
+            ("\n\nnode = \"a b\"", "line 3, column 1: node must be"),
+            ("theme = 5", "line 1, column 9: theme must be a string in quotes"),
+            (
+                "theme = \"dark\"\ntheme = \"light\"",
+                "line 2, column 1: invalid TOML: duplicate key",
+            ),
+            ("[keys]\nmark = \"v\"\nmark = \"w\"", "line 3, column 1: invalid TOML: duplicate key"),
+            (
+                "[keys]\nfreeze = \"m\"",
+                "line 2, column 1: 'freeze' and 'mouse' would share the key 'm'",
+            ),
+            (
+                "[keys]\n\nfreeze = \"hyper-x\"",
+                "line 3, column 1: 'freeze': 'hyper-x' is not a key",
+            ),
+            ("[keys]\nmark = 5", "line 2, column 8: keys.mark must be a key such as \"ctrl-n\""),
+            ("[keys]\nmark = \"v\"\nfly = \"x\"", "line 3, column 1: unknown action 'fly'"),
         ] {
             let error = file::read(text).unwrap_err();
             assert!(error.starts_with(start), "{text}: {error}");
         }
-        let error = file::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
-        assert!(error.starts_with("line 4: unknown action 'fly'"), "{error}");
-        assert!(file::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = file::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, seckill_store::Tls::Verify);
     }
@@ -225,7 +257,10 @@ mod tests {
         let config = Config::load(Some(&path)).unwrap();
         assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
         let error = config.theme_fault("unknown theme 'dusk'").to_string();
-        let place = format!("invalid config file {}: line 2: unknown theme 'dusk'", path.display());
+        let place = format!(
+            "invalid config file {}: line 2, column 9: unknown theme 'dusk'",
+            path.display()
+        );
         assert!(error.contains(&place), "{error}");
         assert!(error.ends_with("'theme': default: theme = \"dark\""), "{error}");
     }
@@ -238,7 +273,7 @@ mod tests {
             ["store = \"postgres://u:secret@h\"", "[store]\ntls = \"postgres://u:secret@h\""]
         {
             let error = file::read(text).unwrap_err();
-            assert!(error.contains("expected") && !error.contains("secret"), "{error}");
+            assert!(error.contains("must be") && !error.contains("secret"), "{error}");
         }
     }
 

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_file_is_one_line() {
+    fn each_error_of_a_file_has_its_own_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();
@@ -241,7 +241,7 @@ mod tests {
             let lines: Vec<_> = message.lines().skip(1).collect();
             let [first, second] = lines.as_slice() else { panic!("{message:?}") };
             assert!(
-                first.starts_with("  line 1: ") && second.starts_with("  line 2: "),
+                first.starts_with("  line 1, column ") && second.starts_with("  line 2, column "),
                 "{message:?}"
             );
             assert!(!message.contains('\u{1b}') && fault.code == USAGE, "{message:?}");

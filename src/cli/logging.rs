@@ -25,13 +25,19 @@ use crate::error::{CliError, Result};
 const LARGE: u64 = 16 * 1024 * 1024;
 
 const DEFAULT_FILTER: &str = "info,sqlx=warn";
+const EXAMPLE: &str = "warn,seckill_engine=debug";
 
 /// Writes log lines to `path`, filtered by `SECKILL_LOG`: `debug`, `warn,seckill_engine=trace`. An unwritable log is
 /// ignored.
 pub(super) fn to_file(path: &Path) -> Result<()> {
     let filter = std::env::var("SECKILL_LOG").unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
     let targets: Targets = filter.parse().map_err(|why: ParseError| {
-        CliError::usage(text!("cli-log-filter-invalid", filter, why = why.to_string()))
+        CliError::usage(text!(
+            "cli-log-filter-invalid",
+            filter,
+            why = why.to_string(),
+            example = EXAMPLE
+        ))
     })?;
     if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
         let _ = std::fs::rename(path, path.with_extension("log.1"));

@@ -63,7 +63,6 @@ pub use self::text::{
     phase, settings,
     time::act_word,
 };
-pub use self::theme::line_of;
 
 /// Appearance and features of the console.
 #[derive(Debug, Default)]

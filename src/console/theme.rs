@@ -14,7 +14,6 @@ use ratatui::{
 };
 
 pub(crate) use self::colour::{Rgb, rgb};
-pub use self::file::line_of;
 use self::palette::{ROLES, Role};
 pub use self::{file::ThemeError, palette::Palette};
 

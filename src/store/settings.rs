@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
+use strum::VariantNames;
 
 use seckill_model::OutOfRange;
 
@@ -28,8 +29,9 @@ pub struct Settings {
 }
 
 /// Whether a connection is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Tls {
     /// Never.
     Off,
@@ -42,8 +44,9 @@ pub enum Tls {
 }
 
 /// When SQLite syncs a commit to disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Synchronous {
     /// At its end: an acknowledgement in Redis follows it.
     Full,

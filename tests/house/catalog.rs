@@ -24,6 +24,8 @@ const NAMES: &[&str] = &[
     "fg",
     "node",
     "seckill",
+    "SECKILL",
+    "LOG",
     "audit",
     "doctor",
     "repair",

@@ -199,7 +199,7 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
     fs::write(&theme, "base = \"dark\"\naccentt = 3\n").unwrap();
     let theme = theme.to_str().unwrap();
     for (args, words) in [
-        (vec!["--theme", theme], "line 2: unknown role 'accentt'; remove the line"),
+        (vec!["--theme", theme], "line 2, column 1: unknown role 'accentt'; remove the line"),
         (vec!["--theme", "dusk"], "unknown theme 'dusk'"),
         (vec!["--lang", "zh", "--theme", "dusk"], "没有主题“dusk”"),
     ] {

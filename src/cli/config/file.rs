@@ -1,10 +1,12 @@
-//! Errors in a settings file, each with its line and a fix.
+//! Errors in a settings file, each with its position, what is expected there, and a fix.
 //!
-//! The text may hold a password, so errors never quote a line.
+//! A value may hold a password, so errors never quote one.
 
-use seckill_console::{line_of, settings as messages};
+use seckill_console::settings::{self as messages, Position};
 use seckill_model::message::{Label, text};
+use seckill_store::{Synchronous, Tls};
 use serde::Deserialize as _;
+use strum::VariantNames as _;
 use toml::{
     Deserializer, Spanned,
     de::{DeTable, DeValue},
@@ -20,7 +22,8 @@ const MOST: usize = 99;
 
 /// An error.
 struct Invalid {
-    line: usize,
+    /// Byte offset.
+    at: usize,
     /// Name of the setting.
     key: Vec<String>,
     /// What is wrong, and what to do.
@@ -30,12 +33,12 @@ struct Invalid {
 /// Parses the settings, or returns all errors.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
-        messages::at(line, &messages::syntax(first_line(error.message())))
+        let (position, why) = messages::syntax(text, &error);
+        messages::at(position, &why)
     })?;
     let mut rest = table;
     let mut errors = Vec::new();
-    match validate(text, &rest) {
+    match validate(&rest) {
         Ok(config) => return Ok(config),
         Err(error) => errors.push(error),
     }
@@ -43,46 +46,43 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     while let Some(last) = errors.last()
         && errors.len() < MOST
         && remove(rest.get_mut(), &last.key)
-        && let Err(another) = validate(text, &rest)
+        && let Err(another) = validate(&rest)
     {
         errors.push(another);
     }
-    Err(messages::all(errors.into_iter().map(|error| (error.line, error.message)).collect()))
+    let position = |error: Invalid| (Position::of(text.as_bytes(), error.at), error.message);
+    Err(messages::all(errors.into_iter().map(position).collect()))
 }
 
-/// The text of a file; an error names the line that is not UTF-8.
+/// The text of a file.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        messages::at(line_of(error.as_bytes(), at), &messages::not_utf8())
+        let (position, why) = messages::not_utf8(error.as_bytes(), error.utf8_error());
+        messages::at(position, &why)
     })
 }
 
-fn validate(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
+fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
     let root = table.get_ref();
     let config = Config::deserialize(Deserializer::from(table.clone())).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let (key, is_name) = key_at(root, at);
-        let reason = first_line(error.message());
-        let message = if is_name && let Some((_, known)) = reason.split_once("expected ") {
-            let known = known.trim_start_matches("one of ").replace('`', "");
-            text!("settings-unknown-setting-remove-line", key = key.join("."), known)
-        } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
-            with_default(reason, &key)
+        let message = if is_name {
+            let known = names_in(&key[..key.len() - 1]).join(", ");
+            text!("settings-unknown-setting", key = key.join("."), known)
+        } else if is_schedule(&key) && matches!(value_of(root, &key), Some(DeValue::String(_))) {
+            with_default(error.message(), &key)
         } else {
-            // The parser quotes the value, which may be a URL with a password.
-            with_default(&unquoted(reason), &key)
+            let why = text!("settings-wrong-value", key = key.join("."), wanted = wanted(&key));
+            with_default(&why, &key)
         };
-        Invalid { line: line_of(text.as_bytes(), at), key, message }
+        Invalid { at, key, message }
     })?;
     // Reported for the file, unless a flag overrides the setting.
     config.check().map_err(|error| {
         let key: Vec<String> = error.name.split('.').map(str::to_owned).collect();
-        Invalid {
-            line: line_of_key(text, root, &key).unwrap_or(1),
-            message: with_default(&error.why, &key),
-            key,
-        }
+        let at = offset_of(root, &key).unwrap_or(0);
+        Invalid { at, message: with_default(&error.why, &key), key }
     })?;
     config.keys.check().map_err(|error| {
         let (key, _) = key_at(root, error.at);
@@ -90,7 +90,7 @@ fn validate(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid>
             Some(_) => with_default(&error.to_string(), &key),
             None => text!("settings-remove-line", why = error),
         };
-        Invalid { line: line_of(text.as_bytes(), error.at), key, message }
+        Invalid { at: error.at, key, message }
     })?;
     Ok(config)
 }
@@ -114,13 +114,26 @@ fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
     (Vec::new(), false)
 }
 
-fn line_of_key(text: &str, table: &DeTable<'_>, key: &[String]) -> Option<usize> {
-    let (first, below) = key.split_first()?;
-    let (name, value) = table.get_key_value(first.as_str())?;
-    match value.get_ref() {
-        DeValue::Table(inner) if !below.is_empty() => line_of_key(text, inner, below),
-        _ => Some(line_of(text.as_bytes(), name.span().start)),
-    }
+/// The table that holds a setting, and the last part of its name.
+fn table_of<'t, 'k>(
+    root: &'t DeTable<'t>,
+    key: &'k [String],
+) -> Option<(&'t DeTable<'t>, &'k str)> {
+    let (name, sections) = key.split_last()?;
+    let table = sections
+        .iter()
+        .try_fold(root, |table, section| table.get(section.as_str())?.get_ref().as_table())?;
+    Some((table, name))
+}
+
+fn value_of<'t>(root: &'t DeTable<'t>, key: &[String]) -> Option<&'t DeValue<'t>> {
+    let (table, name) = table_of(root, key)?;
+    table.get(name).map(Spanned::get_ref)
+}
+
+fn offset_of<'t>(root: &'t DeTable<'t>, key: &[String]) -> Option<usize> {
+    let (table, name) = table_of(root, key)?;
+    table.get_key_value(name).map(|(name, _)| name.span().start)
 }
 
 fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
@@ -139,7 +152,7 @@ pub(super) fn instead(key: &[String]) -> String {
     }
     default_of(key).map_or_else(
         || Label("settings-defaults-apply").to_owned(),
-        |value| text!("settings-the-default-stands", key = name, value),
+        |value| text!("settings-default", key = name, value),
     )
 }
 
@@ -157,171 +170,55 @@ fn no_fixed_default(key: &str) -> Option<Label> {
     })
 }
 
-/// Default of a setting in the example file.
-fn default_of(key: &[String]) -> Option<&'static str> {
-    let (name, section) = key.split_last()?;
-    let section = section.join(".");
-    let mut here = "";
-    EXAMPLE.lines().find_map(|line| {
+/// The settings of the example file, each with its section and its default or example.
+fn example() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let mut section = "";
+    EXAMPLE.lines().filter_map(move |line| {
         if let Some(head) = line.strip_prefix('[') {
-            here = head.trim_end_matches(']');
+            section = head.trim_end_matches(']');
         }
-        let (setting, value) = line.strip_prefix("# ")?.split_once(" = ")?;
-        (here == section && setting == name).then_some(value)
+        let (name, value) = line.strip_prefix("# ")?.split_once(" = ")?;
+        Some((section, name, value))
     })
 }
 
-/// Expected type of the setting, from a message that also quotes the value.
-fn unquoted(reason: &str) -> String {
-    reason
-        .rsplit_once("expected ")
-        .map_or_else(|| Label("settings-invalid-value").to_owned(), |(_, wanted)| expected(wanted))
+/// Default of a setting in the example file, or an example.
+fn default_of(key: &[String]) -> Option<&'static str> {
+    let (name, sections) = key.split_last()?;
+    let section = sections.join(".");
+    example().find(|(at, it, _)| *at == section && it == name).map(|(_, _, value)| value)
 }
 
-/// A value of the wrong type, which the parser describes in Rust terms.
-fn expected(wanted: &str) -> String {
-    let kind = match wanted {
-        "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-non-negative-integer"),
-        "isize" | "i64" | "i32" | "i16" | "i8" => Label("settings-integer"),
-        "f64" | "f32" => Label("settings-a-number"),
-        "a boolean" | "bool" => Label("settings-true-or-false"),
-        "a string" | "a borrowed string" | "path string" => Label("settings-quoted-string"),
-        "a map" => Label("settings-table"),
-        _ if wanted.starts_with("struct ") => Label("settings-table"),
-        _ => {
-            let names = wanted.trim_start_matches("one of ").replace('`', "\"");
-            return text!("settings-expected", wanted, names);
-        }
+/// The settings and sections of a section.
+fn names_in(sections: &[String]) -> Vec<&'static str> {
+    let section = sections.join(".");
+    let parent = |it: &&str| it.rsplit_once('.').map_or("", |(parent, _)| parent) == section;
+    let heads = EXAMPLE.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
+    let below = heads.filter(parent).map(|head| head.rsplit('.').next().unwrap_or(head));
+    example().filter(|(at, ..)| *at == section).map(|(_, name, _)| name).chain(below).collect()
+}
+
+fn is_schedule(key: &[String]) -> bool {
+    key.starts_with(&["engine".to_owned(), "jobs".to_owned()])
+        && default_of(key).is_some_and(|value| value.starts_with('"'))
+}
+
+/// What the value of a setting has to be, by the type of its default.
+fn wanted(key: &[String]) -> String {
+    let one_of = |names: &[&str]| text!("settings-wanted-one-of", names = names.join("\", \""));
+    let kind = match (key.join(".").as_str(), default_of(key)) {
+        ("store.tls", _) => return one_of(Tls::VARIANTS),
+        ("store.synchronous", _) => return one_of(Synchronous::VARIANTS),
+        (name, _) if name.starts_with("keys.") => Label("settings-wanted-keys"),
+        (_, Some("true" | "false")) => Label("settings-wanted-boolean"),
+        (_, Some(value)) if value.starts_with('"') => Label("settings-wanted-text"),
+        (_, Some(_)) => Label("settings-wanted-integer"),
+        (_, None) => Label("settings-wanted-table"),
     };
-    text!("settings-expected-2", kind)
+    kind.to_owned()
 }
 
 /// An invalid value, and what applies without it.
 fn with_default(why: &str, key: &[String]) -> String {
     text!("settings-correct-or-remove-line", why, instead = instead(key))
-}
-
-fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use seckill_model::locale::set_thread_language;
-
-    #[test]
-    fn each_fault_names_the_default() {
-        for (text, expected) in [
-            (
-                "theme = ",
-                "correct or remove the line; settings that are not in the file keep their defaults",
-            ),
-            ("node = \"a\"\nnode = \"b\"", "line 2: duplicate key; remove one of the two"),
-            ("quue = 1", "line 1: unknown setting 'quue'; remove the line, or use one of data_dir"),
-            ("[engine]\nquue = 1", "line 2: unknown setting 'engine.quue'"),
-            ("read_only = 5", "default: read_only = false"),
-            ("theme = 5", "default: theme = \"dark\""),
-            ("node = \"a b\"", "remove the line ("),
-            ("[engine]\nqueue = 0", "default: engine.queue = 8192"),
-            ("[engine.jobs]\npool = 0", "default: engine.jobs.pool = 2"),
-            ("[store]\ntls = \"maybe\"", "default: store.tls = \"prefer\""),
-            ("redis = 5", "default: the embedded Redis"),
-            ("partitions = 0", "default: the existing number of partitions"),
-            ("engine = 5", "defaults apply"),
-            ("[keys]\nfly = \"x\"", "lists the names; remove the line, it has no effect"),
-            ("[keys]\nfreeze = \"m\"", "default: keys.freeze = \"f\""),
-            ("[keys]\nmark = 5", "default: keys.mark = \"space\""),
-        ] {
-            let fault = read(text).unwrap_err();
-            assert!(fault.contains(expected), "{text}: {fault}");
-        }
-    }
-
-    #[test]
-    fn every_fault_is_reported_with_its_line() {
-        let text = "theme = 5\nread_only = 5\nquue = 1\n[keys]\nfly = \"x\"\nfreeze = \"m\"\n[engine]\nqueue = 0\n";
-        let fault = read(text).unwrap_err();
-        let lines: Vec<&str> = fault.lines().skip(1).map(|line| &line[..9]).collect();
-        let expected = [1, 2, 3, 5, 6, 8].map(|line| format!("  line {line}:")[..9].to_owned());
-        assert_eq!(lines, expected, "{fault}");
-        assert!(fault.contains("(default: read_only = false)"), "{fault}");
-        let fault = read("theme = 5").unwrap_err();
-        assert!(fault.starts_with("line 1: ") && fault.lines().count() == 1, "{fault}");
-        let many = (10..31).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
-        assert!(read(&many).unwrap_err().ends_with(" (1 more error)"));
-        let many = (10..32).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
-        assert!(read(&many).unwrap_err().ends_with(" (2 more errors)"));
-    }
-
-    #[test]
-    fn type_errors_are_plain_english() {
-        let kinds = [
-            ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
-            ("read_only = 5", "expected true or false;", "应为布尔值（true 或 false）"),
-            ("node = 5", "expected a quoted string;", "应为带引号的字符串"),
-            ("engine = 5", "expected a table;", "应为配置表"),
-        ];
-        for (text, expected, _) in kinds {
-            let fault = read(text).unwrap_err();
-            assert!(fault.contains(expected), "{text}: {fault}");
-        }
-        set_thread_language("zh");
-        for (text, _, expected) in kinds {
-            let fault = read(text).unwrap_err();
-            assert!(fault.contains(expected) && !fault.contains("usize"), "{text}: {fault}");
-        }
-    }
-
-    #[test]
-    fn chinese_messages_quote_no_parser_text() {
-        set_thread_language("zh");
-        for text in [
-            "theme = ",
-            "theme = dark",
-            "theme",
-            "theme = \"dark",
-            "= 5",
-            "[engine",
-            "a = [1 2]",
-            "a = 1 b = 2",
-            "a = {b = 1",
-            "a = 01",
-            "a == 1",
-            "a.b.=1",
-            "a = \"\\q\"",
-            "a = 'b",
-            "a = 1_",
-            "[[a]",
-            "]",
-        ] {
-            let fault = read(text).unwrap_err();
-            let rest = fault.replace("TOML", "");
-            assert!(!rest.contains(|c: char| c.is_ascii_alphabetic()), "{text}: {fault}");
-        }
-        assert!(read("theme = dark").unwrap_err().contains("文本须加引号"));
-    }
-
-    #[test]
-    fn faults_are_localized() {
-        set_thread_language("zh");
-        for (text, expected) in [
-            ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
-            ("quue = 1", "第 1 行：没有设置项“quue”"),
-            ("\nread_only = 5", "第 2 行：值不可用"),
-            ("partitions = 0", "partitions 为 0，须在 1 到 "),
-            ("[engine]\nqueue = 0", "engine.queue 为 0，须在 1 到 "),
-            ("[keys]\nfreeze = \"m\"", "“mouse”"),
-        ] {
-            let fault = read(text).unwrap_err();
-            assert!(fault.contains(expected), "{text}: {fault}");
-            assert!(!fault.contains("the line"), "{fault}");
-        }
-    }
-
-    #[test]
-    fn invalid_utf8_is_reported_with_its_line() {
-        let fault = text(b"node = \"a\"\n# \xff\n".to_vec()).unwrap_err();
-        assert!(fault.starts_with("line 2: ") && fault.contains("UTF-8"), "{fault}");
-    }
 }

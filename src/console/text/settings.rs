@@ -1,74 +1,56 @@
-//! Texts of errors in a settings file, in `[keys]` and in a theme, each with the next step.
+//! Errors in a settings or theme file: where they are, and how several are listed.
 
-use seckill_model::message::{Label, text};
+use seckill_model::message::text;
 
-/// An error with its line.
-pub fn at(line: usize, text: &str) -> String {
-    text!("settings-line", line, text)
+/// A position in a text file; both numbers start at 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    line: usize,
+    column: usize,
+}
+
+impl Position {
+    /// The position of a byte offset.
+    pub fn of(text: &[u8], offset: usize) -> Self {
+        let before = String::from_utf8_lossy(text.get(..offset).unwrap_or(text));
+        let last = before.rsplit('\n').next().unwrap_or_default();
+        Self { line: before.matches('\n').count() + 1, column: last.chars().count() + 1 }
+    }
+}
+
+/// An error with its position.
+pub fn at(Position { line, column }: Position, why: &str) -> String {
+    text!("settings-position", line, column, why)
 }
 
 /// Errors that are listed; a file with more is probably not a settings file.
 const MAX_LISTED: usize = 20;
 
-/// Lists the errors of a file by line, and the number of further ones.
-pub fn all(mut faults: Vec<(usize, String)>) -> String {
-    faults.sort_by_key(|(line, _)| *line);
+/// Lists the errors of a file by position, and the number of further ones.
+pub fn all(mut errors: Vec<(Position, String)>) -> String {
+    errors.sort_by_key(|(position, _)| *position);
     // A quoted name may contain a line break.
-    let text = faults
-        .iter()
-        .take(MAX_LISTED)
-        .map(|(line, text)| at(*line, &text.replace(['\n', '\r'], " ")));
-    let text: Vec<_> = text.collect();
-    let text = match text.as_slice() {
+    let listed = errors.iter().take(MAX_LISTED);
+    let listed = listed.map(|(position, why)| at(*position, &why.replace(['\n', '\r'], " ")));
+    let listed: Vec<_> = listed.collect();
+    let text = match listed.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),
     };
-    match faults.len().saturating_sub(MAX_LISTED) {
+    match errors.len().saturating_sub(MAX_LISTED) {
         0 => text,
-        1 => text!("settings-1-more-fault", text),
-        more => text!("settings-more-faults", text, more),
+        more => text!("settings-more-errors", text, more),
     }
 }
 
-/// Invalid TOML; errors that are not listed are reported as the parser does, in English.
-pub fn syntax(why: &str) -> String {
-    if why.starts_with("duplicate key") {
-        return text!("settings-remove-one-of-two", why);
-    }
-    let known = SYNTAX.iter().find(|(prefix, _)| why.starts_with(prefix));
-    let meaning = known.map(|(_, meaning)| meaning.read().to_owned());
-    let meaning = meaning.unwrap_or_else(|| text!("settings-syntax-other", why));
-    text!("settings-correct-or-remove-line-settings", meaning)
+/// Invalid TOML, in the words of the parser, which do not quote the file.
+pub fn syntax(text: &str, error: &toml::de::Error) -> (Position, String) {
+    let at = error.span().map_or(0, |span| span.start);
+    let why = error.message().lines().next().unwrap_or_default();
+    (Position::of(text.as_bytes(), at), text!("settings-invalid-toml", why))
 }
-
-/// Common parser errors by their prefix.
-const SYNTAX: &[(&str, Label)] = &[
-    ("string values must be quoted", Label("settings-syntax-unquoted-text")),
-    ("key with no value", Label("settings-key")),
-    ("missing value", Label("settings-value-is-missing")),
-    ("missing assignment", Label("settings-is-missing")),
-    ("extra `=`", Label("settings-syntax-extra-assignment")),
-    ("extra assignment", Label("settings-syntax-extra-assignment")),
-    ("unclosed table", Label("settings-syntax-open-bracket")),
-    ("unclosed array", Label("settings-syntax-open-bracket")),
-    ("unclosed inline table", Label("settings-syntax-open-brace")),
-    ("missing comma", Label("settings-comma-is-missing")),
-    ("extra comma", Label("settings-syntax-extra-comma")),
-    ("missing opening quote", Label("settings-opening-quote-is-missing")),
-    ("invalid basic string", Label("settings-syntax-bad-text")),
-    ("invalid literal string", Label("settings-syntax-quotes")),
-    ("missing escaped value", Label("settings-syntax-escape")),
-    ("unquoted keys cannot be empty", Label("settings-syntax-empty-name")),
-    ("invalid unquoted key", Label("settings-syntax-bad-name")),
-    ("unexpected key or value", Label("settings-unexpected-text-at-end")),
-    ("unexpected content", Label("settings-unexpected-text-at-end")),
-    ("unexpected leading zero", Label("settings-syntax-leading-zero")),
-    ("invalid integer", Label("settings-syntax-bad-number")),
-    ("invalid float", Label("settings-syntax-bad-number")),
-    ("`_` may only go between digits", Label("settings-syntax-underscore")),
-];
 
 /// A file that is not text.
-pub fn not_utf8() -> String {
-    text!("settings-text-is-not-utf-save")
+pub fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> (Position, String) {
+    (Position::of(bytes, error.valid_up_to()), text!("settings-not-utf8"))
 }

@@ -1,4 +1,4 @@
-//! Loads a theme by name or from a TOML file. Errors are reported with their line.
+//! Loads a theme by name or from a TOML file. Errors are reported with their position.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use seckill_model::{OsError, message::text};
 
-use crate::text::settings;
+use crate::text::settings::{self, Position};
 
 /// A theme file has a dozen lines; a larger file is not one.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -50,7 +50,7 @@ pub enum ThemeError {
     Invalid {
         /// The path.
         path: PathBuf,
-        /// The errors, with their lines.
+        /// The errors, with their positions.
         why: String,
     },
 }
@@ -75,7 +75,7 @@ impl Palette {
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let read = match std::str::from_utf8(&bytes) {
             Ok(text) => parse(text),
-            Err(error) => Err(vec![(line_of(&bytes, error.valid_up_to()), settings::not_utf8())]),
+            Err(error) => Err(vec![settings::not_utf8(&bytes, error)]),
         };
         read.map_err(|faults| ThemeError::Invalid {
             path: path.to_owned(),
@@ -88,18 +88,10 @@ fn names() -> [&'static str; Palette::BUILT_IN.len()] {
     Palette::BUILT_IN.map(|(name, _)| name)
 }
 
-/// The line number of a byte offset.
-pub fn line_of(text: &[u8], at: usize) -> usize {
-    text.iter().take(at).filter(|it| **it == b'\n').count() + 1
-}
-
-/// Parses a palette, or lists the errors with their lines.
-fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
-    let line = |at: usize| line_of(text.as_bytes(), at);
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        vec![(line(at), settings::syntax(error.message().lines().next().unwrap_or_default()))]
-    })?;
+/// Parses a palette, or lists the errors with their positions.
+fn parse(text: &str) -> Result<Palette, Vec<(Position, String)>> {
+    let position = |at: usize| Position::of(text.as_bytes(), at);
+    let table = DeTable::parse(text).map_err(|error| vec![settings::syntax(text, &error)])?;
     let table = table.get_ref();
     let mut faults = Vec::new();
     let (mut base, mut named) = (Palette::default(), "dark");
@@ -111,7 +103,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
         } else {
             let names = names().join(", ");
             let colors = text!("settings-base-must-be-one", names);
-            faults.push((line(value.span().start), colors));
+            faults.push((position(value.span().start), colors));
         }
     }
     let mut colors: Vec<(Role, Color)> = Vec::new();
@@ -119,7 +111,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
             let colors = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
-            faults.push((line(name.span().start), colors));
+            faults.push((position(name.span().start), colors));
             continue;
         };
         let color = match value.get_ref() {
@@ -133,7 +125,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             colors.push((role.1, color));
         } else {
             let colors = text!("settings-is-not-colour-use-rrggbb", role = role.0, base = named);
-            faults.push((line(value.span().start), colors));
+            faults.push((position(value.span().start), colors));
         }
     }
     if faults.is_empty() { Ok(base.with(&colors)) } else { Err(faults) }
@@ -156,26 +148,21 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_reported_with_their_line() {
-        for (text, line, why) in [
-            ("accent = \"#12\"", 1, "accent is not a colour"),
-            ("\n\nwarn = 256", 3, "warn is not a colour"),
-            ("good = -1", 1, "good is not a colour"),
-            ("good = true", 1, "good is not a colour"),
-            ("\nsofft = 3", 2, "unknown role 'sofft'"),
-            ("base = \"dusk\"", 1, "base must be one of dark, light, high-contrast"),
-            ("good = 1\ngood = 2", 2, "duplicate"),
-            ("good = 1\n[more]\nx = 1", 2, "unknown role 'more'"),
-            ("good = \n", 1, ""),
+    fn errors_are_reported_with_their_position() {
+        for (text, start) in [
+            ("accent = \"#12\"", "line 1, column 10: accent is not a colour"),
+            ("\n\nwarn = 256", "line 3, column 8: warn is not a colour"),
+            ("good = -1", "line 1, column 8: good is not a colour"),
+            ("good = true", "line 1, column 8: good is not a colour"),
+            ("\nsofft = 3", "line 2, column 1: unknown role 'sofft'"),
+            ("base = \"dusk\"", "line 1, column 8: base must be one of dark, light, high-contrast"),
+            ("good = 1\ngood = 2", "line 2, column 1: invalid TOML: duplicate key"),
+            ("good = 1\n[more]\nx = 1", "line 2, column 2: unknown role 'more'"),
+            ("good = \n", "line 1, column 8: invalid TOML: "),
         ] {
-            let faults = parse(text).unwrap_err();
-            let [(at, message)] = faults.as_slice() else { panic!("{text}: {faults:?}") };
-            assert!(
-                message.contains("remove ") || message.contains("use "),
-                "the next step: {message}"
-            );
-            assert_eq!(*at, line, "{text}: {message}");
-            assert!(message.contains(why), "{text}: {message}");
+            let message = settings::all(parse(text).unwrap_err());
+            assert!(message.starts_with(start), "{text}: {message}");
+            assert!(message.contains("remove "), "the next step: {message}");
         }
     }
 
@@ -185,16 +172,22 @@ mod tests {
         let message = settings::all(faults);
         let lines: Vec<_> = message.lines().map(str::trim).collect();
         let ["", warn, role, bad] = lines.as_slice() else { panic!("{message}") };
-        assert!(warn.starts_with("line 1: ") && warn.ends_with("the warn of 'light'"), "{warn}");
-        assert!(role.starts_with("line 3: unknown role 'sofft'"), "{role}");
-        assert!(bad.starts_with("line 4: ") && bad.ends_with("the bad of 'light'"), "{bad}");
+        assert!(
+            warn.starts_with("line 1, column 8: ") && warn.ends_with("the warn of 'light'"),
+            "{warn}"
+        );
+        assert!(role.starts_with("line 3, column 1: unknown role 'sofft'"), "{role}");
+        assert!(
+            bad.starts_with("line 4, column 7: ") && bad.ends_with("the bad of 'light'"),
+            "{bad}"
+        );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, b"# mine\n# \xff\n").unwrap();
         let load = || Palette::load(path.to_str().unwrap()).unwrap_err().to_string();
-        assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
+        assert!(load().contains("line 2, column 3: the text is not UTF-8"), "{}", load());
         seckill_model::locale::set_thread_language("zh");
-        assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
+        assert!(load().contains("第 2 行第 3 列：不是 UTF-8 文本"), "{}", load());
         let message = settings::all(parse("warn = 256").unwrap_err());
         assert!(message.contains("删去此行则用 'dark' 的 warn"), "{message}");
     }
