@@ -15,7 +15,7 @@ use super::{
     event_loop::{Keyboard, drive},
     frame_writer::FrameWriter,
     terminal::DrawTarget,
-    theme::{ColorChoice, Palette, Theme},
+    theme::{ColorChoice, Depth, Palette, Theme},
     views,
     widgets::Halves,
 };
@@ -55,7 +55,8 @@ pub async fn gauge(
 ) -> Result<(), ConsoleError> {
     let (width, height) = person.size;
     let variable = |name: &str| std::env::var(name).ok();
-    let theme = Theme::detect(ColorChoice::Auto, &Palette::default(), false, variable);
+    let depth = Depth::detect(ColorChoice::Auto, variable);
+    let theme = Theme::of(&Palette::default(), depth, false);
     let mut app = App::new(remote, theme, TimeZone::system(), Millis::now());
     let writer = FrameWriter::default();
     let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));

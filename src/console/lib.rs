@@ -133,7 +133,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
         options;
     keymap::choose(keys.table()?);
     set_language(lang);
-    let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
+    let depth = theme::Depth::detect(color, |name| std::env::var(name).ok());
+    let theme = theme::Theme::of(&palette, depth, ascii);
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.
         crossterm::style::force_color_output(true);

@@ -9,12 +9,12 @@ mod palette;
 
 use ratatui::{
     buffer::Buffer,
-    style::{Color, Modifier, Style},
+    style::{Color, Style},
     symbols::border,
 };
 
 pub(crate) use self::colour::{Rgb, rgb};
-use self::palette::{ROLES, Role};
+use self::palette::Role;
 pub use self::{file::ThemeError, palette::Palette};
 
 /// When to use colour.
@@ -38,13 +38,58 @@ pub(crate) enum Depth {
     True,
 }
 
-/// What a view draws with.
+impl Depth {
+    /// Detects the terminal's capabilities; `env` reads an environment variable.
+    pub(crate) fn detect(choice: ColorChoice, env: impl Fn(&str) -> Option<String>) -> Self {
+        let term = env("TERM").unwrap_or_default();
+        let forbidden = env("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match choice {
+            ColorChoice::Never => Self::None,
+            ColorChoice::Auto if forbidden || is_mono(&term) => Self::None,
+            _ => match env("COLORTERM").as_deref() {
+                Some("truecolor" | "24bit") => Self::True,
+                _ if term.ends_with("-direct") => Self::True,
+                _ if term.contains("256") => Self::Ansi256,
+                _ => Self::Ansi16,
+            },
+        }
+    }
+}
+
+/// What a view draws with: styles by meaning, as this terminal can show them, and glyphs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
-    depth: Depth,
-    /// A colour for each role, as this terminal can show it.
-    colors: [Color; ROLES.len()],
-    light: bool,
+    /// Secondary text: units, labels, idle totals.
+    pub(crate) soft: Style,
+    /// Figures that are not of the selected moment; faint even without colour.
+    pub(crate) dimmed: Style,
+    pub(crate) strong: Style,
+    /// Title of a section.
+    pub(crate) heading: Style,
+    /// The one colour without a state.
+    pub(crate) accent: Style,
+    /// Keys, the current tab, the focused field.
+    pub(crate) key: Style,
+    pub(crate) good: Style,
+    pub(crate) warn: Style,
+    /// Bold as well, so that it stands out without colour.
+    pub(crate) bad: Style,
+    /// Bad state in a whole column: less prominent.
+    pub(crate) broken: Style,
+    pub(crate) underlined: Style,
+    /// The selected row or button: its own colours if the theme has both, else reversed.
+    pub(crate) selected: Style,
+    /// A label that must be noticed, such as FROZEN.
+    pub(crate) badge: Style,
+    /// The first series of the chart, a line.
+    pub(crate) chart_1: Style,
+    /// The second series of the chart, an area.
+    pub(crate) chart_2: Style,
+    /// The theme's own text and background colours; otherwise those of the terminal.
+    text: Color,
+    background: Color,
+    /// Dark on light, for exports that include a background.
+    pub(crate) is_light: bool,
     pub(crate) glyphs: &'static Glyphs,
 }
 
@@ -139,7 +184,6 @@ const ASCII: Glyphs = Glyphs {
     },
 };
 
-#[expect(clippy::unused_self, reason = "every style is asked for alike")]
 impl Theme {
     #[cfg(test)]
     pub(crate) fn new(depth: Depth, ascii: bool) -> Self {
@@ -147,7 +191,7 @@ impl Theme {
     }
 
     pub(crate) fn of(palette: &Palette, depth: Depth, ascii: bool) -> Self {
-        let colors = ROLES.map(|(_, role, _)| {
+        let color = |role: Role| {
             let shade = palette.shade(role);
             match depth {
                 Depth::None => Color::Reset,
@@ -159,131 +203,44 @@ impl Theme {
                     if faint { Color::Reset } else { colour::among_16(shade.rich) }
                 }),
             }
-        });
-        let glyphs = if ascii { &ASCII } else { UNICODE };
-        Self { depth, colors, light: palette.is_light(), glyphs }
-    }
-
-    /// Detects the terminal's capabilities; `env` reads an environment variable.
-    pub(crate) fn detect(
-        choice: ColorChoice,
-        palette: &Palette,
-        ascii: bool,
-        env: impl Fn(&str) -> Option<String>,
-    ) -> Self {
-        let term = env("TERM").unwrap_or_default();
-        let forbidden = env("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let depth = match choice {
-            ColorChoice::Never => Depth::None,
-            ColorChoice::Auto if forbidden || is_mono(&term) => Depth::None,
-            _ => match env("COLORTERM").as_deref() {
-                Some("truecolor" | "24bit") => Depth::True,
-                _ if term.ends_with("-direct") => Depth::True,
-                _ if term.contains("256") => Depth::Ansi256,
-                _ => Depth::Ansi16,
-            },
         };
-        Self::of(palette, depth, ascii)
-    }
-
-    /// The colour of a role, or the terminal's own.
-    pub(crate) fn color(self, role: Role) -> Color {
-        self.colors.get(role as usize).copied().unwrap_or(Color::Reset)
-    }
-
-    /// Whether the theme is dark on light, for exports that include a background.
-    pub(crate) fn is_light(self) -> bool {
-        self.light
-    }
-
-    fn tinted(self, role: Role) -> Style {
-        match self.color(role) {
-            Color::Reset if role.is_faint() && self.depth != Depth::None => {
-                Style::new().add_modifier(Modifier::DIM)
-            }
+        let style = |role: Role| match color(role) {
+            Color::Reset if role.is_faint() && depth != Depth::None => Style::new().dim(),
             Color::Reset => Style::new(),
             color => Style::new().fg(color),
-        }
-    }
-
-    /// Secondary text: units, labels, idle totals.
-    pub(crate) fn soft(self) -> Style {
-        self.tinted(Role::Soft)
-    }
-
-    /// Figures that are not of the selected moment; faint even without colour.
-    pub(crate) fn dimmed(self) -> Style {
-        let soft = self.soft();
-        if soft.fg.is_none() { soft.add_modifier(Modifier::DIM) } else { soft }
-    }
-
-    pub(crate) fn strong(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    /// Title of a section.
-    pub(crate) fn heading(self) -> Style {
-        self.tinted(Role::Heading).add_modifier(Modifier::BOLD)
-    }
-
-    /// The one colour without a state.
-    pub(crate) fn accent(self) -> Style {
-        self.tinted(Role::Accent)
-    }
-
-    /// Keys, the current tab, the focused field.
-    pub(crate) fn key(self) -> Style {
-        self.accent().add_modifier(Modifier::BOLD)
-    }
-
-    pub(crate) fn good(self) -> Style {
-        self.tinted(Role::Good)
-    }
-
-    pub(crate) fn warn(self) -> Style {
-        self.tinted(Role::Warn)
-    }
-
-    /// Bold as well, so that it stands out without colour.
-    pub(crate) fn bad(self) -> Style {
-        self.tinted(Role::Bad).add_modifier(Modifier::BOLD)
-    }
-
-    pub(crate) fn underlined(self) -> Style {
-        Style::new().add_modifier(Modifier::UNDERLINED)
-    }
-
-    /// The selected row or button: its own colours if the theme has both, else reversed.
-    pub(crate) fn selected(self) -> Style {
-        match (self.color(Role::Selection), self.color(Role::SelectionText)) {
-            (Color::Reset, _) | (_, Color::Reset) => Style::new().add_modifier(Modifier::REVERSED),
+        };
+        let (soft, accent) = (style(Role::Soft), style(Role::Accent));
+        let (warn, broken) = (style(Role::Warn), style(Role::Bad));
+        let selected = match (color(Role::Selection), color(Role::SelectionText)) {
+            (Color::Reset, _) | (_, Color::Reset) => Style::new().reversed(),
             (under, on) => Style::new().bg(under).fg(on),
+        };
+        Self {
+            soft,
+            dimmed: if soft.fg.is_none() { soft.dim() } else { soft },
+            strong: Style::new().bold(),
+            heading: style(Role::Heading).bold(),
+            accent,
+            key: accent.bold(),
+            good: style(Role::Good),
+            warn,
+            bad: broken.bold(),
+            broken,
+            underlined: Style::new().underlined(),
+            selected,
+            badge: warn.reversed().bold(),
+            chart_1: style(Role::Chart1),
+            chart_2: style(Role::Chart2),
+            text: color(Role::Text),
+            background: color(Role::Background),
+            is_light: palette.is_light(),
+            glyphs: if ascii { &ASCII } else { UNICODE },
         }
-    }
-
-    /// Bad state in a whole column: less prominent.
-    pub(crate) fn broken(self) -> Style {
-        self.tinted(Role::Bad)
-    }
-
-    /// A label that must be noticed, such as FROZEN.
-    pub(crate) fn badge(self) -> Style {
-        self.warn().add_modifier(Modifier::REVERSED | Modifier::BOLD)
-    }
-
-    /// The first series of the chart, a line.
-    pub(crate) fn chart_1(self) -> Style {
-        self.tinted(Role::Chart1)
-    }
-
-    /// The second series of the chart, an area.
-    pub(crate) fn chart_2(self) -> Style {
-        self.tinted(Role::Chart2)
     }
 
     /// Sets default text and background colours, if the theme has its own.
     pub(crate) fn settle(self, buffer: &mut Buffer) {
-        let (text, paper) = (self.color(Role::Text), self.color(Role::Background));
+        let (text, paper) = (self.text, self.background);
         if (text, paper) == (Color::Reset, Color::Reset) {
             return;
         }
@@ -307,13 +264,15 @@ fn is_mono(term: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::style::Modifier;
+
     use super::*;
 
     fn depth(choice: ColorChoice, vars: &[(&str, &str)]) -> Depth {
         let env = |name: &str| {
             vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         };
-        Theme::detect(choice, &Palette::default(), false, env).depth
+        Depth::detect(choice, env)
     }
 
     #[test]
@@ -337,13 +296,13 @@ mod tests {
     fn without_colour_no_style_carries_one() {
         for (name, palette) in Palette::BUILT_IN {
             let theme = Theme::of(&palette, Depth::None, false);
-            let states = [theme.good(), theme.warn(), theme.bad(), theme.badge()];
-            let others = [theme.soft(), theme.heading(), theme.accent(), theme.chart_1()];
-            for style in states.into_iter().chain(others).chain([theme.chart_2()]) {
+            let states = [theme.good, theme.warn, theme.bad, theme.badge];
+            let others = [theme.soft, theme.heading, theme.accent, theme.chart_1];
+            for style in states.into_iter().chain(others).chain([theme.chart_2]) {
                 assert_eq!((style.fg, style.bg), (None, None), "{name}");
                 assert!(!style.add_modifier.contains(Modifier::DIM), "{name}");
             }
-            assert!(theme.selected().add_modifier.contains(Modifier::REVERSED), "{name}");
+            assert!(theme.selected.add_modifier.contains(Modifier::REVERSED), "{name}");
             let mut buffer = Buffer::with_lines(["a"]);
             theme.settle(&mut buffer);
             assert_eq!(buffer, Buffer::with_lines(["a"]), "{name}");
@@ -357,10 +316,10 @@ mod tests {
                 let theme = Theme::of(&palette, depth, false);
                 let styles = [
                     ("text", Style::new()),
-                    ("chosen", theme.selected()),
-                    ("alarm", theme.bad()),
-                    ("badge", theme.badge()),
-                    ("field", theme.underlined()),
+                    ("chosen", theme.selected),
+                    ("alarm", theme.bad),
+                    ("badge", theme.badge),
+                    ("field", theme.underlined),
                 ];
                 for (at, (one, style)) in styles.iter().enumerate() {
                     for (other, another) in styles.iter().skip(at + 1) {
@@ -368,8 +327,8 @@ mod tests {
                     }
                 }
                 // Some terminals draw dim text as normal: dim alone distinguishes nothing.
-                let bold = theme.bad().add_modifier.contains(Modifier::BOLD);
-                assert!(bold && theme.key().add_modifier.contains(Modifier::BOLD), "{name}");
+                let bold = theme.bad.add_modifier.contains(Modifier::BOLD);
+                assert!(bold && theme.key.add_modifier.contains(Modifier::BOLD), "{name}");
             }
         }
     }
@@ -377,14 +336,14 @@ mod tests {
     #[test]
     fn each_depth_shows_what_it_can() {
         let dark = |depth| Theme::of(&Palette::default(), depth, false);
-        assert_eq!(dark(Depth::True).accent().fg, Some(Color::Rgb(0x1a, 0xa8, 0xc8)));
-        assert_eq!(dark(Depth::Ansi256).accent().fg, Some(Color::Indexed(38)));
-        assert_eq!(dark(Depth::Ansi16).accent().fg, Some(Color::Cyan));
-        let soft = dark(Depth::Ansi16).soft();
+        assert_eq!(dark(Depth::True).accent.fg, Some(Color::Rgb(0x1a, 0xa8, 0xc8)));
+        assert_eq!(dark(Depth::Ansi256).accent.fg, Some(Color::Indexed(38)));
+        assert_eq!(dark(Depth::Ansi16).accent.fg, Some(Color::Cyan));
+        let soft = dark(Depth::Ansi16).soft;
         assert!(soft.fg.is_none() && soft.add_modifier.contains(Modifier::DIM));
-        let reversed = dark(Depth::Ansi16).selected().add_modifier;
+        let reversed = dark(Depth::Ansi16).selected.add_modifier;
         assert!(reversed.contains(Modifier::REVERSED));
-        assert!(dark(Depth::Ansi256).selected().bg.is_some());
+        assert!(dark(Depth::Ansi256).selected.bg.is_some());
     }
 
     #[test]

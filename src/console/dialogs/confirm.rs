@@ -325,7 +325,7 @@ impl Confirm {
         let height = if airy { rows + gaps + 2 * fields + 5 } else { rows + fields + 3 };
         let mut text: Vec<Line<'_>> = Vec::new();
         for (place, lines) in sentences.into_iter().enumerate() {
-            let style = if place == 0 { theme.strong() } else { Style::new() };
+            let style = if place == 0 { theme.strong } else { Style::new() };
             text.extend(lines.into_iter().map(|line| Line::styled(line, style)));
             if airy && !in_list(place) {
                 text.push(Line::default());
@@ -360,27 +360,27 @@ impl Confirm {
         // The input stays in place when the label before it changes.
         let cells = widgets::width(&wanted).max(widgets::width(&done)) as u16;
         let (shown, style) = match self.number_missing() {
-            Some(_) => (wanted, theme.warn()),
-            None if self.focus == Stop::Number => (done, theme.good()),
-            None => (wanted, theme.good()),
+            Some(_) => (wanted, theme.warn),
+            None if self.focus == Stop::Number => (done, theme.good),
+            None => (wanted, theme.good),
         };
         let [label, field] =
             Layout::horizontal([Constraint::Length(cells + 2), Constraint::Length(DIGITS)])
                 .areas(area);
         Span::styled(shown, style).render(label, buffer);
-        draw_input(field, buffer, number, theme.underlined())
+        draw_input(field, buffer, number, theme.underlined)
     }
 
     /// Without a cursor unless the reason has the focus.
     fn draw_reason(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let reason = self.reason.as_ref()?;
         let [label, field] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(area);
-        let style = if self.in_reason() { theme.key() } else { Style::new() };
+        let style = if self.in_reason() { theme.key } else { Style::new() };
         Span::styled(&*REASON, style).render(label, buffer);
         if reason.value().is_empty() && !self.in_reason() {
-            Span::styled(reason_hint(), theme.soft()).render(field, buffer);
+            Span::styled(reason_hint(), theme.soft).render(field, buffer);
             return None;
         }
-        draw_input(field, buffer, reason, theme.underlined())
+        draw_input(field, buffer, reason, theme.underlined)
     }
 }

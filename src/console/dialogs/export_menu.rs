@@ -76,7 +76,7 @@ impl ExportMenu {
         let cells = usize::from(list.width);
         let line = |format: &Format| {
             let away = format.is_of_table() && self.rows.is_none();
-            let [style, key] = if away { [theme.soft(); 2] } else { [Style::new(), theme.key()] };
+            let [style, key] = if away { [theme.soft; 2] } else { [Style::new(), theme.key] };
             let rows = if format.is_of_table() { wording::rows(self.rows) } else { String::new() };
             let of_rows = if format.is_of_table() { ROWS } else { 0 };
             let ellipsis = theme.glyphs.ellipsis;
@@ -84,7 +84,7 @@ impl ExportMenu {
             Line::from(vec![
                 Span::styled(format!(" {}  ", format.letter()), key),
                 Span::styled(name, style),
-                Span::styled(right(&rows, of_rows, ellipsis), theme.soft()),
+                Span::styled(right(&rows, of_rows, ellipsis), theme.soft),
             ])
         };
         let mut lines: Vec<Line<'_>> = Format::VARIANTS.iter().map(line).collect();
@@ -96,7 +96,7 @@ impl ExportMenu {
         let dir = self.dir.as_deref().unwrap_or(&Label("export-the-working-directory"));
         let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8), theme));
         let dir = fit(&dir, cells.saturating_sub(2), theme.glyphs.ellipsis);
-        Span::styled(format!(" {dir}"), theme.soft()).render(dir_area, buffer);
+        Span::styled(format!(" {dir}"), theme.soft).render(dir_area, buffer);
     }
 }
 

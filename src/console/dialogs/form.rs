@@ -178,11 +178,11 @@ impl Form {
             let [input, below] =
                 Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(value);
             let focused = place == self.focus;
-            let style = if focused { theme.key() } else { Style::new() };
+            let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
-            let at = draw_input(input, buffer, &field.input, theme.underlined());
+            let at = draw_input(input, buffer, &field.input, theme.underlined);
             cursor = at.filter(|_| focused).or(cursor);
-            let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
+            let style = if field.fault.is_some() { theme.bad } else { theme.soft };
             let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();
             Paragraph::new(shown).style(style).render(below, buffer);
         }

@@ -47,7 +47,7 @@ impl Help {
         let height = (rows as u16 + 2).min(area.height);
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let foot = self.foot.as_ref().map(|foot| Line::styled(format!(" {foot} "), theme.soft()));
+        let foot = self.foot.as_ref().map(|foot| Line::styled(format!(" {foot} "), theme.soft));
         let more = (rows > self.scroll + visible).then(|| more(theme));
         let bottom = foot.into_iter().chain(more);
         let inside = popup(area, buffer, theme, (width, height), &text::HELP_TITLE, bottom);
@@ -68,10 +68,10 @@ fn sections(theme: Theme, width: usize) -> Vec<Vec<Line<'static>>> {
         let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
         let room = width.saturating_sub(KEYS + 1);
         let meaning = fit(binding.action.help(), room, theme.glyphs.ellipsis);
-        Line::from(vec![Span::styled(keys, theme.key()), Span::raw(" "), Span::raw(meaning)])
+        Line::from(vec![Span::styled(keys, theme.key), Span::raw(" "), Span::raw(meaning)])
     };
     let section = |context: Context| {
-        let heading = Line::styled(context.heading(), theme.heading());
+        let heading = Line::styled(context.heading(), theme.heading);
         let bound = table().iter().filter(|it| it.context == context && !it.keys.is_empty());
         std::iter::once(heading).chain(bound.map(line)).collect()
     };

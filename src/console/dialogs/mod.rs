@@ -95,7 +95,7 @@ const LABEL: Constraint = Constraint::Length(9);
 /// Two right-aligned buttons; the focused one is reversed.
 fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'static> {
     let [cancel, yes] = [0, 1].map(|place| {
-        let style = if focus == Some(place) { theme.selected() } else { theme.soft() };
+        let style = if focus == Some(place) { theme.selected } else { theme.soft };
         Span::styled(format!("[ {} ]", labels[place]), style)
     });
     Line::from(vec![cancel, Span::raw("  "), yes]).right_aligned()
@@ -103,7 +103,7 @@ fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'stati
 
 /// Marks the lower edge of a dialog that has more rows below.
 fn more(theme: Theme) -> Line<'static> {
-    Line::styled(format!(" {} ", theme.glyphs.falling), theme.key()).right_aligned()
+    Line::styled(format!(" {} ", theme.glyphs.falling), theme.key).right_aligned()
 }
 
 /// A list with a cursor.
@@ -115,6 +115,6 @@ fn draw_list(
     cursor: Option<usize>,
 ) {
     let mut state = ListState::default().with_selected(cursor);
-    let style = Style::reset().patch(theme.selected());
+    let style = Style::reset().patch(theme.selected);
     List::new(lines).highlight_style(style).render(area, buffer, &mut state);
 }

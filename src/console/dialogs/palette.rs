@@ -103,13 +103,13 @@ impl Palette {
                 .areas(inside.inner(Margin::new(2, 0)));
         let [colon, input] =
             Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(prompt);
-        Span::styled(":", theme.key()).render(colon, buffer);
+        Span::styled(":", theme.key).render(colon, buffer);
         let cursor = draw_input(input, buffer, &self.input, Style::new());
         if matches.is_empty() {
-            Span::styled(&*text::NO_COMMAND, theme.soft()).render(list, buffer);
+            Span::styled(&*text::NO_COMMAND, theme.soft).render(list, buffer);
         }
         let line = |(row, offer): (usize, &&Offer)| {
-            let style = if offer.why.is_some() { theme.soft() } else { Style::new() };
+            let style = if offer.why.is_some() { theme.soft } else { Style::new() };
             let name = left(offer.name, NAME.max(widgets::width(offer.name) + 1), "");
             let key = right(&key_of(offer.action), KEY, theme.glyphs.ellipsis);
             let recent = row < self.recent && self.input.value().is_empty();
@@ -119,8 +119,8 @@ impl Palette {
             let beside = fit(beside, room, theme.glyphs.ellipsis);
             Line::from(vec![
                 Span::styled(name, style),
-                Span::styled(key, theme.key()),
-                Span::styled(format!("   {beside}"), theme.soft()),
+                Span::styled(key, theme.key),
+                Span::styled(format!("   {beside}"), theme.soft),
             ])
         };
         let lines = matches.iter().enumerate().map(line).collect();

@@ -190,7 +190,7 @@ impl App {
             match format {
                 Format::Text => screen::text(&buffer),
                 Format::Ansi => screen::ansi(&buffer),
-                _ => svg::svg(&buffer, self.theme.is_light(), self.view.name()),
+                _ => svg::svg(&buffer, self.theme.is_light, self.view.name()),
             }
         };
         let stem = format!("seckill-{}-{}", self.view.name(), stamp(self.now, &self.zone));

@@ -113,9 +113,9 @@ fn colour_shows_state() {
     let buffer = tui.draw(120, 36);
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
     let theme = tui.app.theme;
-    assert_eq!(colour("RUNNING"), theme.good().fg);
-    assert_eq!(colour("✖    42 s"), theme.bad().fg);
-    assert_eq!(colour("redis    42 s old"), theme.warn().fg);
+    assert_eq!(colour("RUNNING"), theme.good.fg);
+    assert_eq!(colour("✖    42 s"), theme.bad.fg);
+    assert_eq!(colour("redis    42 s old"), theme.warn.fg);
     assert_eq!(colour("cinema ticket"), Some(Color::Reset));
     tui.press("2f");
     let buffer = tui.draw(120, 36);
@@ -130,7 +130,7 @@ fn colour_shows_state() {
 fn a_failed_run_is_coloured_as_an_error() {
     let mut tui = Tui::open(normal(), "8l");
     let buffer = tui.draw(120, 36);
-    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.theme.bad().fg);
+    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.theme.bad.fg);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
 
 /// The screen position of a heading, by its text and style.
 fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
-    let style = app.theme.heading();
+    let style = app.theme.heading;
     (3..buffer.area.height).find_map(|y| {
         let x = column(buffer, y, text)?;
         let cell = &buffer[(x as u16, y)];
@@ -354,7 +354,7 @@ fn a_finished_launch_gives_way_to_the_active_sale() {
 fn only_the_figures_of_a_moment_are_lit() {
     for depth in [Depth::Ansi256, Depth::None] {
         let theme = Theme::new(depth, false);
-        let soft = theme.dimmed();
+        let soft = theme.dimmed;
         for (w, h) in [(120, 36), (80, 24)] {
             let mut tui = Tui::themed(normal(), theme);
             tui.draw(w, h);

@@ -132,7 +132,7 @@ fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     let warned = |tui: &mut Tui| {
         let buffer = tui.draw(120, 36);
         let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
-        bar.map(|at| buffer.content[at].fg) == tui.app.theme.warn().fg
+        bar.map(|at| buffer.content[at].fg) == tui.app.theme.warn.fg
     };
     // A row under the cursor has no colour of its own, so another one precedes it.
     let mut two = lent(NOW.plus(16_000), 14_000);

@@ -82,8 +82,8 @@ impl Detail {
         user: Option<UserId>,
     ) {
         let (text, style) = match fault {
-            Some(fault) => (scene.users.within(&text::order_error(fault), user), self.theme.warn()),
-            None => (Label("tables-none-its-fields-are-valid").to_owned(), self.theme.soft()),
+            Some(fault) => (scene.users.within(&text::order_error(fault), user), self.theme.warn),
+            None => (Label("tables-none-its-fields-are-valid").to_owned(), self.theme.soft),
         };
         self.field_of(2, Label("tables-fault"), text, style);
     }
@@ -92,7 +92,7 @@ impl Detail {
     pub(super) fn line(&mut self, label: Label, value: Vec<Span<'static>>) {
         let is_new = self.last_label.replace(label) != Some(label);
         let head = left(if is_new { label.read() } else { "" }, LABELS, "");
-        let head = Span::styled(head, self.theme.soft());
+        let head = Span::styled(head, self.theme.soft);
         self.lines.push(std::iter::once(head).chain(value).collect());
     }
 
@@ -112,7 +112,7 @@ impl Detail {
     }
 
     pub(super) fn draw(mut self, canvas: &mut Canvas<'_>) {
-        canvas.rule(0, self.theme.glyphs.rule, self.theme.soft());
+        canvas.rule(0, self.theme.glyphs.rule, self.theme.soft);
         self.draw_lines(&mut canvas.below(1));
     }
 
@@ -123,7 +123,7 @@ impl Detail {
             let more = (self.more)(self.lines.len() - room + 1);
             self.lines.truncate(room - 1);
             let indent = Span::raw(" ".repeat(LABELS));
-            self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft())]));
+            self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft)]));
         }
         for (y, line) in self.lines.iter().enumerate() {
             canvas.line(1, y as u16, line);
@@ -176,6 +176,6 @@ pub(super) fn draw_alone<R: Row>(
 pub(super) fn draw_lines(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, text: &str) {
     let lines = wrap(text, usize::from(canvas.width().saturating_sub(2)));
     for (y, line) in (y..).zip(&lines) {
-        canvas.text(1, y, line, scene.theme.soft());
+        canvas.text(1, y, line, scene.theme.soft);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     .areas(area);
     header(app, head.inner(SIDES), buffer);
     let dashes = theme.glyphs.rule.repeat(usize::from(rule.width));
-    Line::styled(dashes, theme.soft()).render(rule, buffer);
+    Line::styled(dashes, theme.soft).render(rule, buffer);
     app.tabs = tabs::draw(app, tab_row, rule, buffer);
     let badges = badges(app);
     let hints =
@@ -109,7 +109,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
             .spacing(2)
             .areas(area);
     states.render(right, buffer);
-    let mut line = Line::from(Span::styled(text::PROGRAM, theme.key()));
+    let mut line = Line::from(Span::styled(text::PROGRAM, theme.key));
     line.push_span(" ");
     let room = usize::from(left.width).saturating_sub(line.width());
     // An armed launch takes precedence over the active sale, and a question over both.
@@ -123,10 +123,10 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 /// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let (theme, shown) = (app.theme, &app.shown);
-    let mut line = Line::from(Span::styled(format!("{} ", theme.glyphs.pointer), theme.soft()));
+    let mut line = Line::from(Span::styled(format!("{} ", theme.glyphs.pointer), theme.soft));
     let rushed = shown.rushed().len();
     if app.target_sale().is_none() && rushed > 1 {
-        line.push_span(Span::styled(text!("overview-rushes", count = rushed), theme.strong()));
+        line.push_span(Span::styled(text!("overview-rushes", count = rushed), theme.strong));
         return line;
     }
     let open = || shown.foremost().filter(|sale| !sale.phase.is_over());
@@ -142,7 +142,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     }
     room = room.saturating_sub(width(&time) + 2);
     let title = text::sale_name(sale.voucher_id, &sale.title);
-    line.push_span(Span::styled(fit(&title, room, theme.glyphs.ellipsis), theme.strong()));
+    line.push_span(Span::styled(fit(&title, room, theme.glyphs.ellipsis), theme.strong));
     line.push_span(Span::styled(format!("  {word}"), style));
     line.push_span(format!("  {time}"));
     line
@@ -157,10 +157,10 @@ pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>>
         }
         LaunchSummary::Opening(launch) => (text!("director-opening"), launch),
     };
-    let badge = Span::styled(format!(" {badge} "), theme.badge());
+    let badge = Span::styled(format!(" {badge} "), theme.badge);
     let room = cells.saturating_sub(badge.width() + 1);
     let launch = fit(&text::launch::badge(launch, ids), room, theme.glyphs.ellipsis);
-    Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong())]))
+    Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
 }
 
 /// A phase in capitals, in the colour of its state.
@@ -170,11 +170,11 @@ pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
 
 pub(super) fn phase_style(theme: Theme, phase: Phase) -> Style {
     match phase {
-        Phase::Running => theme.good().add_modifier(Modifier::BOLD),
-        Phase::Paused => theme.warn(),
-        Phase::Planned => theme.accent(),
-        Phase::SoldOut => theme.strong(),
-        Phase::Ended | Phase::Archived => theme.soft(),
+        Phase::Running => theme.good.add_modifier(Modifier::BOLD),
+        Phase::Paused => theme.warn,
+        Phase::Planned => theme.accent,
+        Phase::SoldOut => theme.strong,
+        Phase::Ended | Phase::Archived => theme.soft,
     }
 }
 
@@ -204,16 +204,16 @@ fn health(
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     let age = health.last_ok.map(|at| now.since(at));
     let (glyph, [style, beside], text) = if !health.up {
-        (theme.glyphs.away, [theme.bad(); 2], text::age(age))
+        (theme.glyphs.away, [theme.bad; 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
         let locked = why.data() == Some(ReadError::Sql(StoreError::Locked));
         let locked = locked.then(|| text!("console-locked"));
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
-        (theme.glyphs.away, [theme.bad(); 2], text)
+        (theme.glyphs.away, [theme.bad; 2], text)
     } else if is_stale(health, now) {
-        ("!", [theme.warn(); 2], text::age(age))
+        ("!", [theme.warn; 2], text::age(age))
     } else {
-        (theme.glyphs.up, [theme.good(), theme.soft()], figures::latency(health.latency_us))
+        (theme.glyphs.up, [theme.good, theme.soft], figures::latency(health.latency_us))
     };
     let text = wide.then(|| {
         let room = width(&figures::steady_span(0));
@@ -225,10 +225,10 @@ fn health(
 fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
     let glyphs = theme.glyphs;
     let (glyph, style, full) = match balance {
-        Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),
-        Balance::InFlight { orders } => (glyphs.moving, theme.accent(), text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs.cross, theme.bad(), text!("console-audit-failed")),
-        Balance::Unknown => ("?", theme.warn(), text!("console-audit-unknown")),
+        Balance::Balanced { .. } => (glyphs.check, theme.good, text::BALANCED.to_owned()),
+        Balance::InFlight { orders } => (glyphs.moving, theme.accent, text::in_flight(*orders)),
+        Balance::Off { .. } => (glyphs.cross, theme.bad, text!("console-audit-failed")),
+        Balance::Unknown => ("?", theme.warn, text!("console-audit-unknown")),
     };
     if !wide {
         return [Span::raw(format!("{} ", text::BOOKS)), Span::styled(glyph, style)];
@@ -244,12 +244,12 @@ pub(super) fn badges(app: &App) -> Line<'static> {
     let theme = app.theme;
     let mut badges = Vec::new();
     if app.shown.read_only {
-        badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
+        badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge));
     }
     if app.frozen {
         let age = figures::steady_span(app.now.since(app.shown.taken));
         badges.push(Span::raw(" "));
-        badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
+        badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge));
     }
     Line::from(badges)
 }
@@ -262,8 +262,8 @@ pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
         // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
         .map(|it| {
-            let key = Span::styled(it.keys[0].label(), app.theme.key());
-            let word = Span::styled(format!(" {}", it.action.label()), app.theme.soft());
+            let key = Span::styled(it.keys[0].label(), app.theme.key);
+            let word = Span::styled(format!(" {}", it.action.label()), app.theme.soft);
             Line::from(vec![key, word])
         });
     let hints: Vec<Line<'_>> = hints.collect();
@@ -288,9 +288,9 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),
-        Tone::Good => (theme.glyphs.check, theme.good()),
-        Tone::Mixed => ("!", theme.warn()),
-        Tone::Failure => (theme.glyphs.cross, theme.bad()),
+        Tone::Good => (theme.glyphs.check, theme.good),
+        Tone::Mixed => ("!", theme.warn),
+        Tone::Failure => (theme.glyphs.cross, theme.bad),
     };
     let mut message = if app.presenter.on {
         by_title(&app.newest, &[app.director.last_title()], message)
@@ -318,7 +318,7 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
     let [_, row] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let [slash, field] =
         Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(row);
-    Span::styled("/", theme.key()).render(slash, buffer);
+    Span::styled("/", theme.key).render(slash, buffer);
     draw_input(field, buffer, input, Style::new())
 }
 
@@ -362,11 +362,10 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         }
     }
     let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {
-        Some(rest) if row == 0 => Line::from(vec![
-            Span::styled(title.clone(), theme.key()),
-            Span::raw(format!(" {rest}")),
-        ]),
-        _ if row == 0 => Line::styled(line, theme.key()),
+        Some(rest) if row == 0 => {
+            Line::from(vec![Span::styled(title.clone(), theme.key), Span::raw(format!(" {rest}"))])
+        }
+        _ if row == 0 => Line::styled(line, theme.key),
         _ => Line::raw(format!("  {line}")),
     });
     styled.collect()
@@ -381,7 +380,7 @@ fn story_key(app: &App) -> Line<'static> {
         if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
     let key = fit(&format!("{leave}{key}"), 12, app.theme.glyphs.ellipsis);
     Line::from(vec![
-        Span::styled(format!("{} ", Label("console-press")), app.theme.soft()),
-        Span::styled(format!(" {key} "), app.theme.key().patch(app.theme.selected())),
+        Span::styled(format!("{} ", Label("console-press")), app.theme.soft),
+        Span::styled(format!(" {key} "), app.theme.key.patch(app.theme.selected)),
     ])
 }

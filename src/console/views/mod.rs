@@ -186,9 +186,9 @@ impl Scene<'_> {
 
     /// The heading of a panel, with the age of its figures if they are outdated.
     fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
-        let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading())];
+        let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
-            spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn()));
+            spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
         }
         Line::from(spans)
     }
@@ -204,7 +204,7 @@ impl Scene<'_> {
         let is_up = sources.iter().all(|it| !is_stale(self.health(*it), self.now));
         let age = taken.map(|taken| self.now.since(taken)).filter(|_| is_up);
         if let Some(age) = age.filter(|age| *age > STALE_PAGE_MS) {
-            heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn()));
+            heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn));
         }
         heading
     }
@@ -250,7 +250,7 @@ impl Scene<'_> {
 
     /// A summary in at most half of the heading.
     fn summary(&self, canvas: &Canvas<'_>, text: &str) -> Line<'static> {
-        Line::styled(self.fit(text, canvas.width() / 2), self.theme.soft())
+        Line::styled(self.fit(text, canvas.width() / 2), self.theme.soft)
     }
 
     /// The line of a view at which its table begins.
@@ -309,7 +309,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
         let lines = widgets::wrap(&size, usize::from(area.width));
         let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
         let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        Paragraph::new(lines).style(app.theme.strong()).centered().render(middle, buffer);
+        Paragraph::new(lines).style(app.theme.strong).centered().render(middle, buffer);
         app.theme.settle(buffer);
         return None;
     }
@@ -385,7 +385,7 @@ fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
         users: app.users,
     };
     if !has_data(&shown) {
-        canvas.text(1, 1, &text::NO_DATA, app.theme.soft());
+        canvas.text(1, 1, &text::NO_DATA, app.theme.soft);
         return;
     }
     match app.view {

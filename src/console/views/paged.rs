@@ -21,14 +21,14 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
     for line in &snapshot.recoveries {
         let act = text::time::act_word(&line.act);
         let text = text!("recovery-of", act, done = line.done, planned = line.planned);
-        spans.push(Span::styled(format!("{text}   "), theme.key()));
+        spans.push(Span::styled(format!("{text}   "), theme.key));
     }
     let marked = state.marked(snapshot);
     if state.all_marked {
         let text = text!("console-all-marked", count = total);
-        spans.push(Span::styled(format!("{text}   "), theme.key()));
+        spans.push(Span::styled(format!("{text}   "), theme.key));
     } else if marked.count > 0 {
-        spans.push(Span::styled(format!("{}   ", text::marked(marked)), theme.key()));
+        spans.push(Span::styled(format!("{}   ", text::marked(marked)), theme.key));
     }
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
         spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
     }
     if state.is_waiting() {
-        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn));
     }
     let whole = match loaded as u64 {
         last @ 1.. if page.key == EntryId::MIN => {
@@ -47,6 +47,6 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
         _ if snapshot.stream.is_none() => String::new(),
         _ => figures::thousands(total),
     };
-    spans.push(Span::styled(whole, theme.soft()));
+    spans.push(Span::styled(whole, theme.soft));
     Line::from(spans)
 }

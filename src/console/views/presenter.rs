@@ -108,7 +108,7 @@ impl Figure {
         };
         let both = format!("{label}  {age}");
         let shown = if width(&both) > cells { age } else { &both };
-        Span::styled(fit(shown, cells, theme.glyphs.ellipsis), theme.warn())
+        Span::styled(fit(shown, cells, theme.glyphs.ellipsis), theme.warn)
     }
 
     /// The figure as text, in a constant width.
@@ -120,7 +120,7 @@ impl Figure {
             signs => signs,
         };
         let cells = width(&self.widest).max(width(signs));
-        Span::styled(right(signs, cells, ""), self.style.patch(theme.strong()))
+        Span::styled(right(signs, cells, ""), self.style.patch(theme.strong))
     }
 
     /// Digits are right-aligned in a constant width, so that nothing moves whatever their number.
@@ -201,7 +201,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     .areas(area);
     let badges = layout::badges(app);
     let room = usize::from(area.width).saturating_sub(badges.width() + 4);
-    let program = || Line::styled(text::PROGRAM, theme.soft());
+    let program = || Line::styled(text::PROGRAM, theme.soft);
     layout::armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
     badges.right_aligned().render(head.inner(SIDES), buffer);
     layout::keys(app, foot.inner(SIDES), buffer);
@@ -222,7 +222,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     } else {
         let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
         let middle = body.centered_vertically(Constraint::Length(1));
-        Line::styled(text, theme.strong()).centered().render(middle, buffer);
+        Line::styled(text, theme.strong).centered().render(middle, buffer);
     }
 }
 
@@ -231,9 +231,9 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let (theme, alarms) = (app.theme, &app.shown.alarms);
     let first = alarms.first()?;
     let style = match first.urgency {
-        Urgency::Critical => theme.bad(),
-        Urgency::Warning => theme.warn(),
-        Urgency::Notice => theme.good(),
+        Urgency::Critical => theme.bad,
+        Urgency::Warning => theme.warn,
+        Urgency::Notice => theme.good,
     };
     let more = match alarms.len() - 1 {
         0 => String::new(),
@@ -243,10 +243,7 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let text = wording::alarm(&first.kind);
     let text = text.figure.map_or(text.text.clone(), |it| format!("{it}  {}", text.text));
     let text = fit(&text, room, theme.glyphs.ellipsis);
-    Some(Line::from(vec![
-        Span::styled(format!("! {text}"), style),
-        Span::styled(more, theme.soft()),
-    ]))
+    Some(Line::from(vec![Span::styled(format!("! {text}"), style), Span::styled(more, theme.soft)]))
 }
 
 fn page(app: &App) -> Option<Page> {
@@ -259,7 +256,7 @@ fn page(app: &App) -> Option<Page> {
             return Some(Page {
                 title: launch.title.clone(),
                 phase: None,
-                large: Figure::new(figures::clock(left), theme.key(), wording::OPENS),
+                large: Figure::new(figures::clock(left), theme.key, wording::OPENS),
                 left: None,
                 small: [
                     Figure::new(pieces, Style::new(), wording::PIECES),
@@ -307,7 +304,7 @@ fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
         let time = text!("presenter-opens", time = begin.date_time(&app.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
     }
-    Figure::new(figures::clock(left), theme.key(), wording::OPENS)
+    Figure::new(figures::clock(left), theme.key, wording::OPENS)
 }
 
 /// The stock in Redis, in large digits.
@@ -321,14 +318,14 @@ fn left(app: &App, sale: &SaleLine) -> Figure {
         Some(_) => text!("presenter-pieces-left-of", initial = sale.initial),
         None => Label("presenter-pieces-left-unknown").to_owned(),
     };
-    let style = if sale.phase == Phase::Paused { theme.warn() } else { theme.key() };
+    let style = if sale.phase == Phase::Paused { theme.warn } else { theme.key };
     aged(app, Source::Redis, Figure::new(stock(sale), style, label).up_to(sale.initial))
 }
 
 fn sold(app: &App, sale: &SaleLine) -> Figure {
     let Some(admitted) = sale.admitted else { return left(app, sale) };
     let label = wording::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
-    let figure = Figure::new(figures::thousands(admitted), app.theme.key(), label);
+    let figure = Figure::new(figures::thousands(admitted), app.theme.key, label);
     aged(app, Source::Redis, figure.up_to(sale.initial))
 }
 
@@ -346,7 +343,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
                 let most = admitted.max(sale.persisted);
                 most.saturating_sub(sale.initial).max(below)
             });
-            let style = if over == Some(0) { theme.good() } else { theme.bad() };
+            let style = if over == Some(0) { theme.good } else { theme.bad };
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
             aged(app, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
         }
@@ -354,7 +351,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
             // An old rate is not a rate.
             let (signs, style) = if is_stale(&app.shown.redis, app.seen()) {
-                ("?".to_owned(), theme.soft())
+                ("?".to_owned(), theme.soft)
             } else {
                 (figures::thousands(rate), Style::new())
             };
@@ -381,7 +378,7 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     };
     if is_stale(health, app.seen()) {
         let age = wording::old(health.last_ok.map(|at| app.seen().since(at)));
-        figure.style = app.theme.soft();
+        figure.style = app.theme.soft;
         figure.age = Some(age);
     }
     figure
@@ -391,8 +388,8 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
 fn flight(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style) = match balance {
         Balance::Balanced { .. } => (figures::thousands(0), Style::new()),
-        Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent()),
-        Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft()),
+        Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent),
+        Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft),
     };
     Figure::new(signs, style, Label("common-in-flight"))
         .up_to(USUAL_FLIGHT)
@@ -401,10 +398,10 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
 
 fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
-        Balance::Balanced { .. } => ("✔", theme.good(), wording::BALANCED),
-        Balance::InFlight { .. } => ("≈", theme.accent(), wording::OPEN),
-        Balance::Off { .. } => ("✖", theme.bad(), wording::OFF),
-        Balance::Unknown => ("?", theme.warn(), wording::UNKNOWN),
+        Balance::Balanced { .. } => ("✔", theme.good, wording::BALANCED),
+        Balance::InFlight { .. } => ("≈", theme.accent, wording::OPEN),
+        Balance::Off { .. } => ("✖", theme.bad, wording::OFF),
+        Balance::Unknown => ("?", theme.warn, wording::UNKNOWN),
     };
     Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).reserving("✔")
 }
@@ -453,11 +450,11 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     if let Some((part, text)) = &page.left {
         let [bar_area, share] =
             Layout::horizontal([Constraint::Fill(1), Constraint::Length(SHARE)]).areas(bar_area);
-        let line = bar(theme, *part, bar_area.width, theme.accent(), Some(theme.glyphs.empty));
+        let line = bar(theme, *part, bar_area.width, theme.accent, Some(theme.glyphs.empty));
         let lines = vec![Line::from(line); usize::from(bar_rows)];
         Paragraph::new(lines).render(bar_area, buffer);
         let middle = share.centered_vertically(Constraint::Length(1));
-        Line::styled(text, theme.strong()).right_aligned().render(middle, buffer);
+        Line::styled(text, theme.strong).right_aligned().render(middle, buffer);
     }
     for (figure, column) in page.small.iter().zip(columns.areas::<4>(small_area)) {
         figure.draw(column, buffer, theme, small, HorizontalAlignment::Right);
@@ -469,5 +466,5 @@ fn title(theme: Theme, page: &Page, cells: u16) -> Line<'static> {
     let phase = phase.map(|(word, style)| Span::styled(format!("  {word}"), *style));
     let room = usize::from(cells).saturating_sub(phase.as_ref().map_or(0, Span::width));
     let title = fit(&page.title, room, theme.glyphs.ellipsis);
-    std::iter::once(Span::styled(title, theme.strong())).chain(phase).collect()
+    std::iter::once(Span::styled(title, theme.strong)).chain(phase).collect()
 }

@@ -114,9 +114,9 @@ pub(super) fn draw(
     let mut x = area.x + 1;
     for tab in tabs {
         let place = Rect { x, width: fit.cells(&tab, app.view) as u16, ..area };
-        let mut title = Line::from(Span::styled(tab.key.clone(), theme.key()));
+        let mut title = Line::from(Span::styled(tab.key.clone(), theme.key));
         if fit.names(&tab, app.view) {
-            let current = theme.strong().patch(theme.underlined());
+            let current = theme.strong.patch(theme.underlined);
             let style = if app.view == tab.view { current } else { Style::new() };
             title.push_span(" ".repeat(fit.space));
             title.push_span(Span::styled(tab.name, style));
@@ -126,7 +126,7 @@ pub(super) fn draw(
                 View::Pending => has_dead_holder(app),
                 view => view == View::Letters,
             };
-            let style = if loud { theme.warn() } else { theme.soft() };
+            let style = if loud { theme.warn } else { theme.soft };
             let count = fit.count_text(count);
             if fit.below {
                 Span::styled(format!(" {count} "), style)

@@ -34,7 +34,7 @@ pub(crate) fn bar(
     }
     let left = cells - filled / steps - usize::from(part > 0);
     let mut spans = vec![Span::styled(solid, full)];
-    spans.push(Span::styled(rest.unwrap_or(" ").repeat(left), theme.soft()));
+    spans.push(Span::styled(rest.unwrap_or(" ").repeat(left), theme.soft));
     spans
 }
 
@@ -47,7 +47,7 @@ mod tests {
 
     fn drawn(share: f64, ascii: bool) -> String {
         let theme = Theme::new(Depth::None, ascii);
-        Line::from(bar(theme, share, 4, theme.accent(), Some(theme.glyphs.empty))).to_string()
+        Line::from(bar(theme, share, 4, theme.accent, Some(theme.glyphs.empty))).to_string()
     }
 
     #[test]

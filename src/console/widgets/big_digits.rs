@@ -87,6 +87,6 @@ pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
     let size = (big_width(text, PIXEL) + 8, SIGN_ROWS + 4);
     let area = canvas.area();
     let inside = popup(area, canvas.buffer(), theme, size, "", []);
-    let digits = BigText { text, pixel: PIXEL, theme, style: theme.key() };
+    let digits = BigText { text, pixel: PIXEL, theme, style: theme.key };
     digits.render(inside.inner(Margin::new(3, 1)), canvas.buffer());
 }

@@ -153,9 +153,9 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
     let glyphs = theme.glyphs;
     let paint = |context: &mut Context<'_>| {
         let layers = [
-            (&strokes, '*', theme.chart_1()),
-            (&area, '.', theme.chart_2()),
-            (&line, '*', theme.chart_1()),
+            (&strokes, '*', theme.chart_1),
+            (&area, '.', theme.chart_2),
+            (&line, '*', theme.chart_1),
         ];
         for (dots, sign, style) in layers {
             context.marker(if glyphs.ascii { Marker::Custom(sign) } else { Marker::Braille });
@@ -177,10 +177,10 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
             if cell.symbol() == " " {
                 cell.set_symbol(glyphs.axis);
             }
-            cell.set_style(Style::reset()).set_style(theme.key());
-        } else if cell.symbol() != " " && cell.fg == theme.chart_2().fg.unwrap_or_default() {
+            cell.set_style(Style::reset()).set_style(theme.key);
+        } else if cell.symbol() != " " && cell.fg == theme.chart_2.fg.unwrap_or_default() {
             // The canvas knows colours only, and faint text is a modifier.
-            cell.set_style(theme.chart_2());
+            cell.set_style(theme.chart_2);
         }
     }
     for row in 0..height {
@@ -190,14 +190,14 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
             _ => String::new(),
         };
         let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
-        canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
-        canvas.text(5, row, edge, theme.soft());
+        canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft);
+        canvas.text(5, row, edge, theme.soft);
     }
-    canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
-    canvas.text(5, height, glyphs.corner, theme.soft());
-    canvas.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
+    canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft);
+    canvas.text(5, height, glyphs.corner, theme.soft);
+    canvas.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft);
     if let Some(column) = cursor {
-        canvas.text(SCALE + column, height, glyphs.foot, theme.key());
+        canvas.text(SCALE + column, height, glyphs.foot, theme.key);
     }
     for sign in &shown.signs {
         if let Some(column) = axis.of(sign.at) {
@@ -215,15 +215,15 @@ fn clocks(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) 
     let w = canvas.width();
     let first = (shown.clock)(axis.begin(0));
     let room = width(&first) as u16;
-    canvas.text(0, 0, &first, theme.soft());
+    canvas.text(0, 0, &first, theme.soft);
     if w >= 3 * room + 4 {
         let middle = w / 2;
         let text = (shown.clock)(axis.begin(middle));
-        canvas.text(middle.saturating_sub(room / 2), 0, &text, theme.soft());
+        canvas.text(middle.saturating_sub(room / 2), 0, &text, theme.soft);
     }
     if w >= 2 * room + 2 {
         let text = (shown.clock)(shown.until);
-        canvas.text(w.saturating_sub(room), 0, &text, theme.soft());
+        canvas.text(w.saturating_sub(room), 0, &text, theme.soft);
     }
 }
 
@@ -421,7 +421,7 @@ mod tests {
             let axis = chart(&mut canvas, theme, &shown).unwrap();
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
-            assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2().fg), "{ascii}");
+            assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2.fg), "{ascii}");
         }
     }
 
@@ -454,7 +454,7 @@ mod tests {
                         let mut cells = buffer.content.iter();
                         cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)
                     };
-                    let both = [theme.chart_1(), theme.chart_2()].map(drawn);
+                    let both = [theme.chart_1, theme.chart_2].map(drawn);
                     assert_eq!(both, [true; 2], "{window} in {width}x{height} ascii: {ascii}");
                 }
             }

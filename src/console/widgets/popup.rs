@@ -32,10 +32,10 @@ pub(crate) fn popup(
         }
     }
     Clear.render(area, buffer);
-    let mut block = Block::bordered().border_set(theme.glyphs.border).border_style(theme.soft());
+    let mut block = Block::bordered().border_set(theme.glyphs.border).border_style(theme.soft);
     if !title.is_empty() {
         let title = fit(title, usize::from(area.width.saturating_sub(6)), theme.glyphs.ellipsis);
-        let style = Style::reset().patch(theme.strong());
+        let style = Style::reset().patch(theme.strong);
         block = block.title_top(Line::styled(format!(" {title} "), style));
     }
     for line in bottom {

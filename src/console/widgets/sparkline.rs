@@ -54,7 +54,7 @@ pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
         .data(heights)
         .max(eighths)
         .bar_set(if theme.glyphs.ascii { ASCII } else { NINE_LEVELS })
-        .style(theme.accent())
+        .style(theme.accent)
         .render(area, canvas.buffer());
 }
 

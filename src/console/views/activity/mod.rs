@@ -61,7 +61,7 @@ impl Row for Recorded {
             Value::Text(act_word(&line.act.act))
         })
         .styled(|scene, line| match Weight::of(&line.act) {
-            Weight::Notice => scene.theme.soft(),
+            Weight::Notice => scene.theme.soft,
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Command => Style::new(),
         }),
@@ -82,7 +82,7 @@ impl Row for Recorded {
         .by(|line| audit_log::result(&line.act.result).into())
         .shown(|_, line, _| audit_log::result(&line.act.result).into())
         .styled(|scene, line| match Weight::of(&line.act) {
-            Weight::Failed => scene.theme.broken(),
+            Weight::Failed => scene.theme.broken,
             _ => Style::new(),
         }),
     ];
@@ -170,7 +170,7 @@ fn levels(scene: &Scene<'_>, chosen: Option<Which>) -> Vec<Span<'static>> {
     let theme = scene.theme;
     let span = |level| {
         let is_chosen = level == chosen;
-        let style = if is_chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
+        let style = if is_chosen { theme.strong.patch(theme.underlined) } else { theme.soft };
         [Span::raw("  "), Span::styled(level_name(level).read(), style)]
     };
     let spans = LEVELS.into_iter().flat_map(span);
@@ -193,25 +193,25 @@ fn summary(scene: &Scene<'_>, state: &TableState<Recorded>) -> Line<'static> {
         spans.push(Span::raw(format!("/{}   ", scene.fit(filter, 16))));
     }
     if state.is_waiting() {
-        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn));
     }
     if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page()) {
         let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
         let text = text!("activity-to", first, last);
-        spans.push(Span::styled(format!("{text}   "), theme.soft()));
+        spans.push(Span::styled(format!("{text}   "), theme.soft));
     } else if state.follows() && !rows.is_empty() {
         let follows = Label("activity-following");
-        spans.push(Span::styled(format!("{} {follows}   ", theme.glyphs.up), theme.good()));
+        spans.push(Span::styled(format!("{} {follows}   ", theme.glyphs.up), theme.good));
     }
     if !state.follows() && !scene.compact {
         let text = text!("activity-follows", key = key_of(Action::Last));
-        spans.push(Span::styled(format!("{text}   "), theme.key()));
+        spans.push(Span::styled(format!("{text}   "), theme.key));
     }
     let (shown, all) = (rows.len(), Recorded::list(scene.snapshot).len());
     spans.push(match state.controls.order {
-        Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key()),
-        None if shown == all => Span::styled(text!("activity-lines", count = all), theme.soft()),
-        None => Span::styled(text!("console-of-on-this-page", shown, of = all), theme.soft()),
+        Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key),
+        None if shown == all => Span::styled(text!("activity-lines", count = all), theme.soft),
+        None => Span::styled(text!("console-of-on-this-page", shown, of = all), theme.soft),
     });
     Line::from(spans)
 }
@@ -243,20 +243,20 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     let mut detail = Detail::new(scene, cells);
     let event = vec![
         Span::styled(format!("{glyph} "), style),
-        Span::styled(act_word(&act.act), theme.strong()),
+        Span::styled(act_word(&act.act), theme.strong),
         Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
     ];
     detail.heading(event);
     let at = act.at.date_time(scene.zone);
     detail.field_of(1, Label("activity-when"), text!("activity-node", at, node = act.node), plain);
-    let style = if weight == Weight::Failed { theme.broken() } else { plain };
+    let style = if weight == Weight::Failed { theme.broken } else { plain };
     detail.field_of(LINES, Label("activity-result-2"), audit_log::result(&act.result), style);
     if !act.is_event() {
         detail.field_of(1, Label("activity-user"), &act.operator, plain);
         match &act.reason {
             Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
             None => {
-                detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft());
+                detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft);
             }
         }
     }
@@ -275,15 +275,15 @@ fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
         let [before, after] =
             [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0), ""));
         let change = vec![
-            Span::styled(left(&it.name, names, ""), theme.soft()),
+            Span::styled(left(&it.name, names, ""), theme.soft),
             Span::raw(format!("   {before}")),
-            Span::styled(" → ", theme.soft()),
-            Span::styled(after, theme.strong()),
+            Span::styled(" → ", theme.soft),
+            Span::styled(after, theme.strong),
         ];
         detail.line(Label("activity-figures"), change);
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(Label("activity-unchanged"), same.join(", "), theme.soft());
+        detail.field(Label("activity-unchanged"), same.join(", "), theme.soft);
     }
 }

@@ -53,7 +53,7 @@ impl Row for JobLine {
         })
         .by(|job| job.next.map_or(Value::Nothing, Value::Time))
         .shown(|scene, job, _| match job.next {
-            _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn()),
+            _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn),
             Some(at) => {
                 let span = figures::span(at.since(scene.now));
                 text!("console-in", span).into()
@@ -69,7 +69,7 @@ impl Row for JobLine {
             Some(run) => {
                 text!("console-ago", span = figures::span(scene.now.since(run.started))).into()
             }
-            None => Line::styled("-", scene.theme.soft()),
+            None => Line::styled("-", scene.theme.soft),
         })
         .right(),
         Column::new(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
@@ -77,7 +77,7 @@ impl Row for JobLine {
         })
         .styled(|scene, job| {
             let last = job.runs.first();
-            last.map_or(scene.theme.soft(), |run| outcome_style(scene.theme, run.outcome))
+            last.map_or(scene.theme.soft, |run| outcome_style(scene.theme, run.outcome))
         }),
         Column::new(Label("tables-took"), &[(72, 7)], |job: &Self| {
             of_last(job, |run| run.took_ms.map_or(Value::Nothing, Value::Span))
@@ -158,10 +158,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Table
 
 fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
     match outcome {
-        JobOutcome::Running => theme.accent(),
-        JobOutcome::Done => theme.good(),
-        JobOutcome::Failed | JobOutcome::Lost => theme.bad(),
-        JobOutcome::Cancelled => theme.warn(),
+        JobOutcome::Running => theme.accent,
+        JobOutcome::Done => theme.good,
+        JobOutcome::Failed | JobOutcome::Lost => theme.bad,
+        JobOutcome::Cancelled => theme.warn,
     }
 }
 
@@ -170,8 +170,8 @@ fn detail(scene: &Scene<'_>, job: &JobLine, cells: u16) -> Detail {
     let mut detail = Detail::new(scene, cells);
     let about = scene.fit(&job.about, cells.saturating_sub(width(&job.name) as u16 + 4));
     detail.heading(vec![
-        Span::styled(job.name.clone(), theme.strong()),
-        Span::styled(format!("  {about}"), theme.soft()),
+        Span::styled(job.name.clone(), theme.strong),
+        Span::styled(format!("  {about}"), theme.soft),
     ]);
     let next = match job.next {
         Some(at) => {
@@ -185,8 +185,8 @@ fn detail(scene: &Scene<'_>, job: &JobLine, cells: u16) -> Detail {
     detail.line(Label("tables-next-2"), vec![next.into()]);
     detail.heading(Vec::new());
     let (title, style) = match job.runs.len() {
-        0 => (Label("console-no-runs-yet"), theme.soft()),
-        _ => (Label("console-history"), theme.heading()),
+        0 => (Label("console-no-runs-yet"), theme.soft),
+        _ => (Label("console-history"), theme.heading),
     };
     detail.heading(vec![Span::styled(title.read(), style)]);
     let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
@@ -213,7 +213,7 @@ fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Li
         Span::raw(format!("{}  ", due(run.due))),
         Span::styled(outcome, outcome_style(theme, run.outcome)),
         Span::raw(format!(" {}  ", right(&took, 7, ellipsis))),
-        Span::styled(format!("{cause}  {}  ", left(&run.node, node, ellipsis)), theme.soft()),
+        Span::styled(format!("{cause}  {}  ", left(&run.node, node, ellipsis)), theme.soft),
     ]);
     let indent = head.width();
     let result = text::audit_log::job_result(run.outcome, run.detail.as_ref());

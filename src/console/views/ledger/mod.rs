@@ -63,22 +63,22 @@ impl Row for SaleAudit {
         .right(),
         Column::new(Label("tables-in-flight"), &[(112, 9)], |line: &Self| line.in_flight().into())
             .styled(|scene, line| match line.in_flight() {
-                0 => scene.theme.soft(),
-                _ => scene.theme.accent(),
+                0 => scene.theme.soft,
+                _ => scene.theme.accent,
             })
             .right(),
         Column::new(Label("common-dead"), &[(112, 5)], |line: &Self| line.dead.into())
             .styled(|scene, line| match line.dead {
-                0 => scene.theme.soft(),
-                _ => scene.theme.warn(),
+                0 => scene.theme.soft,
+                _ => scene.theme.warn,
             })
             .right(),
         Column::new(Label("common-state"), &[(0, 14)], |line: &Self| state(line).into())
             .by(|line| Value::Number(line.findings.len() as i64))
             .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
-                (0, 0) => scene.theme.good(),
-                (0, _) => scene.theme.accent(),
-                _ => scene.theme.bad(),
+                (0, 0) => scene.theme.good,
+                (0, _) => scene.theme.accent,
+                _ => scene.theme.bad,
             }),
     ];
 
@@ -138,7 +138,7 @@ fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>) -> Line<'static> {
     let mut spans = Vec::new();
     if !state.marks.is_empty() {
         let marked = text::marked(state.marked(scene.snapshot));
-        spans.push(Span::styled(format!("{marked}   "), theme.key()));
+        spans.push(Span::styled(format!("{marked}   "), theme.key));
     }
     let filter = state.controls.filter.value();
     if !filter.is_empty() {
@@ -149,7 +149,7 @@ fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>) -> Line<'static> {
     if let Some(taken) = page.taken {
         let age = figures::steady_span(scene.now.since(taken));
         let audited = text!("ledger-audited-ago", age, sales = page.lines.len());
-        spans.push(Span::styled(audited, theme.soft()));
+        spans.push(Span::styled(audited, theme.soft));
     }
     Line::from(spans)
 }
@@ -163,41 +163,41 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     let mut notes = Vec::new();
     match (page.taken, page.limit) {
         (Some(_), _) if page.lines.is_empty() => {
-            notes.push((text!("ledger-no-sales-yet-nothing"), theme.soft()));
+            notes.push((text!("ledger-no-sales-yet-nothing"), theme.soft));
         }
         (Some(_), _) => {
             let style = match passed {
-                _ if !up => theme.dimmed(),
-                true => theme.good(),
-                false => theme.bad(),
+                _ if !up => theme.dimmed,
+                true => theme.good,
+                false => theme.bad,
             };
             notes.push((wording::verdict(&page.lines), style));
         }
         (None, Some(_)) => {}
-        (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft())),
+        (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft)),
         (None, None) => {
-            notes.push((text!("ledger-audit-runs-once-redis"), theme.warn()));
+            notes.push((text!("ledger-audit-runs-once-redis"), theme.warn));
         }
     }
-    notes.extend(page.limit.map(|limit| (wording::limit(limit), theme.warn())));
+    notes.extend(page.limit.map(|limit| (wording::limit(limit), theme.warn)));
     if let Balance::Off { findings } = &snapshot.audit
         && passed
     {
         // From figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
         notes.extend(all.map(|SaleFinding { what: finding, .. }| {
-            (text!("ledger-all-sales", finding), theme.bad())
+            (text!("ledger-all-sales", finding), theme.bad)
         }));
     }
     for found in page.partitions.iter() {
         let fault = text::audit_log::partition_fault(&found.fault);
         let number = found.partition.to_string();
-        notes.push((text!("ledger-partition", number, fault), theme.bad()));
+        notes.push((text!("ledger-partition", number, fault), theme.bad));
     }
     let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
     });
-    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).text, theme.warn())));
+    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).text, theme.warn)));
     let lines = |(note, style): (String, Style)| {
         wrap(&note, cells).into_iter().take(NOTE).map(move |line| (line, style))
     };
@@ -215,30 +215,30 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, width);
     let name = text::sale_name(line.voucher_id, &line.title);
-    detail.field_of(1, Label("common-sale"), name, theme.strong());
+    detail.field_of(1, Label("common-sale"), name, theme.strong);
     if line.findings.is_empty() {
         detail.field(
             Label("ledger-differences"),
             Label("ledger-none-every-order-verified"),
-            theme.good(),
+            theme.good,
         );
     }
     for finding in &line.findings {
-        detail.field(Label("ledger-differences"), finding.to_string(), theme.bad());
+        detail.field(Label("ledger-differences"), finding.to_string(), theme.bad);
     }
     for (place, cure) in line.cures().into_iter().enumerate() {
-        detail.field(Label("ledger-repair"), format!("{}. {cure}", place + 1), theme.key());
+        detail.field(Label("ledger-repair"), format!("{}. {cure}", place + 1), theme.key);
     }
     let manual = line.findings.iter().filter(|it| it.cure().is_none());
     let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();
     for advice in advice {
-        detail.field(Label("ledger-by-hand"), advice, theme.warn());
+        detail.field(Label("ledger-by-hand"), advice, theme.warn);
     }
     if scene.snapshot.undelivered.contains(&line.voucher_id) {
         detail.field(
             Label("ledger-change"),
             Label("ledger-changed-in-sql-not-confirmed"),
-            theme.warn(),
+            theme.warn,
         );
     }
     let in_redis = match line.stock {

@@ -49,8 +49,8 @@ impl Row for LetterLine {
         Column::new(Label("tables-replays"), &[(100, 7)], |line: &Self| line.replays.into())
             .shown(|_, line, cells| figures::within(line.replays, cells.into()).into())
             .styled(|scene, line| match line.replays {
-                0 => scene.theme.soft(),
-                _ => scene.theme.warn(),
+                0 => scene.theme.soft,
+                _ => scene.theme.warn,
             })
             .right(),
         Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
@@ -63,8 +63,8 @@ impl Row for LetterLine {
         // By urgency: a buyer waits, a decision is needed, or neither.
         .styled(|scene, line| match line.verdict.action() {
             LetterAction::Replay => Style::new(),
-            LetterAction::Decide => scene.theme.warn(),
-            LetterAction::Discard => scene.theme.soft(),
+            LetterAction::Decide => scene.theme.warn,
+            LetterAction::Discard => scene.theme.soft,
         }),
         Column::new(Label("tables-reason"), &[(0, REST)], |line: &Self| {
             Value::Mentions(text::order_error(&line.reason), line.user)
@@ -143,12 +143,12 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
         None => letter.to_string(),
     };
     detail.field(Label("letters-letter"), was, plain);
-    detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong());
+    detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong);
     detail.field(Label("common-reason"), masked(&text::order_error(&line.reason)), plain);
     match (&line.fault, line.order, line.user, line.voucher) {
         (Some(fault), ..) => {
             let fault = masked(&text::order_error(fault));
-            detail.field(Label("common-order"), text!("letters-none", fault), theme.warn());
+            detail.field(Label("common-order"), text!("letters-none", fault), theme.warn);
         }
         (None, Some(order), Some(user), Some(sale)) => {
             let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
@@ -179,7 +179,7 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
             "" => text!("letters-deliveries", at, deliveries, reason),
             consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
         };
-        detail.field(Label("letters-given-up"), text, theme.soft());
+        detail.field(Label("letters-given-up"), text, theme.soft);
     }
     detail
 }

@@ -37,7 +37,7 @@ impl Row for Holder {
         })
         .by(|lock| lock.node.clone().into())
         .shown(|scene, lock, cells| scene.fit_before(&lock.node, state_word(lock), cells))
-        .styled(|scene, lock| if lock.orphan { scene.theme.bad() } else { Style::new() }),
+        .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
         Column::new(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
         })
@@ -70,8 +70,8 @@ impl Row for Holder {
         .right(),
         Column::new(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
             .styled(|scene, lock| match lock.waiting {
-                0 => scene.theme.soft(),
-                _ => scene.theme.strong(),
+                0 => scene.theme.soft,
+                _ => scene.theme.strong,
             })
             .right(),
         Column::new(Label("tables-token"), &[(150, 16)], |lock: &Self| {
@@ -142,11 +142,11 @@ struct Lease {
 fn lease(scene: &Scene<'_>, lock: &Holder) -> Lease {
     let at = Leases::at(scene.snapshot, scene.now);
     match scene.leases.of(lock) {
-        None => Lease { left: text!("console-no-end"), share: None, style: scene.theme.warn() },
+        None => Lease { left: text!("console-no-end"), share: None, style: scene.theme.warn },
         Some(lease) => Lease {
             left: figures::span(lease.left_ms(at)),
             share: Some(lease.share(at)),
-            style: if lease.runs_out(at) { scene.theme.warn() } else { scene.theme.accent() },
+            style: if lease.runs_out(at) { scene.theme.warn } else { scene.theme.accent },
         },
     }
 }
@@ -156,12 +156,12 @@ fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
     let plain = Style::new();
     let mut detail = Detail::new(scene, width_of_pane);
     let (state, style) = match (lock.orphan, lock.known) {
-        (true, _) => (Label("console-orphan"), theme.bad()),
-        (false, true) => (text::ALIVE, theme.good()),
+        (true, _) => (Label("console-orphan"), theme.bad),
+        (false, true) => (text::ALIVE, theme.good),
         (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
-            (Label("console-renewed-by-unknown-node"), theme.soft())
+            (Label("console-renewed-by-unknown-node"), theme.soft)
         }
-        (false, false) => (Label("console-held-by-unknown-node"), theme.soft()),
+        (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
     };
     let node = scene.fit(&lock.node, width_of_pane.saturating_sub(width(&state) as u16 + 20));
     let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));

@@ -30,7 +30,7 @@ pub(super) fn of(
     let mut detail = Detail::new(scene, width);
     let trace = state.trace_of(id);
     let decoded = decode(id);
-    detail.field(Label("common-order"), id.to_string(), theme.strong());
+    detail.field(Label("common-order"), id.to_string(), theme.strong);
     let (issued, day) = (decoded.issued.date_time(scene.zone), decoded.day);
     let mut says = text!("orders-issued-number-of-utc", issued, sequence = decoded.sequence, day);
     if let Some(partition) = trace.and_then(|trace| trace.partition) {
@@ -45,9 +45,9 @@ pub(super) fn of(
     match trace {
         None if state.is_unanswered(id) => {
             let unknown = Label("orders-unknown-server-is-unreachable-try");
-            detail.field(Label("orders-location"), unknown, theme.warn());
+            detail.field(Label("orders-location"), unknown, theme.warn);
         }
-        None => detail.field(Label("orders-location"), wording::LOOKING, theme.soft()),
+        None => detail.field(Label("orders-location"), wording::LOOKING, theme.soft),
         Some(trace) => add_trace(&mut detail, scene, trace, row),
     }
     if let Some(order) = row {
@@ -65,32 +65,28 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let status = wording::status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
-        (OrderStatus::Used, Some(at)) => (wording::and(&paid(at), &status), theme.good()),
-        (_, Some(at)) => (paid(at), theme.good()),
-        (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent()),
-        (_, None) => (text!("orders-never"), theme.soft()),
+        (OrderStatus::Used, Some(at)) => (wording::and(&paid(at), &status), theme.good),
+        (_, Some(at)) => (paid(at), theme.good),
+        (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent),
+        (_, None) => (text!("orders-never"), theme.soft),
     };
     detail.field(Label("orders-paid"), paid, style);
     if !order.status.is_live() {
         let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
         let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        detail.field(Label("orders-closed"), wording::and(&closed, &status), theme.warn());
+        detail.field(Label("orders-closed"), wording::and(&closed, &status), theme.warn);
     }
 }
 
 /// Its buyer record in Redis, its stream entry, and the holder of that.
 fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
     let theme = scene.theme;
-    let (plain, soft) = (Style::new(), theme.soft());
+    let (plain, soft) = (Style::new(), theme.soft);
     // The row is newer than the trace.
     if let Some(location) = wording::location(&trace.location).filter(|_| row.is_none()) {
         let location = scene.users.within(&location, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.location, Location::Lost { .. } | Location::Dead { .. });
-        detail.field(
-            Label("orders-location"),
-            location,
-            if lost { theme.bad() } else { theme.warn() },
-        );
+        detail.field(Label("orders-location"), location, if lost { theme.bad } else { theme.warn });
     }
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
@@ -112,12 +108,12 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
                 DeliveryState::Acknowledged => {
                     (text!("orders-and-acknowledged-time-unknown-redis"), plain)
                 }
-                DeliveryState::Undelivered => (text!("orders-not-delivered-yet"), theme.accent()),
-                DeliveryState::Unknown => (text::UNKNOWN.to_owned(), theme.warn()),
+                DeliveryState::Undelivered => (text!("orders-not-delivered-yet"), theme.accent),
+                DeliveryState::Unknown => (text::UNKNOWN.to_owned(), theme.warn),
                 DeliveryState::Pending { consumer, deliveries, .. } => {
                     let last = trace.delivered.map(|last| exact(scene, last, at));
                     let last = last.unwrap_or_else(|| text::UNKNOWN.to_owned());
-                    (text!("orders-to-try", last, consumer, times = deliveries), theme.warn())
+                    (text!("orders-to-try", last, consumer, times = deliveries), theme.warn)
                 }
             };
             detail.field(Label("orders-delivered"), delivered, style);

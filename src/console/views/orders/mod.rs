@@ -58,9 +58,9 @@ impl Row for Order {
             Value::name(wording::status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
-            OrderStatus::Unpaid => scene.theme.accent(),
-            OrderStatus::Paid | OrderStatus::Used => scene.theme.good(),
-            OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft(),
+            OrderStatus::Unpaid => scene.theme.accent,
+            OrderStatus::Paid | OrderStatus::Used => scene.theme.good,
+            OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft,
         }),
         Column::new(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
             Value::Time(since(order))
@@ -130,10 +130,10 @@ pub(super) fn draw(
     }
     let (w, h) = (canvas.width(), canvas.height());
     let (hint, style) = if let Some(fault) = state.fault() {
-        (fault.to_string(), scene.theme.warn())
+        (fault.to_string(), scene.theme.warn)
     } else {
         let ask = key_of(Action::Press);
-        (text!("orders-id-user-voucher-paid", ask), scene.theme.soft())
+        (text!("orders-id-user-voucher-paid", ask), scene.theme.soft)
     };
     // Directly above the input.
     let lines = wrap(&hint, usize::from(w.saturating_sub(2)));
@@ -177,24 +177,24 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     if state.table.is_waiting() {
         let is_late = page.late == Some(state.table.key());
         let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
-        return Line::styled(label.read(), theme.warn());
+        return Line::styled(label.read(), theme.warn);
     }
     let Some(first) = rows.first() else { return Line::default() };
     let is_newest = state.table.is_first_page();
     let held = if is_newest {
-        Span::styled(Label("orders-newest-first").read(), theme.soft())
+        Span::styled(Label("orders-newest-first").read(), theme.soft)
     } else {
         let (at, key) = (scene.at_second(decode(first.id).issued), key_of(Action::First));
-        Span::styled(text!("orders-up-to-press-for-newest", at, key), theme.warn())
+        Span::styled(text!("orders-up-to-press-for-newest", at, key), theme.warn)
     };
     let count = rows.len();
     let range = match (state.table.controls.order, is_newest, page.more) {
-        (Some(order), ..) => Span::styled(conventions::sorted_page(order, count), theme.key()),
+        (Some(order), ..) => Span::styled(conventions::sorted_page(order, count), theme.key),
         // In a small window the heading needs the room.
         (None, false, _) if scene.compact => return held.into(),
-        (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft()),
-        (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft()),
-        (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft()),
+        (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),
+        (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft),
+        (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft),
     };
     Line::from(vec![held, Span::raw("   "), range])
 }

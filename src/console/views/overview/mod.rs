@@ -59,7 +59,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Overv
     attention(&mut below, scene);
     if state.moment().is_some() {
         // These panels do not follow the selected moment.
-        let dimmed = scene.theme.dimmed();
+        let dimmed = scene.theme.dimmed;
         below.dim(dimmed);
         canvas.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
     }
@@ -93,8 +93,8 @@ fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
         if usize::from(x) + width(label) + 1 + width(&figure) > usize::from(column.width()) {
             break;
         }
-        x = column.text(x, y, label, scene.theme.soft()) + 1;
-        let style = if row < 2 { scene.theme.strong() } else { Style::new() };
+        x = column.text(x, y, label, scene.theme.soft) + 1;
+        let style = if row < 2 { scene.theme.strong } else { Style::new() };
         x = column.text(x, y, &figure, style) + 2;
     }
     if let Some(stream) = &scene.snapshot.stream {
@@ -104,7 +104,7 @@ fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
     let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
     if more > 0 {
-        rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft()));
+        rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft));
     }
     for (row, line) in rows.iter().enumerate() {
         below.line(0, row as u16, line);
@@ -116,10 +116,10 @@ pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, 
     let (theme, blind) = (scene.theme, scene.is_blind());
     for (row, (label, count)) in text::funnel(funnel).into_iter().enumerate() {
         let (y, lead) = (top + row as u16, row == 1);
-        canvas.text(2, y, label, if lead { Style::new() } else { theme.soft() });
+        canvas.text(2, y, label, if lead { Style::new() } else { theme.soft });
         let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
-        let style = if lead { theme.strong() } else { Style::new() };
-        let x = canvas.text(11, y, &total, if blind { theme.dimmed() } else { style });
+        let style = if lead { theme.strong } else { Style::new() };
+        let x = canvas.text(11, y, &total, if blind { theme.dimmed } else { style });
         let flowing = count.per_second >= 0.05 && !blind;
         let rate = if blind {
             text::UNKNOWN.to_owned()
@@ -127,11 +127,11 @@ pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, 
             figures::rate_within(count.per_second, 9)
         };
         let rate = right(&rate, 10, theme.glyphs.ellipsis);
-        let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
+        let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft }) + 2;
         // The first row is the total.
         if row > 0 && canvas.width() > x + 3 {
             let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
-            let style = if lead && !blind { theme.accent() } else { theme.soft() };
+            let style = if lead && !blind { theme.accent } else { theme.soft };
             let cells = (canvas.width() - x).min(24);
             canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
         }
@@ -141,10 +141,10 @@ pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, 
 /// The progress of all load tests together; the row is always reserved.
 fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
-    canvas.text(0, y, &text::RUSH, theme.heading());
+    canvas.text(0, y, &text::RUSH, theme.heading);
     let rushes = &scene.snapshot.load_tests;
     if rushes.is_empty() {
-        canvas.text(NAMES, y, &Label("overview-none-from-here"), theme.soft());
+        canvas.text(NAMES, y, &Label("overview-none-from-here"), theme.soft);
         return;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
@@ -160,7 +160,7 @@ fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     canvas.line(
         x,
         y,
-        &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))),
+        &Line::from(bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty))),
     );
 }
 
@@ -190,11 +190,11 @@ fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
     if blocks.is_empty() {
         return;
     }
-    canvas.text(0, top, &Label("overview-recent-events"), theme.heading());
+    canvas.text(0, top, &Label("overview-recent-events"), theme.heading);
     let mut y = top + 1;
     for (at, weight, rows) in blocks.iter().rev() {
         let (glyph, style) = throughput_chart::sign(theme, *weight);
-        canvas.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
+        canvas.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft);
         canvas.text(RECENT_EVENTS_WORDS - 3, y, glyph, style);
         for row in rows {
             canvas.text(RECENT_EVENTS_WORDS, y, row, Style::new());
@@ -224,7 +224,7 @@ fn right_column(mut canvas: Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewS
     let mut below = canvas.part(0, rows + 4, w, h.saturating_sub(rows + 4));
     stream_panel::draw(&mut below, scene, usize::from(consumers));
     if state.moment().is_some() {
-        below.dim(scene.theme.dimmed());
+        below.dim(scene.theme.dimmed);
     }
 }
 
@@ -243,7 +243,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
     if alarms.is_empty() {
-        return (vec![Line::styled(text::NOTHING_WRONG, theme.soft())], 0);
+        return (vec![Line::styled(text::NOTHING_WRONG, theme.soft)], 0);
     }
     let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
     let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
@@ -253,9 +253,9 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     let mut spare = usize::from(most) - shown;
     for (alarm, line) in alarms.iter().zip(texts).take(shown) {
         let style = match alarm.urgency {
-            Urgency::Critical => theme.bad(),
-            Urgency::Warning => theme.warn(),
-            Urgency::Notice => theme.good(),
+            Urgency::Critical => theme.bad,
+            Urgency::Warning => theme.warn,
+            Urgency::Notice => theme.good,
         };
         // Text is aligned in one column, unless that would truncate it.
         // A single alarm may use all rows.
@@ -282,9 +282,9 @@ fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let theme = scene.theme;
     let most = canvas.height().saturating_sub(1);
     let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
-    let x = canvas.text(0, 0, &text::ATTENTION, theme.heading()) + 3;
+    let x = canvas.text(0, 0, &text::ATTENTION, theme.heading) + 3;
     if more > 0 {
-        canvas.text(x, 0, &text!("console-and-more", count = more), theme.warn());
+        canvas.text(x, 0, &text!("console-and-more", count = more), theme.warn);
     }
     for (row, line) in rows.iter().enumerate() {
         canvas.line(0, row as u16 + 1, line);

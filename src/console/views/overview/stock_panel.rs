@@ -30,12 +30,12 @@ const SHORT: usize = 9;
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     canvas.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     // What the bars below show.
-    canvas.line_right(0, &Line::styled(Label("overview-left"), scene.theme.soft()));
+    canvas.line_right(0, &Line::styled(Label("overview-left"), scene.theme.soft));
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
         let lines = wrap(&text::no_sales(), usize::from(canvas.width().saturating_sub(2)));
         for (row, line) in lines.iter().enumerate() {
-            canvas.text(2, row as u16 + 1, line, scene.theme.soft());
+            canvas.text(2, row as u16 + 1, line, scene.theme.soft);
         }
         return lines.len() as u16 + 1;
     }
@@ -58,7 +58,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
         let key = key_of(Action::Go(View::Sales));
         let count = figures::thousands((sales.len() - shown) as u64);
         let more = text!("console-and-more-press-for-all", count, key);
-        canvas.text(2, y, &scene.fit(&more, canvas.width()), scene.theme.soft());
+        canvas.text(2, y, &scene.fit(&more, canvas.width()), scene.theme.soft);
         y += 1;
     }
     y
@@ -77,14 +77,14 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
     let figure_end = width_of.saturating_sub(cells + 2);
     let over = sale.phase.is_over();
     if scene.chosen == Some(sale.voucher_id) {
-        canvas.text(0, y, theme.glyphs.pointer, theme.key());
+        canvas.text(0, y, theme.glyphs.pointer, theme.key);
     }
-    let (strong, soft) = (Style::new(), theme.soft());
+    let (strong, soft) = (Style::new(), theme.soft);
     let left = sale.stock;
     let fits = |text: &String| width(text) <= usize::from(most);
     let (text, style, full) = match (sale.phase, left) {
         (Phase::Archived, _) => (text::phase(Phase::Archived), soft, soft),
-        (_, None) => (text::left_in_redis(sale), theme.warn(), soft),
+        (_, None) => (text::left_in_redis(sale), theme.warn, soft),
         (Phase::Ended, Some(left @ 1..)) if wide => {
             let left = left.unsigned_abs();
             let full =
@@ -95,15 +95,15 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
             (text, soft, soft)
         }
         (Phase::Ended, _) => (text::phase(Phase::Ended), soft, soft),
-        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut), theme.strong(), soft),
-        (Phase::Paused, _) => (text::phase(Phase::Paused), theme.warn(), soft),
+        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut), theme.strong, soft),
+        (Phase::Paused, _) => (text::phase(Phase::Paused), theme.warn, soft),
         (Phase::Planned, _) => {
             let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
             (
                 Some(text!("console-starts", time = at))
                     .filter(|it| wide && fits(it))
                     .unwrap_or(at),
-                theme.accent(),
+                theme.accent,
                 soft,
             )
         }
@@ -115,7 +115,7 @@ fn stock_line(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLin
             };
             let whole = width(&whole(sale.initial, wide)) <= usize::from(most);
             let text = if whole && fits(&full) { full } else { short(left, sale.initial, wide) };
-            (text, strong, theme.accent())
+            (text, strong, theme.accent)
         }
     };
     let text = fit(&text, usize::from(most), theme.glyphs.ellipsis);

@@ -35,8 +35,8 @@ const ROOM_FOR_OLDEST: u16 = 80;
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize) {
     let theme = scene.theme;
     let Some(stream) = &scene.snapshot.stream else {
-        canvas.text(0, 0, &text::STREAM, theme.heading());
-        canvas.text(NAMES, 0, &text::UNKNOWN, theme.warn());
+        canvas.text(0, 0, &text::STREAM, theme.heading);
+        canvas.text(NAMES, 0, &text::UNKNOWN, theme.warn);
         return;
     };
     let (blind, w) = (scene.is_blind(), canvas.width());
@@ -45,7 +45,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
         let (text, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
         // A truncated duration would be misread.
         if usize::from(x) + width(&text) <= usize::from(w) {
-            canvas.text(x, 0, &text, theme.soft());
+            canvas.text(x, 0, &text, theme.soft);
         }
     }
     if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && w >= ROOM_FOR_KEPT) {
@@ -55,18 +55,18 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
         } else {
             text!("console-kept", entries)
         };
-        canvas.line_right(0, &Line::styled(kept, theme.soft()));
+        canvas.line_right(0, &Line::styled(kept, theme.soft));
     }
-    canvas.text(0, 1, &text::PENDING, theme.heading());
+    canvas.text(0, 1, &text::PENDING, theme.heading);
     canvas.text(NAMES, 1, &figure(stream.pending), Style::new());
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
-        canvas.text(BEHIND, 1, &text::oldest(age), theme.soft());
+        canvas.text(BEHIND, 1, &text::oldest(age), theme.soft);
     }
-    canvas.text(0, 2, &text::DEAD, theme.heading());
-    let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
+    canvas.text(0, 2, &text::DEAD, theme.heading);
+    let style = if stream.dead > 0 { theme.warn } else { Style::new() };
     canvas.text(NAMES, 2, &figure(stream.dead), style);
     let Holders { total, locks, .. } = &scene.snapshot.locks;
-    canvas.text(0, 3, &Label("overview-locks"), theme.heading());
+    canvas.text(0, 3, &Label("overview-locks"), theme.heading);
     canvas.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
@@ -77,11 +77,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
     let gap = if w >= 50 { 3 } else { 1 };
     // A lock that is never released needs attention; a queue does not.
     for (count, text, style) in [
-        (orphans, held, theme.warn()),
+        (orphans, held, theme.warn),
         (
             waiting,
             text!("overview-waiting", count = right(&figures::tiny(waiting), 3, "")),
-            theme.soft(),
+            theme.soft,
         ),
     ] {
         if count > 0 && usize::from(x) + width(&text) <= usize::from(canvas.width()) {
@@ -94,27 +94,27 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, consumers: usize)
     if blind {
         // All of it is as of the last read, however old that is.
         let rows = ROWS + consumers as u16;
-        canvas.part(0, 0, w, rows).dim(theme.dimmed());
-        canvas.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn()));
+        canvas.part(0, 0, w, rows).dim(theme.dimmed);
+        canvas.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn));
     }
 }
 
 /// The consumers, those that need attention first, as many as fit.
 fn list(canvas: &mut Canvas<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     let theme = scene.theme;
-    canvas.text(0, 0, &Label("overview-consumers"), theme.heading());
+    canvas.text(0, 0, &Label("overview-consumers"), theme.heading);
     let (all, rows) = (&stream.consumers, usize::from(canvas.height()));
     if all.is_empty() {
-        canvas.text(NAMES, 0, &Label("common-none"), theme.soft());
+        canvas.text(NAMES, 0, &Label("common-none"), theme.soft);
     }
     let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
     let name_room = canvas.width().saturating_sub(NAMES + 24).clamp(8, 30);
     for (y, consumer) in (0_u16..).zip(all.iter().take(shown)) {
         let (glyph, style, word) = match (consumer.alive, consumer.known) {
-            _ if scene.is_blind() => (theme.glyphs.waiting, theme.soft(), text::UNKNOWN),
-            (true, _) => (theme.glyphs.up, theme.good(), text::ALIVE),
-            (false, true) => (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER),
-            (false, false) => (theme.glyphs.away, theme.warn(), text::STRANGER),
+            _ if scene.is_blind() => (theme.glyphs.waiting, theme.soft, text::UNKNOWN),
+            (true, _) => (theme.glyphs.up, theme.good, text::ALIVE),
+            (false, true) => (theme.glyphs.away, theme.bad, text::DEAD_HOLDER),
+            (false, false) => (theme.glyphs.away, theme.warn, text::STRANGER),
         };
         canvas.text(NAMES, y, glyph, style);
         canvas.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
@@ -124,7 +124,7 @@ fn list(canvas: &mut Canvas<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     }
     if shown < all.len() {
         let more = text!("console-and-more", count = all.len() - shown);
-        canvas.text(NAMES, shown as u16, &more, theme.soft());
+        canvas.text(NAMES, shown as u16, &more, theme.soft);
     }
 }
 
@@ -137,13 +137,13 @@ pub(super) fn in_a_row(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, strea
     let theme = scene.theme;
     let mut line = lag(scene, stream);
     for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
-        line.push_span(Span::styled(format!("  {label} "), theme.heading()));
+        line.push_span(Span::styled(format!("  {label} "), theme.heading));
         line.push_span(Span::raw(left(&figures::within(count, 5), 5, "")));
     }
     canvas.line(0, y, &line);
     if scene.is_blind() {
         let w = canvas.width();
-        canvas.part(0, y, w, 1).dim(scene.theme.dimmed());
+        canvas.part(0, y, w, 1).dim(scene.theme.dimmed);
     }
 }
 
@@ -151,10 +151,10 @@ pub(super) fn in_a_row(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, strea
 fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
     let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
-    let mut spans = vec![Span::styled(head, theme.heading())];
+    let mut spans = vec![Span::styled(head, theme.heading)];
     let (text, style) = match stream.lag {
-        _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad()),
-        None => (text!("console-lag", lag = text::UNKNOWN), theme.warn()),
+        _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad),
+        None => (text!("console-lag", lag = text::UNKNOWN), theme.warn),
         Some(lag) => (text!("console-lag", lag = figures::within(lag, 9)), Style::new()),
     };
     spans.push(Span::styled(left(&text, LAG, theme.glyphs.ellipsis), style));
@@ -168,8 +168,8 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
 pub(in crate::views) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),
-        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),
-        Some(Ordering::Less) => (theme.glyphs.falling, theme.good()),
-        Some(Ordering::Equal) => (theme.glyphs.steady, theme.soft()),
+        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn),
+        Some(Ordering::Less) => (theme.glyphs.falling, theme.good),
+        Some(Ordering::Equal) => (theme.glyphs.steady, theme.soft),
     }
 }

@@ -38,11 +38,11 @@ pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recor
 /// The symbol of a log line.
 pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     let style = match weight {
-        Weight::Trouble => theme.warn(),
-        Weight::Failed => theme.bad(),
-        Weight::Command => theme.key(),
-        Weight::Relief => theme.good(),
-        Weight::Notice => theme.soft(),
+        Weight::Trouble => theme.warn,
+        Weight::Failed => theme.bad,
+        Weight::Command => theme.key,
+        Weight::Relief => theme.good,
+        Weight::Notice => theme.soft,
     };
     (sign_glyph(theme.glyphs, weight), style)
 }
@@ -76,9 +76,9 @@ pub(super) fn draw(
     let text = match state.moment() {
         Some(at) => {
             let clock = at.time_of_day(scene.zone);
-            Line::styled(text!("time-values-of-rest-is-current", clock), theme.key())
+            Line::styled(text!("time-values-of-rest-is-current", clock), theme.key)
         }
-        None => Line::styled(time::last(state.window()), theme.soft()),
+        None => Line::styled(time::last(state.window()), theme.soft),
     };
     let fits = heading + 2 + text.width() <= usize::from(canvas.width());
     if !fits && state.moment().is_some() {
@@ -153,8 +153,8 @@ fn margin(width: u16) -> u16 {
 fn legend(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let theme = scene.theme;
     let legend = [
-        (text::ADMITTED, point.and_then(|point| point.admitted), theme.chart_1(), '⠤'),
-        (text::PERSISTED, point.and_then(|point| point.persisted), theme.chart_2(), '⣿'),
+        (text::ADMITTED, point.and_then(|point| point.admitted), theme.chart_1, '⠤'),
+        (text::PERSISTED, point.and_then(|point| point.persisted), theme.chart_2, '⣿'),
     ];
     let mut spans = Vec::new();
     let margin = margin(canvas.width());
@@ -187,14 +187,14 @@ fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
             labelled(canvas, scene, &text);
         }
         None => {
-            canvas.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
+            canvas.text(0, 0, &text::NO_LATENCY, scene.theme.soft);
         }
     }
 }
 
 fn figures_of(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let Some(point) = point else {
-        canvas.text(0, 0, &Label("time-no-data-for-that-moment"), scene.theme.warn());
+        canvas.text(0, 0, &Label("time-no-data-for-that-moment"), scene.theme.warn);
         return;
     };
     let unknown = || text::UNKNOWN.to_owned();
@@ -224,7 +224,7 @@ fn labelled(canvas: &mut Canvas<'_>, scene: &Scene<'_>, text: &[(&str, String)])
         if usize::from(x) + width(label) + 1 + width(figure) > usize::from(canvas.width()) {
             break;
         }
-        x = canvas.text(x, 0, label, scene.theme.soft()) + 1;
+        x = canvas.text(x, 0, label, scene.theme.soft) + 1;
         x = canvas.text(x, 0, &right(figure, FIGURE.max(width(figure)), ""), Style::new()) + gap;
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
         notes.push(text::old(age));
     }
     let theme = scene.theme;
-    let style = if age > STALE_MS || !census.whole { theme.warn() } else { theme.soft() };
+    let style = if age > STALE_MS || !census.whole { theme.warn } else { theme.soft };
     right.text(1, ROWS - 1, &scene.fit(&notes.join("  "), w - half - 2), style);
 }
 
@@ -97,11 +97,11 @@ fn column(canvas: &mut Canvas<'_>, scene: &Scene<'_>, classes: &[Class], counted
     let cells = canvas.width().saturating_sub(at + 2).min(MOST_BAR);
     for (row, Class { name, count, bad }) in classes.iter().enumerate() {
         let y = row as u16;
-        canvas.text(1, y, name, theme.soft());
+        canvas.text(1, y, name, theme.soft);
         let style = match count {
-            Some(1..) if *bad => theme.warn(),
-            Some(1..) => theme.accent(),
-            _ => theme.soft(),
+            Some(1..) if *bad => theme.warn,
+            Some(1..) => theme.accent,
+            _ => theme.soft,
         };
         let text = match count {
             Some(count) => figures::within(*count, usize::from(COUNT)),

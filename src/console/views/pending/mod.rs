@@ -46,8 +46,8 @@ impl Row for PendingLine {
             .right(),
         Column::new(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
             .styled(|scene, line| match line.deliveries {
-                2.. => scene.theme.warn(),
-                _ => scene.theme.soft(),
+                2.. => scene.theme.warn,
+                _ => scene.theme.soft,
             })
             .right(),
         Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
@@ -58,7 +58,7 @@ impl Row for PendingLine {
         })
         .by(|line| line.consumer.clone().into())
         .shown(|scene, line, cells| scene.fit_before(&line.consumer, state_word(line), cells))
-        .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken() }),
+        .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::new(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
                 (Some(verdict), _) => Value::name(wording::verdict_word(verdict), &verdict),
@@ -72,9 +72,9 @@ impl Row for PendingLine {
             format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
-            Some(Verdict::Written | Verdict::InHand) => scene.theme.soft(),
+            Some(Verdict::Written | Verdict::InHand) => scene.theme.soft,
             Some(Verdict::Stuck) => Style::new(),
-            _ => scene.theme.warn(),
+            _ => scene.theme.warn,
         }),
     ];
 
@@ -181,7 +181,7 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
     let user = line.user.map(|user| stream::wording::user(&scene.users.number(user)));
     let state = holder(line);
-    let style = if line.holder_alive { theme.good() } else { theme.bad() };
+    let style = if line.holder_alive { theme.good } else { theme.bad };
     let holder = scene.fit(&line.consumer, width.saturating_sub(28));
     let holder = vec![Span::raw(format!("{holder}  ")), Span::styled(state.read(), style)];
     let order = line.order.map(|order| order.to_string());

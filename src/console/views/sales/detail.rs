@@ -49,10 +49,10 @@ pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let w = canvas.width();
-    canvas.rule(0, theme.glyphs.rule, theme.soft());
+    canvas.rule(0, theme.glyphs.rule, theme.soft);
     counted(canvas, scene, sale);
     let name = text::sale_name(sale.voucher_id, &sale.title);
-    let x = canvas.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
+    let x = canvas.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong);
     let (word, style) = layout::phase(theme, sale.phase);
     canvas.text(x + 2, 1, &word, style);
     draw_conversion(&mut canvas.part(1, 2, w.saturating_sub(2), 1), scene, sale);
@@ -85,7 +85,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
     let at = beside.width().saturating_sub(FACT + 1).min(16);
     let room = beside.width().saturating_sub(at);
     for (row, (label, fact)) in facts.iter().enumerate() {
-        beside.text(1, row as u16 + 1, label, theme.soft());
+        beside.text(1, row as u16 + 1, label, theme.soft);
         // Below the figures if it is no wider than they are.
         let cells = usize::from(FACT);
         let fact =
@@ -111,12 +111,12 @@ fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         let mut spans = Vec::new();
         for (label, count, of) in steps {
             let arrow = if spans.is_empty() { "" } else { " → " };
-            spans.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
+            spans.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft));
             let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
-            spans.push(Span::styled(figure, theme.strong()));
+            spans.push(Span::styled(figure, theme.strong));
             // No share of zero.
             if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
-                spans.push(Span::styled(format!(" {}", figures::share(count, of)), theme.soft()));
+                spans.push(Span::styled(format!(" {}", figures::share(count, of)), theme.soft));
             }
         }
         Line::from(spans)
@@ -130,26 +130,26 @@ fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
 fn draw_with_key(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &Line<'_>, key: &str) {
     canvas.line(0, 0, line);
     if line.width() + 2 + width(key) <= usize::from(canvas.width()) {
-        canvas.line_right(0, &Line::styled(key, scene.theme.soft()));
+        canvas.line_right(0, &Line::styled(key, scene.theme.soft));
     }
 }
 
 /// Order states in SQL, counted for this sale only.
 fn order_states(scene: &Scene<'_>, sale: &SaleLine) -> Line<'static> {
     let theme = scene.theme;
-    let mut spans = vec![Span::styled(Label("common-orders").read(), theme.soft())];
+    let mut spans = vec![Span::styled(Label("common-orders").read(), theme.soft)];
     match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
             for (label, figure) in states(&counts) {
-                spans.push(Span::styled(format!("  {label} "), theme.soft()));
-                spans.push(Span::styled(figure, theme.strong()));
+                spans.push(Span::styled(format!("  {label} "), theme.soft));
+                spans.push(Span::styled(figure, theme.strong));
             }
         }
         None if scene.snapshot.sql.up => {
-            spans.push(Span::styled(format!("  {}", text::READING), theme.soft()));
+            spans.push(Span::styled(format!("  {}", text::READING), theme.soft));
         }
         Some(None) | None => {
-            spans.push(Span::styled(format!("  {}", text::UNKNOWN), theme.warn()));
+            spans.push(Span::styled(format!("  {}", text::UNKNOWN), theme.warn));
         }
     }
     spans.into()
@@ -187,7 +187,7 @@ fn counted(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         let age = figures::steady_span(age_ms);
         let text = format!(" {} ", text!("sale-orders-counted-ago", age));
         let x = canvas.width().saturating_sub(width(&text) as u16 + 2);
-        canvas.text(x, 0, &text, scene.theme.soft());
+        canvas.text(x, 0, &text, scene.theme.soft);
     }
 }
 
@@ -209,7 +209,7 @@ fn draw_repeat_buyers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLin
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
     let text = scene.fit(&text, canvas.width().saturating_sub(width(label) as u16 + 2));
-    let head = Span::styled(label, scene.theme.soft());
+    let head = Span::styled(label, scene.theme.soft);
     let line = Line::from(vec![head, Span::raw(format!("  {text}"))]);
     match known {
         Some([_, ..]) => {
@@ -226,10 +226,10 @@ fn draw_repeat_buyers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLin
 fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let (w, h) = (canvas.width(), canvas.height());
-    canvas.text(0, 1, &Label("sale-stock-over-time"), theme.heading());
+    canvas.text(0, 1, &Label("sale-stock-over-time"), theme.heading);
     let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
-        canvas.text(0, 2, &Label("sale-no-data-from-redis"), theme.soft());
+        canvas.text(0, 2, &Label("sale-no-data-from-redis"), theme.soft);
         return;
     };
     let until = scene.snapshot.taken;
@@ -238,7 +238,7 @@ fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let from = first.min(until.plus(-LEAST_MS));
     canvas.line_right(
         1,
-        &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft()),
+        &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft),
     );
     let scale = figures::compact(sale.initial as f64);
     let margin = 6;
@@ -248,20 +248,20 @@ fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
             0 => (scale.as_str(), theme.glyphs.tick),
             _ => ("", theme.glyphs.axis),
         };
-        canvas.text(0, 2 + row, &right(label, 4, ""), theme.soft());
-        canvas.text(5, 2 + row, edge, theme.soft());
+        canvas.text(0, 2 + row, &right(label, 4, ""), theme.soft);
+        canvas.text(5, 2 + row, edge, theme.soft);
     }
     let shown = Curve { points, span: (from, until), top: sale.initial };
     curve(&mut canvas.part(margin, 2, w.saturating_sub(margin), rows), theme, &shown);
     let at = |at: Millis| at.time_of_day(scene.zone);
     let [first, last] = [at(from), at(until)];
-    canvas.text(0, 2 + rows, &right("0", 4, ""), theme.soft());
-    let x = canvas.text(5, 2 + rows, theme.glyphs.corner, theme.soft());
-    let x = canvas.text(x + 1, 2 + rows, &first, theme.soft()) + 1;
+    canvas.text(0, 2 + rows, &right("0", 4, ""), theme.soft);
+    let x = canvas.text(5, 2 + rows, theme.glyphs.corner, theme.soft);
+    let x = canvas.text(x + 1, 2 + rows, &first, theme.soft) + 1;
     let end = w.saturating_sub(width(&last) as u16);
     let rule = theme.glyphs.rule.repeat(usize::from(end.saturating_sub(x + 1)));
-    canvas.text(x, 2 + rows, &rule, theme.soft());
-    canvas.text(end, 2 + rows, &last, theme.soft());
+    canvas.text(x, 2 + rows, &rule, theme.soft);
+    canvas.text(end, 2 + rows, &last, theme.soft);
 }
 
 /// Minimum span of a curve in milliseconds.

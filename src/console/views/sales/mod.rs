@@ -44,7 +44,7 @@ impl Row for SaleLine {
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| {
                 let (theme, share) = (scene.theme, share(sale.stock.unwrap_or(0), sale));
-                bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty)).into()
+                bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty)).into()
             })
             .not_exported(),
         Column::new(Label("tables-left"), FIGURE, |sale: &Self| sale.stock.into())
@@ -56,7 +56,7 @@ impl Row for SaleLine {
             })
             .styled(|scene, sale| match sale.stock {
                 Some(0..) => Style::new(),
-                _ => scene.theme.warn(),
+                _ => scene.theme.warn,
             })
             .right(),
         Column::new(Label("tables-of"), FIGURE, |sale: &Self| sale.initial.into())

@@ -35,14 +35,14 @@ impl Row for GroupConsumer {
             Value::Text(wording::state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
-            (NodeState::Alive, _) => scene.theme.good(),
-            (_, 0) => scene.theme.soft(),
-            (NodeState::Stopped, _) => scene.theme.warn(),
-            (NodeState::Dead, _) => scene.theme.broken(),
+            (NodeState::Alive, _) => scene.theme.good,
+            (_, 0) => scene.theme.soft,
+            (NodeState::Stopped, _) => scene.theme.warn,
+            (NodeState::Dead, _) => scene.theme.broken,
         }),
         Column::new(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
             .styled(|scene, it| match it.state {
-                NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn(),
+                NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn,
                 _ => Style::new(),
             })
             .right(),
@@ -74,8 +74,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Strea
     let theme = scene.theme;
     let mut all = GroupConsumer::list(scene.snapshot);
     if all.is_empty() {
-        canvas.text(1, 0, Label("stream-consumer").read(), theme.heading());
-        canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft());
+        canvas.text(1, 0, Label("stream-consumer").read(), theme.heading);
+        canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft);
         return;
     }
     if state.pane == Pane::Consumers {
@@ -92,6 +92,6 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Strea
     table::draw(&mut canvas.part(0, 0, w, height), scene, &mut at_rest, &all, None);
     if let Some(count) = more {
         let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
-        canvas.text(1, height, &text, theme.soft());
+        canvas.text(1, height, &text, theme.soft);
     }
 }

@@ -139,13 +139,13 @@ fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
 fn state_style(scene: &Scene<'_>, line: &EntryLine) -> Style {
     let theme = scene.theme;
     match (&line.holding, line.holder) {
-        _ if line.dead != Some(false) => theme.warn(),
-        (DeliveryState::Acknowledged, _) => theme.soft(),
-        _ if line.fault.is_some() => theme.warn(),
-        (DeliveryState::Undelivered, _) => theme.accent(),
+        _ if line.dead != Some(false) => theme.warn,
+        (DeliveryState::Acknowledged, _) => theme.soft,
+        _ if line.fault.is_some() => theme.warn,
+        (DeliveryState::Undelivered, _) => theme.accent,
         (DeliveryState::Pending { .. }, Some(NodeState::Alive)) => Style::new(),
-        (DeliveryState::Pending { .. }, Some(NodeState::Dead)) => theme.broken(),
-        _ => theme.warn(),
+        (DeliveryState::Pending { .. }, Some(NodeState::Dead)) => theme.broken,
+        _ => theme.warn,
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
         _ => state.to_owned(),
     };
     let mut detail = Detail::new(scene, width);
-    detail.field_of(1, Label("tables-entry-2"), line.entry.to_string(), theme.strong());
+    detail.field_of(1, Label("tables-entry-2"), line.entry.to_string(), theme.strong);
     let added = format!("{}   {ago}", added.date_time(scene.zone));
     detail.line(Label("stream-added"), vec![added.into()]);
     detail.field_of(1, Label("common-order"), order.unwrap_or_else(unknown), plain);

@@ -18,7 +18,7 @@ use crate::{
 
 /// The most important figures in one line, at constant positions.
 pub(super) fn brief(scene: &Scene<'_>, state: &StreamState, whole: &StreamStats) -> Line<'static> {
-    let soft = scene.theme.soft();
+    let soft = scene.theme.soft;
     let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
     let (lag, text) = lag(scene, state, whole, BRIEF);
     spans.extend(lag);
@@ -49,10 +49,10 @@ fn lag(
     let in_field =
         |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2, ""), style)], None);
     if !whole.group && whole.length > 0 {
-        return in_field(Label("stream-no-group").read(), theme.bad());
+        return in_field(Label("stream-no-group").read(), theme.bad);
     }
     let Some(lag) = whole.lag else {
-        return in_field(text::UNKNOWN.read(), theme.warn());
+        return in_field(text::UNKNOWN.read(), theme.warn);
     };
     let flow = state.flow().unwrap_or(scene.lag);
     let (glyph, style) = stream_panel::arrow(theme, flow, lag);
@@ -63,7 +63,7 @@ fn lag(
         _ => flow.drains_in().map(text::drains_in),
     };
     let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
-    (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft())))
+    (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft)))
 }
 
 /// Cells of an entry's ID, so that nothing behind it moves.
@@ -78,8 +78,8 @@ pub(super) fn draw(
 ) {
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
-    let soft = |text: String| Span::styled(text, theme.soft());
-    let dash = || Span::styled("-", theme.soft());
+    let soft = |text: String| Span::styled(text, theme.soft);
+    let dash = || Span::styled("-", theme.soft);
     let id = |id: Option<EntryId>| match id {
         Some(id) => {
             let ago = text!("console-ago", span = figures::steady_span(now.since(id.added())));
@@ -134,7 +134,7 @@ pub(super) fn draw(
     {
         for (y, (name, value)) in rows.into_iter().enumerate() {
             let mut line = canvas.part(x, y as u16, room, 1);
-            line.text(0, 0, name.read(), theme.soft());
+            line.text(0, 0, name.read(), theme.soft);
             line.line(label, 0, &Line::from(value));
         }
     }

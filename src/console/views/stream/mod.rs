@@ -105,20 +105,20 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
         spans.push(Span::raw(format!("/{}   {shown}   ", scene.fit(filter, 20))));
     }
     if state.entries.is_waiting() && !state.entries.is_first_page() {
-        spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
+        spans.push(Span::styled(text::READING.to_owned(), theme.warn));
     } else if state.entries.is_first_page()
         && (frozen || is_stale(scene.health(Source::Redis), scene.now))
     {
         // No entries arrive; the badge or the heading shows why.
     } else if state.entries.is_first_page() {
-        spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
-        spans.push(Span::styled(Label("stream-following").read(), theme.soft()));
+        spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good));
+        spans.push(Span::styled(Label("stream-following").read(), theme.soft));
     } else {
         let at = page.lines.last().map(|line| entries::time(scene, line.entry));
         let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
         spans.push(Span::styled(
             text!("stream-held-at-press-to-follow", at, key = key_of(Action::Last)),
-            theme.warn(),
+            theme.warn,
         ));
     }
     let width = canvas.width().saturating_sub(2);

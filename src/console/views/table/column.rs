@@ -295,7 +295,7 @@ impl<R> Column<R> {
 
     /// For secondary values.
     pub(crate) const fn soft(self) -> Self {
-        self.styled(|scene, _| scene.theme.soft())
+        self.styled(|scene, _| scene.theme.soft)
     }
 
     /// Sets the content of the cell, given its width.

@@ -58,20 +58,20 @@ pub(crate) fn draw<R: Row>(
         Text::from(if column.is_right() { line.alignment(Alignment::Right) } else { line })
     };
     let heads = columns.iter().zip(of_columns).map(|((column, _), place)| {
-        cut(Line::styled(column.title.read(), theme.heading()), column, place.width)
+        cut(Line::styled(column.title.read(), theme.heading), column, place.width)
     });
     let head = widgets::Row::new(R::MARKS.then(Text::default).into_iter().chain(heads));
-    let (is_outdated, dimmed) = (R::FROM_REDIS && scene.is_blind(), theme.dimmed());
+    let (is_outdated, dimmed) = (R::FROM_REDIS && scene.is_blind(), theme.dimmed);
     let body = rows.iter().skip(offset).take(visible).map(|row| {
         let is_marked = state.is_marked(row);
         let mark = if is_marked { theme.glyphs.mark } else { " " };
         let mark =
-            R::MARKS.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key() }));
+            R::MARKS.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key }));
         let cells = columns.iter().zip(of_columns).enumerate().map(|(at, ((column, _), place))| {
             let line = column.line(scene, row, place.width);
             let line = match at {
                 _ if is_outdated => Line::styled(line.to_string(), dimmed),
-                0 if is_marked => line.patch_style(theme.strong()),
+                0 if is_marked => line.patch_style(theme.strong),
                 _ => line,
             };
             cut(line, column, place.width)
@@ -88,7 +88,7 @@ pub(crate) fn draw<R: Row>(
         .highlight_symbol(" ")
         .highlight_spacing(HighlightSpacing::Always)
         // Without the colours of the cells: reversed state colours would be glaring.
-        .row_highlight_style(Style::reset().patch(theme.selected()));
+        .row_highlight_style(Style::reset().patch(theme.selected));
     let buffer = canvas.buffer();
     let body_area = Rect { width: area.width.saturating_sub(1), ..area };
     StatefulWidget::render(table, body_area, buffer, &mut selected);
@@ -96,7 +96,7 @@ pub(crate) fn draw<R: Row>(
         let Some(order) = order.filter(|order| order.title == column.title) else { continue };
         let sign = if order.is_descending { theme.glyphs.falling } else { theme.glyphs.rising };
         let title = if column.is_right() { place.width } else { width(&column.title) as u16 };
-        canvas.text(place.x + title.min(place.width), 0, sign, theme.key());
+        canvas.text(place.x + title.min(place.width), 0, sign, theme.key);
     }
     if rows.len() > visible && visible > 0 {
         let mut position = ScrollbarState::new(rows.len() - visible + 1)
@@ -107,7 +107,7 @@ pub(crate) fn draw<R: Row>(
             .end_symbol(None)
             .track_symbol(None)
             .thumb_symbol(theme.glyphs.thumb)
-            .thumb_style(theme.soft());
+            .thumb_style(theme.soft);
         let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
         StatefulWidget::render(bar, below, canvas.buffer(), &mut position);
     }
