@@ -38,7 +38,6 @@ use super::{
     lag_trend::LagTrend,
     launch::Director,
     optimistic_jobs::OptimisticJobs,
-    planning::Planning,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{self},
@@ -98,7 +97,6 @@ pub(crate) struct App {
     pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
-    pub(super) planning: Planning,
     /// Forms that were left, or whose question is open: input is never lost.
     pub(super) drafts: FormDrafts,
     /// Jobs whose command reply is newer than the snapshots.
@@ -164,7 +162,6 @@ impl App {
             dialog: None,
             creating: None,
             planned: None,
-            planning: Planning::default(),
             drafts: FormDrafts::default(),
             switched: OptimisticJobs::default(),
             filtering: false,
@@ -231,7 +228,6 @@ impl App {
             self.show_newest();
         }
         self.settle_launch();
-        self.follow_plan();
     }
 
     /// Applies a new snapshot; selections and marks follow their objects.

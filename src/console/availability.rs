@@ -45,13 +45,13 @@ impl App {
         self.asked.truncate(REMEMBERED);
     }
 
-    /// The unreachable server that a sale command would have to wait for.
+    /// The unreachable server that a command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
         let away = launch::away(&self.newest.redis, &self.newest.sql);
         away.map(|server| text!("acts-try-again-once", away = server))
     }
 
-    /// Why an action of this view would have no effect.
+    /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         if action.is_command() && self.newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
@@ -77,11 +77,14 @@ impl App {
                 !self.newest.recoveries.iter().any(|line| line.changes),
                 commands::NOTHING_UNDER_WAY.to_string(),
             ),
+            Action::Pause if self.view == View::Jobs => {
+                reason(!self.has_choice(), self.no_choice())
+            }
             Action::Start | Action::Pause | Action::End | Action::Rush => {
                 reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string())
                     .or_else(|| self.away())
             }
-            Action::Fire => reason(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
+            Action::Fire => self.director.why_not_fire(),
             Action::Abort => reason(
                 self.director.launch.is_none() && self.newest.load_tests.is_empty(),
                 launch::NOTHING_TO_STOP.to_string(),
@@ -91,7 +94,7 @@ impl App {
                 Some(total) => Some(wording::in_pages(total)),
                 None => reason(self.view == View::Overview, wording::NO_TABLE.to_string()),
             },
-            Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
+            Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob | Action::Pay => {
                 reason(!self.has_choice(), self.no_choice())
             }
             _ => None,

@@ -8,7 +8,7 @@ use seckill_engine::{
     commands::{Command, Pace, ReplayReport, Reply, Scope, plan::Plan},
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     recovery::repair::SaleRepair,
-    telemetry::snapshot::{PendingLine, SaleLine},
+    telemetry::snapshot::SaleLine,
     trace::Trace,
 };
 use seckill_model::{
@@ -28,7 +28,7 @@ use super::{
         conventions, launch,
     },
     views::{
-        Row as _, View,
+        View,
         ledger::wording as ledger,
         letters::wording::{self as letters, Settling},
     },
@@ -41,8 +41,10 @@ impl App {
     /// Opens the question or form of a command, or reports why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
-            self.note(text!("conventions-read-only-mode-commands"));
-            return;
+            return self.note(text!("conventions-read-only-mode-commands"));
+        }
+        if let Some(why) = self.why_not(action) {
+            return self.note(why);
         }
         match action {
             Action::Arm => self.ask_arm(),
@@ -73,21 +75,17 @@ impl App {
     /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
-            if self.shown.sales.is_empty() {
-                self.note(commands::NO_SALE);
-            } else {
-                // The cursor starts at the sale in the header.
-                if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
-                    self.sales.table.cursor = Some(named);
-                }
-                self.go(View::Sales);
-                self.note(text!(
-                    "conventions-select-sale-with-and-then",
-                    up = key_of(Action::Up),
-                    down = key_of(Action::Down),
-                    again = key_of(action)
-                ));
+            // The cursor starts at the sale in the header.
+            if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
+                self.sales.table.cursor = Some(named);
             }
+            self.go(View::Sales);
+            self.note(text!(
+                "conventions-select-sale-with-and-then",
+                up = key_of(Action::Up),
+                down = key_of(Action::Down),
+                again = key_of(action)
+            ));
             return None;
         };
         let sale = self.newest.sale(meant).cloned();
@@ -101,9 +99,6 @@ impl App {
         let id = sale.voucher_id;
         if matches!(sale.phase, Phase::Ended | Phase::Archived) {
             return self.note(commands::no_use(sale));
-        }
-        if let Some(away) = self.away() {
-            return self.note(away);
         }
         let command = match (action, sale.phase) {
             (Action::Rush, _) => {
@@ -169,23 +164,17 @@ impl App {
 
     /// Requests a plan; the question follows when it arrives.
     fn request_plan(&mut self) {
-        self.planning.begin(&self.newest);
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
-        if !marks.is_empty() {
-            self.send(Command::Plan(Scope::Entries(marks)));
-            return;
-        }
-        if self.newest.redis.up && PendingLine::page(&self.newest).total == Some(0) {
-            return self.note(commands::NOTHING_PENDING);
-        }
-        self.send(Command::Plan(Scope::All(Filter::default())));
+        self.send(Command::Plan(if marks.is_empty() {
+            Scope::All(Filter::default())
+        } else {
+            Scope::Entries(marks)
+        }));
     }
 
-    /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan.
+    /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan. The engine skips
+    /// entries that changed since it was made.
     fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
-        if self.planning.take_again() {
-            return self.renew_plan(plan);
-        }
         if plan.totals.to_do() == 0 {
             return self.note(commands::nothing_to_do(&plan));
         }
@@ -197,8 +186,13 @@ impl App {
             );
             return self.note(text);
         }
-        let question = self.plan_question(&plan);
-        self.planning.asked(scope);
+        let all = plan.head.filter.is_empty();
+        let filtered = all && !self.pending.controls.filter.value().is_empty();
+        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
+        let consumers = self.newest.stream.iter().flat_map(|stream| &stream.consumers);
+        let is_claimed = consumers.into_iter().any(|it| it.alive);
+        let claim_idle_ms = self.newest.claim_idle_ms.filter(|_| is_claimed);
+        let question = commands::plan(&plan, shown, claim_idle_ms);
         if let Scope::Entries(marks) = scope {
             self.planned = Some((plan.clone(), marks.clone()));
         }
@@ -279,22 +273,15 @@ impl App {
     }
 
     fn ask_stop(&mut self) {
-        let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else {
-            return self.note(commands::NOTHING_UNDER_WAY);
-        };
+        let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else { return };
         let question = commands::break_off(line);
         self.confirm(question, Command::Cancel);
     }
 
     /// Releases the lock of the exact holder that the question names.
     fn ask_release(&mut self) {
-        let gone = self.locks.chosen(&self.shown).is_some();
         let Some(lock) = self.locks.chosen(&self.newest).cloned() else {
-            return self.note(if gone {
-                Label("acts-holder-no-longer-holds-lock")
-            } else {
-                commands::NOTHING_CHOSEN
-            });
+            return self.note(Label("acts-holder-no-longer-holds-lock"));
         };
         let question = commands::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
@@ -302,21 +289,15 @@ impl App {
     }
 
     fn ask_job(&mut self, run: bool) {
-        let gone = self.jobs.chosen(&self.shown).is_some();
         let Some(job) = self.jobs.chosen(&self.newest).cloned() else {
-            return self.note(if gone {
-                Label("acts-job-no-longer-exists")
-            } else {
-                commands::NOTHING_CHOSEN
-            });
+            return self.note(Label("acts-job-no-longer-exists"));
         };
-        let question = if run { commands::run_job(&job) } else { commands::switch_job(&job) };
-        let command = if run {
-            Command::RunJob(job.name)
+        if run {
+            self.confirm(commands::run_job(&job), Command::RunJob(job.name));
         } else {
-            Command::SwitchJob { job: job.name, paused: !job.paused }
-        };
-        self.confirm(question, command);
+            let question = commands::switch_job(&job);
+            self.confirm(question, Command::SwitchJob { job: job.name, paused: !job.paused });
+        }
     }
 
     /// Asks for confirmation before quitting while something is in progress.
@@ -388,9 +369,6 @@ impl App {
 
     fn on_failure(&mut self, command: &Command, why: String) {
         match command {
-            Command::Plan(_) => {
-                self.planning.take_again();
-            }
             Command::CountLetters(failed) => {
                 self.counting.take_if(|(_, scope, _)| scope == failed);
             }

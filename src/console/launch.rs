@@ -107,6 +107,15 @@ impl Director {
         matches!(state, LaunchState::Counting(_)).then_some(launch)
     }
 
+    /// Why no launch can be fired now.
+    pub(super) fn why_not_fire(&self) -> Option<String> {
+        match &self.launch {
+            Some((_, LaunchState::Counting(_))) => None,
+            Some((_, LaunchState::Opening(..))) => Some(wording::OPENING.to_owned()),
+            _ => Some(wording::fire_hint()),
+        }
+    }
+
     /// Title of the last launch.
     pub(crate) fn last_title(&self) -> &str {
         &self.last_title
@@ -205,15 +214,9 @@ impl App {
     }
 
     pub(super) fn ask_fire(&mut self) {
-        match &self.director.launch {
-            Some((launch, LaunchState::Counting(_))) => {
-                let (question, launch) = (wording::ask_fire(launch), launch.clone());
-                let confirm = Confirm::new(question, Intent::Fire(Box::new(launch)));
-                self.dialog = Some(Dialog::Confirm(confirm));
-            }
-            Some((_, LaunchState::Opening(..))) => self.note(wording::OPENING),
-            _ => self.note(wording::fire_hint()),
-        }
+        let Some(launch) = self.director.armed() else { return };
+        let intent = Intent::Fire(Box::new(launch.clone()));
+        self.dialog = Some(Dialog::Confirm(Confirm::new(wording::ask_fire(launch), intent)));
     }
 
     /// Fires the confirmed launch, unless the countdown has already fired it.

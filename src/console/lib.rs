@@ -23,7 +23,6 @@ mod launch;
 mod locale;
 mod navigation;
 mod optimistic_jobs;
-mod planning;
 mod presenter;
 mod row_selection;
 mod sale_selection;

@@ -11,10 +11,7 @@ use super::{
     app::App,
     keymap::{Action, key_of},
     text::commands,
-    views::{
-        Step, Turn, View,
-        letters::wording::{self as letters, About},
-    },
+    views::{Step, Turn, View, letters::wording::About},
 };
 
 impl App {
@@ -49,9 +46,6 @@ impl App {
     /// The letters that a command applies to: the marked ones, else the one under the cursor.
     pub(super) fn letters_in_scope(&self) -> Result<(LetterScope, About), String> {
         let state = &self.letters;
-        if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
-            return Err(letters::NOTHING_DEAD.to_string());
-        }
         let filtered = !state.controls.filter.value().is_empty();
         if state.all_marked {
             // The engine reports up to which ID it counted.

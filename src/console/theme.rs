@@ -76,7 +76,6 @@ pub(crate) struct Theme {
     pub(crate) bad: Style,
     /// Bad state in a whole column: less prominent.
     pub(crate) broken: Style,
-    pub(crate) underlined: Style,
     /// The selected row or button: its own colours if the theme has both, else reversed.
     pub(crate) selected: Style,
     /// A label that must be noticed, such as FROZEN.
@@ -226,7 +225,6 @@ impl Theme {
             warn,
             bad: broken.bold(),
             broken,
-            underlined: Style::new().underlined(),
             selected,
             badge: warn.reversed().bold(),
             chart_1: style(Role::Chart1),
@@ -319,7 +317,7 @@ mod tests {
                     ("chosen", theme.selected),
                     ("alarm", theme.bad),
                     ("badge", theme.badge),
-                    ("field", theme.underlined),
+                    ("field", Style::new().underlined()),
                 ];
                 for (at, (one, style)) in styles.iter().enumerate() {
                     for (other, another) in styles.iter().skip(at + 1) {

@@ -9,7 +9,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Widget},
 };
-use seckill_engine::commands::{Command, audit_record, plan::Plan};
+use seckill_engine::commands::{Command, audit_record};
 use seckill_model::{Millis, NewSale, VoucherId};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
@@ -168,29 +168,6 @@ impl Confirm {
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {
         self.unbidden = Some(now);
         self
-    }
-
-    /// Replaces the text of the question with its current state.
-    pub(crate) fn set_question(&mut self, question: Question) {
-        self.lines = question.lines;
-    }
-
-    /// Replaces the command by another one of the same kind; a typed reason is kept.
-    pub(crate) fn renew(&mut self, question: Question, command: Command, now: Millis) {
-        let mut renewed = Self::act(question, command).unbidden(now);
-        renewed.reason = self.reason.take();
-        if self.focus == Stop::Reason {
-            renewed.focus = Stop::Reason;
-        }
-        *self = renewed;
-    }
-
-    /// The plan in question.
-    pub(crate) fn plan(&self) -> Option<&Plan> {
-        match self.intent.command()? {
-            Command::Apply(plan, _) => Some(plan),
-            _ => None,
-        }
     }
 
     /// Too recent to have been read.
@@ -368,7 +345,7 @@ impl Confirm {
             Layout::horizontal([Constraint::Length(cells + 2), Constraint::Length(DIGITS)])
                 .areas(area);
         Span::styled(shown, style).render(label, buffer);
-        draw_input(field, buffer, number, theme.underlined)
+        draw_input(field, buffer, number, Style::new().underlined())
     }
 
     /// Without a cursor unless the reason has the focus.
@@ -381,6 +358,6 @@ impl Confirm {
             Span::styled(reason_hint(), theme.soft).render(field, buffer);
             return None;
         }
-        draw_input(field, buffer, reason, theme.underlined)
+        draw_input(field, buffer, reason, Style::new().underlined())
     }
 }

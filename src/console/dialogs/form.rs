@@ -180,7 +180,7 @@ impl Form {
             let focused = place == self.focus;
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
-            let at = draw_input(input, buffer, &field.input, theme.underlined);
+            let at = draw_input(input, buffer, &field.input, Style::new().underlined());
             cursor = at.filter(|_| focused).or(cursor);
             let style = if field.fault.is_some() { theme.bad } else { theme.soft };
             let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();

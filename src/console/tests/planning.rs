@@ -1,110 +1,50 @@
-//! The question about a plan, while live nodes take over its entries.
+//! The question about a plan, whose entries live nodes may claim meanwhile.
 
 use super::prelude::*;
 
-/// A dead consumer holds this many entries, each delivered this long ago; a live node takes them over after 30 s.
-fn stranded(count: u64, idle_ms: u64) -> Snapshot {
+/// Asks about a plan for 87 entries of a dead consumer, which a live node claims after 30 s.
+fn asked_to_apply() -> Tui {
     let mut snapshot = normal();
     snapshot.claim_idle_ms = Some(30_000);
-    snapshot.pending = page(0, count);
-    for line in &mut snapshot.pending.lines {
-        (line.holder_alive, line.idle_ms) = (false, idle_ms);
-    }
-    if let Some(stream) = &mut snapshot.stream {
-        stream.pending = count;
-        stream.consumers[0].pending = count;
-        stream.consumers[1].pending = 0;
-    }
-    snapshot
-}
-
-fn planned(count: u64) -> Reply {
-    let stuck: Vec<_> = (0..count).map(|number| (entry(number), Verdict::Stuck)).collect();
-    Reply::Planned(made_up::plan(&stuck, ""))
-}
-
-/// Asks about a plan for 87 stranded entries.
-fn asked_to_apply() -> Tui {
-    let mut tui = Tui::open(stranded(87, 12_000), "4A");
+    let mut tui = Tui::open(snapshot, "4A");
     assert!(matches!(tui.sent()[..], [Command::Plan(_)]));
-    tui.answer(Ok(planned(87)));
+    let stuck: Vec<_> = (0..87).map(|number| (entry(number), Verdict::Stuck)).collect();
+    tui.answer(Ok(Reply::Planned(made_up::plan(&stuck, ""))));
     tui
 }
 
 #[test]
-fn a_question_about_a_plan_shows_when_live_nodes_take_over() {
-    for (lang, eighteen, five, now) in [
-        (
-            "en",
-            "automatically in 18 s",
-            "automatically in 5 s",
-            "claiming these entries automatically",
-        ),
-        ("zh", "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
-    ] {
+fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
+    for (lang, expected) in
+        [("en", "that are idle for 30 s"), ("zh", "空闲超过 30 秒 的消息由在线节点自动接管")]
+    {
         set_thread_language(lang);
-        let mut tui = asked_to_apply();
-        for (idle_ms, expected) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
-            tui.show(stranded(87, idle_ms));
-            let text = tui.screen();
-            assert!(text.contains(expected), "{expected}: {text}");
-        }
-        assert!(tui.sent().is_empty(), "what is held is the same");
+        asked_to_apply().assert_shows(expected);
     }
     set_thread_language("en");
     let mut tui = asked_to_apply();
-    let mut none = stranded(87, 12_000);
-    none.claim_idle_ms = None;
-    tui.show(none);
-    tui.assert_hides("themselves");
-}
-
-#[test]
-fn a_question_about_a_plan_follows_takeovers() {
-    let mut tui = asked_to_apply();
-    tui.show(stranded(40, 30_000));
-    assert!(matches!(tui.sent()[..], [Command::Plan(_)]), "it is made again");
-    tui.show(stranded(39, 30_000));
-    assert!(tui.sent().is_empty(), "one at a time");
-    tui.answer(Ok(planned(40)));
-    tui.assert_shows("40 entries: all pending");
-    tui.show(stranded(39, 31_000));
-    tui.reply(Ok(planned(39)));
-    tui.press("y");
-    let Reply::Planned(plan) = planned(39) else { panic!() };
-    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
-}
-
-#[test]
-fn a_question_ends_when_nothing_of_its_plan_is_left() {
-    for (lang, expected) in [
-        ("en", "nothing left to apply: live nodes claimed the entries"),
-        ("zh", "这些消息已由在线节点接管"),
-    ] {
-        set_thread_language(lang);
-        let mut tui = asked_to_apply();
-        tui.show(stranded(0, 0));
-        tui.reply(Ok(planned(0)));
-        assert!(tui.app.dialog.is_none());
-        tui.assert_status_contains(expected);
-        tui.press("y");
-        assert!(tui.sent().is_empty());
+    let mut dead = normal();
+    dead.claim_idle_ms = Some(30_000);
+    for consumer in dead.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
+        consumer.alive = false;
     }
-    set_thread_language("en");
-    // After the question is left, it does not come back.
-    let mut tui = asked_to_apply();
-    tui.show(stranded(40, 30_000));
-    tui.sent();
-    tui.press("\x1b");
-    tui.answer(Ok(planned(40)));
-    assert!(tui.app.dialog.is_none());
+    tui.press("n");
+    tui.show(dead);
+    tui.press("A");
+    tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
+    tui.assert_hides("Live nodes claim");
 }
 
+/// The engine skips entries that changed since the plan was made.
 #[test]
-fn a_plan_whose_entries_vanished_is_reported() {
+fn the_confirmed_plan_is_the_shown_one_whatever_changed_meanwhile() {
     let mut tui = asked_to_apply();
+    tui.show(Snapshot { pending: page(0, 7), ..normal() });
+    tui.assert_shows("87 entries: all pending");
+    assert!(tui.sent().is_empty(), "it is not made again");
     tui.press("y");
-    tui.sent();
+    let [Command::Apply(plan, _)] = &tui.sent()[..] else { panic!("{}", tui.screen()) };
+    assert_eq!(plan.totals.to_do(), 87);
     let report =
         ReplayReport { planned: 87, seen: 87, gone: 80, changed: 7, ..ReplayReport::default() };
     tui.answer(Ok(Reply::Replayed(report)));

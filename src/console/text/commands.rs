@@ -193,8 +193,8 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
 }
 
 /// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
-/// all; `takeover_ms` is when live nodes begin to take entries over automatically.
-pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) -> Question {
+/// all; `claim_idle_ms` is the idle time after which live nodes claim an entry automatically.
+pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
     let count = totals.entries;
     let mut lines = vec![if let Some(shown) = shown {
@@ -220,7 +220,8 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
         after += &text!("acts-will-be-re-added", rebuilt = forecast.rebuilt);
     }
     lines.push(after);
-    lines.extend(takeover_ms.map(recovery::takeover));
+    let claims = |idle| text!("recovery-live-nodes-claim", idle = figures::span(idle));
+    lines.extend(claim_idle_ms.map(claims));
     Question::new(Label("acts-apply-this-plan"), lines, Label("acts-apply"))
 }
 

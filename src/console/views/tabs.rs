@@ -116,7 +116,7 @@ pub(super) fn draw(
         let place = Rect { x, width: fit.cells(&tab, app.view) as u16, ..area };
         let mut title = Line::from(Span::styled(tab.key.clone(), theme.key));
         if fit.names(&tab, app.view) {
-            let current = theme.strong.patch(theme.underlined);
+            let current = theme.strong.patch(Style::new().underlined());
             let style = if app.view == tab.view { current } else { Style::new() };
             title.push_span(" ".repeat(fit.space));
             title.push_span(Span::styled(tab.name, style));

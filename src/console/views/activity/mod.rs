@@ -170,7 +170,8 @@ fn levels(scene: &Scene<'_>, chosen: Option<Which>) -> Vec<Span<'static>> {
     let theme = scene.theme;
     let span = |level| {
         let is_chosen = level == chosen;
-        let style = if is_chosen { theme.strong.patch(theme.underlined) } else { theme.soft };
+        let style =
+            if is_chosen { theme.strong.patch(Style::new().underlined()) } else { theme.soft };
         [Span::raw("  "), Span::styled(level_name(level).read(), style)]
     };
     let spans = LEVELS.into_iter().flat_map(span);

@@ -79,11 +79,7 @@ impl App {
 
     /// Pays the chosen order, as the newest snapshot shows it.
     pub(crate) fn ask_pay(&mut self) {
-        let Some(chosen) = self.orders.table.chosen(&self.shown).map(|order| order.id) else {
-            return self.note(commands::NOTHING_CHOSEN);
-        };
-        let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
-        let Some(order) = newest.cloned() else {
+        let Some(order) = self.orders.table.chosen(&self.newest).cloned() else {
             return self.note(Label("acts-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {

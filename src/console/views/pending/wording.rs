@@ -1,11 +1,6 @@
 //! Texts of recovery: verdicts, actions and progress.
 
-use seckill_model::{
-    RecoveryAction, Verdict,
-    message::{Label, text},
-};
-
-use crate::text::figures::span;
+use seckill_model::{RecoveryAction, Verdict, message::text};
 
 /// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> String {
@@ -27,15 +22,3 @@ pub(crate) fn verdict_word(verdict: Verdict) -> String {
 pub(crate) fn act(act: RecoveryAction) -> String {
     text!("recovery-action", act = <&str>::from(act))
 }
-
-/// When live nodes begin to take entries over automatically.
-pub(crate) fn takeover(left_ms: u64) -> String {
-    if left_ms == 0 {
-        return text!("recovery-live-nodes-are-claiming-these");
-    }
-    let left = span(left_ms);
-    text!("recovery-live-nodes-claim-these-entries", left)
-}
-
-/// Nothing is left of the plan in question.
-pub(crate) const TAKEN_OVER: Label = Label("recovery-nothing-left-to-apply-live");
