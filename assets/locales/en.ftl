@@ -600,7 +600,6 @@ cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
 cli-done-but-not-logged = '{ $act }' succeeded ({ $result }), but writing the audit log failed; record it manually
 cli-duplicate = duplicate
 cli-empty-filter = an empty filter matches everything; omit it, or pass --all
-cli-errors = errors
 cli-expected-count = expected a non-negative integer
 cli-expected-difference = expected an integer; a negative one removes stock
 cli-expected-range = expected { $from } to { $to }
@@ -753,7 +752,6 @@ cli-plan-stock = #{ $voucher } SQL stock
 cli-plan-unreadable = cannot read the plan { $path } ({ $error }); 'seckill pending plan --out FILE' writes one
 cli-read-only-works = { $why }; 'seckill --read-only' still opens the console
 cli-reason-prompt = Reason for the audit log (optional):
-cli-rejected = rejected
 cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups ->
     [one] 1 group
    *[other] { $groups } groups
@@ -792,11 +790,10 @@ cli-rush-dead = { $buyers ->
 }; 'seckill dead list' shows why
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
-cli-rush-latency = latency p50 { $p50 }, p99 { $p99 }, max { $max }
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
-}, { $rate } per second
+}, { $rate } per second. Latency in milliseconds:
 cli-rush-settled = persisted { $seconds } s after the last reply
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = at once
@@ -2527,6 +2524,22 @@ reply-sale-open = sale #{ $voucher } is open
 reply-sale-paused = sale #{ $voucher } is paused
 reply-voucher-bought = order { $order } written
 reply-voucher-created = voucher #{ $voucher } created
+
+## request
+
+request-admitted = admitted
+request-average = avg
+request-count = requests
+request-duplicate = duplicate
+request-error = no reply
+request-error-percent = err %
+request-max = max
+request-min = min
+request-outcome = outcome
+request-per-second = per s
+request-rejected = rejected
+request-sold-out = sold out
+request-total = total
 
 ## sale
 

@@ -540,7 +540,6 @@ cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
 cli-done-but-not-logged = “{ $act }”已执行（{ $result }），但写入审计日志失败；请手工记录
 cli-duplicate = 重复
 cli-empty-filter = 空的筛选条件匹配全部，请去掉它，或改用 --all
-cli-errors = 错误
 cli-expected-count = 应为非负整数
 cli-expected-difference = 应为整数，负数表示减少库存
 cli-expected-range = 应在 { $from } 到 { $to } 之间
@@ -669,7 +668,6 @@ cli-plan-stock = #{ $voucher } SQL 库存
 cli-plan-unreadable = 无法读取计划 { $path }（{ $error }）；可用 'seckill pending plan --out FILE' 生成
 cli-read-only-works = { $why }；仍可用 seckill --read-only 打开控制台
 cli-reason-prompt = 写入审计日志的原因（可不填）：
-cli-rejected = 被拒
 cli-remove-consumer = 从 { $groups } 个消费组中移除没有消息的“{ $name }”？
 cli-repair-manual = 需要人工处理，请核对 tb_voucher_order 与 tb_seckill_voucher：{ $finding }
 cli-repair-partitions = 修复 { $partitions } 个分区？
@@ -684,8 +682,7 @@ cli-rush-cut-short = 请求未发完即已停止
 cli-rush-dead = { $buyers } 位已准入的买家没有订单，均为死信；原因见 'seckill dead list'
 cli-rush-first-error = 首个错误：{ $error }
 cli-rush-first-rejection = 首次拒绝：{ $reason }
-cli-rush-latency = 应答耗时 p50 { $p50 }，p99 { $p99 }，最大 { $max }
-cli-rush-requests = 共 { $requests } 个请求，每秒 { $rate } 个
+cli-rush-requests = 共 { $requests } 个请求，每秒 { $rate } 个，耗时单位为毫秒：
 cli-rush-settled = 最后一次应答后 { $seconds } 秒落库
 cli-rush-unsettled = 仍有已准入的订单未处理完，可用 'seckill pending list' 和 'seckill audit' 查看。
 cli-sale-at-once = 立即
@@ -2047,6 +2044,22 @@ reply-sale-open = #{ $voucher } 已开放
 reply-sale-paused = #{ $voucher } 已暂停
 reply-voucher-bought = 订单 { $order } 已落库
 reply-voucher-created = 已新建券 #{ $voucher }
+
+## request
+
+request-admitted = 准入
+request-average = 平均
+request-count = 请求数
+request-duplicate = 重复
+request-error = 无应答
+request-error-percent = 错误 %
+request-max = 最大
+request-min = 最小
+request-outcome = 结果
+request-per-second = 每秒
+request-rejected = 被拒
+request-sold-out = 售罄
+request-total = 合计
 
 ## sale
 

@@ -1,12 +1,18 @@
 //! `seckill rush`: simulated buyers.
 
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
 use clap::Args;
 use seckill_engine::{
     EngineError,
-    commands::{Command, LoadReport, LoadTest, Reply},
+    commands::{AggregateLine, Command, LoadReport, LoadTest, Reply},
 };
 use seckill_model::{
-    VoucherId,
+    OsError, VoucherId,
     message::{Label, text},
 };
 
@@ -14,9 +20,9 @@ use super::{
     CliError, Result,
     context::{Context, Needs},
     error,
-    output::{Output, indented, span},
+    output::{Output, indented, number},
     signals::Signals,
-    table::figures,
+    table::{Table, figures},
 };
 use crate::config::Config;
 
@@ -43,21 +49,38 @@ pub(super) struct RushArgs {
     /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Write the latencies by outcome to this file as CSV, in microseconds
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
-    let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed } = args;
+    let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed, csv } = args;
     let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
     plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
+    // An unwritable file is reported before a request is sent.
+    let csv = csv.map(|path| match File::create(&path) {
+        Ok(file) => Ok((path, file)),
+        Err(error) => Err(unwritable(&path, &error)),
+    });
+    let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
     let context = Context::open(config, out, Needs::Both).await?;
     let report = context.run(async |context| rush(context, plan, &mut signals).await).await?;
+    if let Some((path, file)) = csv {
+        let written = write_csv(file, &report.aggregate);
+        written.map_err(|error| unwritable(&path, &error.into()))?;
+    }
     out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     Ok(if well { 0 } else { error::FAILED })
+}
+
+fn unwritable(path: &Path, why: &io::Error) -> CliError {
+    CliError::failed(text!("cli-plan-not-written", path = path.display(), error = OsError::of(why)))
 }
 
 async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {
@@ -84,24 +107,14 @@ async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> R
 }
 
 fn render(report: &LoadReport) -> String {
-    let latency = &report.latency_us;
-    let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let (requests, rate) = (report.attempts, report.per_second as u64);
     let mut text = format!("{}\n", text!("cli-rush-requests", requests, rate));
-    let mut lines = vec![
-        (Label("column-admitted"), report.admitted),
-        (Label("cli-sold-out"), report.sold_out),
-        (Label("cli-duplicate"), report.duplicate),
-        (Label("cli-rejected"), report.rejected),
-        (Label("cli-errors"), report.errors),
-        (Label("column-persisted"), report.persisted),
-    ];
+    text.push_str(&indented(&aggregate(&report.aggregate)));
+    let mut lines = vec![(Label("column-persisted"), report.persisted)];
     let more = [(Label("cli-paid"), report.paid), (Label("column-dead"), report.dead)];
     lines.extend(more.into_iter().filter(|(_, count)| *count > 0));
-    let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(micros);
     let seconds = format!("{:.1}", report.settled_seconds);
-    text.push_str(&indented(&figures(&lines).to_string()));
-    text.push_str(&format!("\n  {}", text!("cli-rush-latency", p50, p99, max)));
+    text.push_str(&format!("\n\n{}", indented(&figures(&lines).to_string())));
     text.push_str(&format!("\n  {}", text!("cli-rush-settled", seconds)));
     if let Some(reason) = &report.first_rejection {
         text.push_str(&format!("\n  {}", text!("cli-rush-first-rejection", reason)));
@@ -119,4 +132,35 @@ fn render(report: &LoadReport) -> String {
         text.push_str(&format!("\n{}", Label("cli-rush-unsettled")));
     }
     text
+}
+
+/// The aggregate report; latencies in milliseconds.
+fn aggregate(lines: &[AggregateLine]) -> String {
+    let millis = |us: u64| {
+        let millis = us as f64 / 1e3;
+        let digits = if millis < 10.0 { 2 } else { usize::from(millis < 100.0) };
+        format!("{millis:.digits$}")
+    };
+    Table::new(lines)
+        .left(&Label("request-outcome"), |line| line.label.name())
+        .right(&Label("request-count"), |line| number(line.samples))
+        .right(&Label("request-average"), |line| millis(line.average))
+        .right("p50", |line| millis(line.median))
+        .right("p90", |line| millis(line.p90))
+        .right("p95", |line| millis(line.p95))
+        .right("p99", |line| millis(line.p99))
+        .right(&Label("request-min"), |line| millis(line.min))
+        .right(&Label("request-max"), |line| millis(line.max))
+        .right(&Label("request-error-percent"), |line| format!("{:.1}", line.error_percent))
+        .right(&Label("request-per-second"), |line| number(line.per_second as u64))
+        .to_string()
+}
+
+/// Writes the aggregate report as CSV; latencies in microseconds.
+fn write_csv(file: File, lines: &[AggregateLine]) -> csv::Result<()> {
+    let mut csv = csv::Writer::from_writer(file);
+    for line in lines {
+        csv.serialize(line)?;
+    }
+    Ok(csv.flush()?)
 }

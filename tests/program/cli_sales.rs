@@ -111,6 +111,33 @@ fn pages(home: &Seckill, args: &[&str]) -> (Vec<Value>, usize) {
 }
 
 #[test]
+fn the_aggregate_report_adds_up_and_is_exported() {
+    let home = Seckill::new();
+    let id = create(&home, "20", &[]);
+    let file = home.file("rush.csv");
+    let csv = file.to_str().unwrap();
+    let rush = ["rush", "--voucher", &id, "--users", "60", "--repeat", "0.5", "--csv", csv];
+    let report = home.json(&rush);
+    let lines = report["aggregate"].as_array().unwrap();
+    let samples = |label: &str| {
+        let line = lines.iter().find(|line| line["label"] == label)?;
+        line["samples"].as_u64()
+    };
+    assert_eq!((samples("admitted"), samples("total")), (Some(20), Some(90)), "{report}");
+    let parts = lines.iter().filter(|line| line["label"] != "total");
+    assert_eq!(parts.filter_map(|line| line["samples"].as_u64()).sum::<u64>(), 90, "{report}");
+    for line in lines {
+        let figures = ["min", "median", "p90", "p95", "p99", "max"].map(|key| line[key].as_u64());
+        assert!(figures.is_sorted() && line["error_percent"] == 0.0, "{line}");
+    }
+    let table = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(table.lines().count(), lines.len() + 1, "{table}");
+    let nowhere = ["rush", "--voucher", &id, "--users", "1", "--csv", "/nowhere/x.csv"];
+    let error = home.run(&nowhere).expect_code(1).stderr;
+    assert!(error.contains("cannot write /nowhere/x.csv"), "{error}");
+}
+
+#[test]
 fn orders_are_listed_in_pages_and_found_by_their_id() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);

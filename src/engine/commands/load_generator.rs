@@ -1,22 +1,24 @@
 //! Load generator: simulated buyers whose order is determined by a seed, so that a run can be repeated.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use rand::rngs::ChaCha8Rng;
-use rand::{SeedableRng as _, seq::SliceRandom as _};
-use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
+use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
+use seckill_model::{
+    EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english, message::Label,
+};
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     EngineError,
-    admission::{Admission, AdmissionReply, Ticket},
+    admission::{Admission, AdmissionError, AdmissionReply, Ticket},
     error::{MAX_CONCURRENCY, MAX_USERS},
     servers::Servers,
     telemetry::{
@@ -75,6 +77,9 @@ pub struct LoadReport {
     pub per_second: f64,
     /// Latency from request to reply, in microseconds.
     pub latency_us: Latency,
+    /// Latencies and throughput by outcome, and of all requests in the last line.
+    #[serde(default)]
+    pub aggregate: Vec<AggregateLine>,
     /// Orders admitted by this load test that are in SQL.
     pub persisted: u64,
     /// Orders of this load test that were paid.
@@ -91,6 +96,93 @@ pub struct LoadReport {
     pub cut_short: bool,
     /// Every admitted order has a result; `false` if the wait timed out.
     pub settled: bool,
+}
+
+/// What a line of the aggregate report counts.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case", prefix = "request-")]
+pub enum RequestLabel {
+    /// Admitted requests.
+    Admitted,
+    /// Requests of users who already have an order.
+    Duplicate,
+    /// Requests after the last piece.
+    SoldOut,
+    /// Requests rejected for another reason.
+    Rejected,
+    /// Requests without a reply.
+    Error,
+    /// All requests.
+    Total,
+}
+
+impl RequestLabel {
+    fn of(outcome: &Result<Outcome, AdmissionError>) -> Self {
+        match outcome {
+            Ok(Outcome::Admitted { .. }) => Self::Admitted,
+            Ok(Outcome::Duplicate { .. }) => Self::Duplicate,
+            Ok(Outcome::SoldOut) => Self::SoldOut,
+            Ok(_) => Self::Rejected,
+            Err(_) => Self::Error,
+        }
+    }
+
+    /// Its name on screens.
+    pub fn name(self) -> Label {
+        Label(self.into())
+    }
+}
+
+/// A line of the aggregate report; latencies in microseconds. The columns are those of `JMeter`.
+///
+/// Source: <https://jmeter.apache.org/usermanual/component_reference.html#Aggregate_Report>
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AggregateLine {
+    /// Which requests.
+    pub label: RequestLabel,
+    /// Number of requests.
+    pub samples: u64,
+    /// Mean latency.
+    pub average: u64,
+    /// Median latency.
+    pub median: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Smallest latency.
+    pub min: u64,
+    /// Largest latency.
+    pub max: u64,
+    /// Share of requests without a reply, in percent.
+    pub error_percent: f64,
+    /// Replies per second.
+    pub per_second: f64,
+}
+
+impl AggregateLine {
+    fn of(label: RequestLabel, latencies: &Histogram<u64>, errors: u64, took: Duration) -> Self {
+        let samples = latencies.len();
+        let at = |quantile| latencies.value_at_quantile(quantile);
+        Self {
+            label,
+            samples,
+            average: latencies.mean().round() as u64,
+            median: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            min: latencies.min(),
+            max: latencies.max(),
+            error_percent: 100.0 * errors as f64 / samples.max(1) as f64,
+            per_second: samples as f64 / took.as_secs_f64().max(1e-6),
+        }
+    }
 }
 
 impl LoadTest {
@@ -367,45 +459,52 @@ impl Letters {
 }
 
 /// Reply counters.
+#[derive(Default)]
 struct Tally {
     report: LoadReport,
     admitted: Vec<OrderId>,
-    latencies: hdrhistogram::Histogram<u64>,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self { report: LoadReport::default(), admitted: Vec::new(), latencies: histogram() }
-    }
+    latencies: BTreeMap<RequestLabel, Histogram<u64>>,
 }
 
 impl Tally {
     fn take(&mut self, answer: &AdmissionReply) {
+        let label = RequestLabel::of(&answer.outcome);
+        let latencies = self.latencies.entry(label).or_insert_with(histogram);
+        latencies.saturating_record(answer.took.as_micros() as u64);
         let report = &mut self.report;
         report.attempts += 1;
-        self.latencies.saturating_record(answer.took.as_micros() as u64);
         match &answer.outcome {
-            Ok(Outcome::Admitted { order }) => {
-                report.admitted += 1;
-                self.admitted.push(*order);
-            }
-            Ok(Outcome::Duplicate { .. }) => report.duplicate += 1,
-            Ok(Outcome::SoldOut) => report.sold_out += 1,
+            Ok(Outcome::Admitted { order }) => self.admitted.push(*order),
+            Ok(Outcome::Duplicate { .. } | Outcome::SoldOut) => {}
             Ok(other) => {
-                report.rejected += 1;
                 report.first_rejection.get_or_insert_with(|| in_english(|| other.to_string()));
             }
             Err(error) => {
-                report.errors += 1;
                 report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
             }
         }
     }
 
-    fn close(mut self, took: Duration) -> (LoadReport, Vec<OrderId>) {
-        self.report.per_second = self.report.attempts as f64 / took.as_secs_f64().max(1e-6);
-        self.report.latency_us = latency_of(&self.latencies);
-        (self.report, self.admitted)
+    fn close(self, took: Duration) -> (LoadReport, Vec<OrderId>) {
+        let Self { mut report, admitted, latencies } = self;
+        let count = |label| latencies.get(&label).map_or(0, Histogram::len);
+        report.admitted = count(RequestLabel::Admitted);
+        report.duplicate = count(RequestLabel::Duplicate);
+        report.sold_out = count(RequestLabel::SoldOut);
+        report.rejected = count(RequestLabel::Rejected);
+        report.errors = count(RequestLabel::Error);
+        report.per_second = report.attempts as f64 / took.as_secs_f64().max(1e-6);
+        let mut total = histogram();
+        for (label, latencies) in &latencies {
+            // All have the same bounds, so every value fits.
+            let _ = total.add(latencies);
+            let errors = if *label == RequestLabel::Error { latencies.len() } else { 0 };
+            report.aggregate.push(AggregateLine::of(*label, latencies, errors, took));
+        }
+        let line = AggregateLine::of(RequestLabel::Total, &total, report.errors, took);
+        report.aggregate.push(line);
+        report.latency_us = latency_of(&total);
+        (report, admitted)
     }
 }
 

@@ -36,7 +36,7 @@ use crate::{
     trace::Trace,
 };
 
-pub use load_generator::{LoadReport, LoadTest};
+pub use load_generator::{AggregateLine, LoadReport, LoadTest};
 
 /// A command. With `--read-only` the engine rejects every command that changes data.
 #[derive(Clone, Debug, PartialEq)]
