@@ -142,7 +142,7 @@ async fn rate(lock: &impl Lock, each: Duration, tasks: usize) -> Result<f64, Eng
 /// release call to the next acquisition.
 async fn hand_over(lock: &impl Lock, plan: Plan) -> Result<Histogram<u64>, EngineError> {
     let mut seen = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)
-        .map_err(|error| EngineError::Plan(error.to_string()))?;
+        .map_err(|error| EngineError::Rejected(error.to_string().into()))?;
     let (name, until) = (LockName::new("bench:shared")?, Instant::now() + plan.each);
     while Instant::now() < until {
         let turns = join_all((0..plan.waiting).map(|_| turn(lock, &name))).await;

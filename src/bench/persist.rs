@@ -93,7 +93,7 @@ pub struct Report {
 /// Measures both consumers of this deployment in sequence, the baseline first, and cleans up.
 ///
 /// # Errors
-/// [`EngineError::Plan`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
+/// [`EngineError::Rejected`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
 /// duplicated; a server is unavailable, or `stop` was cancelled.
 pub async fn run(
     deployment: Deployment,
@@ -127,7 +127,7 @@ async fn refuse_deployment(
     conn: &mut Connection,
 ) -> Result<(), EngineError> {
     let Deployment { redis, store, keys, settings } = deployment;
-    let refuse = |why: String| Err(EngineError::Plan(why));
+    let refuse = |why: String| Err(EngineError::Rejected(why.into()));
     if let Some(sale) = store.sales().await?.first() {
         return refuse(format!(
             "the database holds sale #{}, which is not archived; measure on another --database, or leave it out",

@@ -77,19 +77,7 @@ impl From<EngineError> for CliError {
         };
         let code = match first {
             EngineError::Recovery(PlanError::Io(_)) => FAILED,
-            EngineError::Sale(_)
-            | EngineError::Plan(_)
-            | EngineError::Partitions(_)
-            | EngineError::LoadTest { .. }
-            | EngineError::JobSuperseded(_)
-            | EngineError::JobOrphan { .. }
-            | EngineError::JobRuns(_)
-            | EngineError::IsPaused(_)
-            | EngineError::HasStarted(_)
-            | EngineError::Recovery(_)
-            | EngineError::LongReason { .. }
-            | EngineError::Foreign(_) => USAGE,
-            EngineError::Group(fault) if fault.is_misuse() => USAGE,
+            EngineError::Sale(_) | EngineError::Rejected(_) | EngineError::Recovery(_) => USAGE,
             EngineError::Redis(RedisError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }

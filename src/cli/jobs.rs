@@ -3,8 +3,7 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    EngineError,
-    commands::Command,
+    commands::{Command, command_handler::no_job},
     jobs::{board, builtin, outcome_name},
     telemetry::snapshot::JobLine,
 };
@@ -102,7 +101,7 @@ async fn list(context: &Context) -> Result<u8> {
 async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     if let Some(name) = name.as_ref().filter(|name| !jobs.iter().any(|job| job.name == **name)) {
-        return Err(EngineError::NoJob(name.chars().take(60).collect()).into());
+        return Err(no_job(name).into());
     }
     let runs = context.store.runs(name.as_deref(), limit).await?;
     context.out.answer(&runs, || match runs.as_slice() {

@@ -4,6 +4,7 @@
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
 use redis::cmd;
+use seckill_model::reason::reason;
 use seckill_redis::{Layout, Redis, repair};
 use seckill_store::SharedStore;
 
@@ -36,7 +37,7 @@ const SETTING: &str = "deployment";
 /// checks.
 ///
 /// # Errors
-/// [`EngineError::Foreign`], or a server is unreachable.
+/// [`EngineError::Rejected`], or a server is unreachable.
 pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineError> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
@@ -53,7 +54,9 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineErr
     }
     let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
     match there {
-        Some(there) if there != ours => Err(EngineError::Foreign(conn.place().to_owned())),
+        Some(there) if there != ours => {
+            Err(EngineError::Rejected(reason!("error-foreign-redis", place = conn.place())))
+        }
         _ => Ok(()),
     }
 }

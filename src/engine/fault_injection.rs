@@ -8,8 +8,9 @@ use std::time::Duration;
 use redis::{Value, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use seckill_model::{
-    EntryId,
+    EntryId, OsError,
     entry::{FIELD_ORDER, FIELD_PLACE, FIELD_USER, FIELD_VOUCHER},
+    reason::reason,
 };
 use seckill_redis::{
     Connection, Layout, Redis,
@@ -135,15 +136,15 @@ pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64, 
 /// Sends SIGKILL to the program's own server; its next user restarts it.
 ///
 /// # Errors
-/// [`EngineError::Plan`] if Redis was not started by this program.
+/// [`EngineError::Rejected`] if Redis was not started by this program.
 pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
-    let refused = |why: &str| EngineError::Plan(format!("Redis is not killed: {why}"));
+    let rejected = |why| EngineError::Rejected(reason!("drill-redis-not-killed", why));
     if redis.managed().is_none() {
-        return Err(refused("it is not the program's own; leave --redis out"));
+        return Err(rejected(reason!("drill-redis-not-managed")));
     }
     let info: String = redis.connection().query(cmd("INFO").arg("server")).await?;
     let pid = info.lines().find_map(|line| line.strip_prefix("process_id:"));
     let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
-    let pid = pid.ok_or_else(|| refused("it does not say which process it is"))?;
-    kill_process(pid, Signal::KILL).map_err(|error| refused(&error.to_string()))
+    let pid = pid.ok_or_else(|| rejected(reason!("drill-redis-without-pid")))?;
+    kill_process(pid, Signal::KILL).map_err(|error| rejected(OsError::from(error).into()))
 }

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use seckill_model::{OrderId, order_id::utc_day};
+use seckill_model::{OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
-use seckill_store::{Reason, SharedStore, StoreError};
+use seckill_store::{SharedStore, StoreError};
 
 use super::EngineError;
 use jiff::{Timestamp, civil::Date};
@@ -50,7 +50,7 @@ pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<
             return Ok(first);
         }
     }
-    Err(StoreError::Away(Reason::Contention).into())
+    Err(StoreError::Away(reason!("store-reason-contention")).into())
 }
 
 /// Unix seconds by the clock that dates IDs.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seckill_model::{VoucherId, message::Label};
+use seckill_model::{Reason, VoucherId, message::Label};
 
 /// Between the items of a list, as in "a, b".
 pub(crate) const ITEMS: Label = Label("list-items");
@@ -14,6 +14,11 @@ pub(crate) const PARTS: Label = Label("list-parts");
 /// Sale IDs as `#7 #8`.
 pub(crate) fn sales(ids: &[VoucherId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Numbers of partitions.
+pub(crate) fn partition_numbers(numbers: &[u16]) -> Reason {
+    Reason::list(numbers.iter().map(|number| number.to_string().into()), ITEMS)
 }
 
 /// Groups items by a key; each group keeps their order.

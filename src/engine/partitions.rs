@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
-use seckill_model::order_id::utc_day;
+use seckill_model::{order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 
 use crate::{
     EngineError,
-    error::{Obstacle, PartitionsError},
     ledger::sale_copy::drop_keys,
     recovery::reconcile::{new_token, reconcile},
     servers::Servers,
@@ -45,7 +44,10 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
     let Some(text) = store.setting(SETTING).await? else { return Ok(None) };
     match text.parse() {
         Ok(number) if (1..=MAX_PARTITIONS).contains(&number) => Ok(Some(number)),
-        _ => Err(PartitionsError::Stored { text, most: MAX_PARTITIONS }.into()),
+        _ => {
+            let why = reason!("partitions-stored", text, most = MAX_PARTITIONS);
+            Err(EngineError::Rejected(why))
+        }
     }
 }
 
@@ -54,7 +56,9 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
     let known = servers.keys.count();
     match stored(&servers.store).await? {
-        Some(stored) if stored != known => Err(PartitionsError::Other(stored, known).into()),
+        Some(stored) if stored != known => {
+            Err(EngineError::Rejected(reason!("partitions-other", stored, known)))
+        }
         _ => Ok(()),
     }
 }
@@ -63,20 +67,25 @@ pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
 /// node to start loads the sales from it.
 ///
 /// # Errors
-/// [`EngineError::Partitions`] with the obstacle: a node, or entries in flight.
+/// [`EngineError::Rejected`] with the obstacle: a node, or entries in flight.
 pub async fn change(servers: &mut Servers, new: &Layout, dead_ms: u64) -> Result<(), EngineError> {
     let old = servers.keys.clone();
     if stored(&servers.store).await? != Some(old.count()) {
-        return Err(PartitionsError::Changed.into());
+        return Err(changed());
     }
     let mut lock = cmd("SET");
     lock.arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS);
     if servers.conn.query::<Option<String>>(&lock).await?.is_none() {
-        return Err(PartitionsError::Changed.into());
+        return Err(changed());
     }
     let done = drain_and_change(servers, &old, new, dead_ms).await;
     servers.conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
     done
+}
+
+/// Another process changes it at the same time.
+fn changed() -> EngineError {
+    EngineError::Rejected(reason!("partitions-changed"))
 }
 
 async fn drain_and_change(
@@ -85,7 +94,7 @@ async fn drain_and_change(
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    refuse_unless_drained(servers, new.count(), dead_ms).await?;
+    check_drained(servers, new.count(), dead_ms).await?;
     let Servers { store, conn, keys } = servers;
     for of in old.partitions() {
         // A suspended node has to reconcile before it sells again.
@@ -104,7 +113,7 @@ async fn drain_and_change(
     raise_counters(conn, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
     if !store.change_setting(SETTING, Some(&from), &to).await? {
-        return Err(PartitionsError::Changed.into());
+        return Err(changed());
     }
     new.clone_into(keys);
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
@@ -121,23 +130,24 @@ async fn drain_and_change(
     Ok(())
 }
 
-async fn refuse_unless_drained(
+async fn check_drained(
     servers: &mut Servers,
     wanted: u16,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let Servers { conn, keys, .. } = servers;
-    let refuse = |why| Err(PartitionsError::NotNow(keys.count(), wanted, why).into());
+    let (from, to) = (keys.count(), wanted);
+    let reject = |why| Err(EngineError::Rejected(reason!("partitions-not-now", from, to, why)));
     for of in keys.partitions() {
         if let Some(node) = Nodes::read(conn, &of).await?.alive(dead_ms).next() {
-            return refuse(Obstacle::Node(node.to_owned()));
+            return reject(reason!("partitions-node", node));
         }
     }
     let stream = stream_stats::read_stats(conn, keys, &[]).await?.stream;
     match stream.lag.map(|lag| lag + stream.pending) {
-        None => refuse(Obstacle::Unknown),
-        Some(entries @ 1..) => refuse(Obstacle::Entries(entries, keys.count())),
-        Some(0) if stream.dead > 0 => refuse(Obstacle::Letters(stream.dead)),
+        None => reject(reason!("partitions-unknown")),
+        Some(entries @ 1..) => reject(reason!("partitions-entries", entries, partitions = from)),
+        Some(0) if stream.dead > 0 => reject(reason!("partitions-letters", letters = stream.dead)),
         Some(0) => Ok(()),
     }
 }

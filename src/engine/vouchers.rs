@@ -6,10 +6,11 @@ use redis::cmd;
 use seckill_model::{
     Millis, NewSale, Sale, SaleState, VoucherDetails, VoucherId,
     faults::{self, Point},
+    reason::reason,
     sale::check_restock,
 };
 use seckill_redis::{RedisError, scripts};
-use seckill_store::{Reason, StoreError};
+use seckill_store::StoreError;
 
 use crate::{
     EngineError,
@@ -74,12 +75,12 @@ impl Vouchers<'_> {
     pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale, EngineError> {
         let sale = self.servers.store.sale(voucher).await?;
         if sale.state == SaleState::Paused {
-            return Err(EngineError::IsPaused(voucher));
+            return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
         }
         let now = self.servers.conn.now().await?;
         let open = sale.begin.is_none_or(|begin| begin <= now);
         if sale.state == SaleState::Running && open {
-            return Err(EngineError::HasStarted(voucher));
+            return Err(EngineError::Rejected(reason!("error-has-started", sale = voucher)));
         }
         self.change(voucher, SaleState::Running, Some(now)).await
     }
@@ -96,7 +97,7 @@ impl Vouchers<'_> {
     /// Adds pieces to a sale, or removes unsold ones if `by` is negative.
     ///
     /// # Errors
-    /// [`EngineError::Short`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
+    /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
     /// concurrently; nothing is changed then.
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
         let sale = match check_restock(by)? {
@@ -130,7 +131,10 @@ impl Vouchers<'_> {
         let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
             Ok(Ok(sale)) => return Ok(sale),
             Ok(Err(error)) => error,
-            Err(_) => StoreError::Unknown(Reason::NoAnswer(CUT_WITHIN.as_millis() as u64)),
+            Err(_) => {
+                let seconds = CUT_WITHIN.as_secs();
+                StoreError::Unknown(reason!("store-no-answer-within-s", seconds))
+            }
         };
         let whose = if let StoreError::Unknown(_) = error {
             // The commit may still succeed; after the lease, SQL is authoritative.
@@ -170,7 +174,13 @@ impl Vouchers<'_> {
             match word.as_str() {
                 "cut" => return Ok(sale.version),
                 "short" => {
-                    return Err(EngineError::Short { voucher, by, left: left.max(0) as u64 });
+                    let left = left.max(0);
+                    return Err(EngineError::Failed(reason!(
+                        "error-short",
+                        sale = voucher,
+                        by,
+                        left
+                    )));
                 }
                 "not_loaded" => return Err(EngineError::NotHeld(voucher)),
                 // Redis may have missed a change, or an earlier stock reduction may have died half-way.

@@ -27,19 +27,22 @@ impl OsError {
     pub fn of(error: &io::Error) -> Self {
         error.raw_os_error().map_or_else(|| Self::Quoted(error.to_string()), Self::Number)
     }
+
+    /// Its message, if it is a common one.
+    pub(crate) fn label(&self) -> Option<Label> {
+        match self {
+            Self::Number(number) => label(io::Error::from_raw_os_error(*number).kind()),
+            Self::Quoted(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for OsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => {
-                let error = io::Error::from_raw_os_error(*number);
-                match label(error.kind()) {
-                    Some(label) => label.fmt(f),
-                    None => error.fmt(f),
-                }
-            }
-            Self::Quoted(words) => f.write_str(words),
+        match (self, self.label()) {
+            (_, Some(label)) => label.fmt(f),
+            (Self::Number(number), None) => io::Error::from_raw_os_error(*number).fmt(f),
+            (Self::Quoted(text), None) => f.write_str(text),
         }
     }
 }

@@ -12,7 +12,9 @@ use redis::{
     pipe,
 };
 
-use super::{Reason, RedisError, UrlError, routing::SLOTS};
+use seckill_model::reason::reason;
+
+use super::{RedisError, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -205,10 +207,10 @@ impl Cluster {
                 Ok(slots)
             }
             (None, Some(RedisError::Away { place, detail })) => {
-                Err(away(Reason::NoneOfCluster { place, reason: Box::new(detail) }))
+                Err(away(reason!("redis-none-of-its-servers-answers", place, reason = detail)))
             }
             (None, Some(error)) => Err(error),
-            (None, None) => Err(away(Reason::TimedOut)),
+            (None, None) => Err(away(reason!("redis-timed-out"))),
         }
     }
 
@@ -267,7 +269,9 @@ impl Cluster {
             ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
         let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &place))?;
-        let Some((reply, info)) = answer else { return Err(UrlError::NoCluster(place).into()) };
+        let Some((reply, info)) = answer else {
+            return Err(RedisError::Url(reason!("redis-url-no-cluster", place)));
+        };
         let slots = SlotMap::read(reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(MapReply { slots, whole })

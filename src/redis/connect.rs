@@ -15,9 +15,10 @@ use redis::{
     RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, pipe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use seckill_model::{OsError, reason::reason};
 
 use super::{
-    HostsError, Reason, RedisError, UrlError,
+    RedisError,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -84,7 +85,9 @@ impl Redis {
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
             // redis-rs passes certificates to the sentinels but not to the master they name.
-            Target::Sentinels { .. } if ca.is_some() => Err(UrlError::CaOfSentinels.into()),
+            Target::Sentinels { .. } if ca.is_some() => {
+                Err(RedisError::Url(reason!("redis-redis-ca-does-not-work")))
+            }
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
                 Ok(Self { source: Source::Sentinels(Arc::new(found)), place })
@@ -92,7 +95,7 @@ impl Redis {
             Target::Cluster { seeds, place } => {
                 let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, place.clone())
-                    .ok_or(UrlError::Cluster(HostsError::None))?;
+                    .ok_or_else(|| url::wrong_cluster(reason!("redis-hosts-none")))?;
                 Ok(Self { source: Source::Cluster(Arc::new(found)), place })
             }
         }
@@ -101,7 +104,7 @@ impl Redis {
     /// Uses the managed server.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
-        let info = addr.into_connection_info().map_err(|_| UrlError::Unreadable)?;
+        let info = addr.into_connection_info().map_err(|_| url::unreadable())?;
         Self::one(info, |client| Source::Managed(client, server))
     }
 
@@ -110,7 +113,7 @@ impl Redis {
         source: impl FnOnce(Client) -> Source,
     ) -> Result<Self, RedisError> {
         let place = info.addr().to_string();
-        let client = Client::open(info).map_err(|_| UrlError::Unreadable)?;
+        let client = Client::open(info).map_err(|_| url::unreadable())?;
         Ok(Self { source: source(client), place })
     }
 
@@ -162,7 +165,7 @@ impl Redis {
         };
         let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
             Ok(messages) => messages.map_err(|error| RedisError::from_redis(&error, &place)),
-            Err(_) => Err(RedisError::Away { place, detail: Reason::TimedOut }),
+            Err(_) => Err(RedisError::Away { place, detail: reason!("redis-timed-out") }),
         };
         // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
@@ -170,7 +173,8 @@ impl Redis {
 
     /// A slot without a server: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> RedisError {
-        RedisError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
+        let (cluster, slot) = (self.place(), slot.to_string());
+        RedisError::Unwilling(reason!("redis-unserved", cluster, slot))
     }
 
     /// Connection settings of the server, or of this one of a cluster, with its address.
@@ -229,29 +233,31 @@ impl Redis {
         // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
         let is_master = || role.get::<String>("role").is_some_and(|role| role == "master");
         if matches!(self.source, Source::Sentinels(_)) && !is_master() {
-            return Err(RedisError::Away { place: place.to_owned(), detail: Reason::NotMaster });
+            let (place, detail) = (place.to_owned(), reason!("redis-not-master"));
+            return Err(RedisError::Away { place, detail });
         }
         Ok(ServerInfo { version, run_id: info.get("run_id").unwrap_or_default() })
     }
 }
 
 /// The authorities that may sign a server certificate, from a PEM file.
-fn authorities(path: &Path) -> Result<TlsCertificates, UrlError> {
-    let shown = || path.display().to_string();
-    let root = std::fs::read(path).map_err(|why| UrlError::Ca(shown(), why.into()))?;
+fn authorities(path: &Path) -> Result<TlsCertificates, RedisError> {
+    let root = std::fs::read(path).map_err(|why| {
+        RedisError::Url(reason!("redis-url-ca", path, reason = OsError::from(why)))
+    })?;
     match CertificateDer::pem_slice_iter(&root).next() {
         Some(Ok(_)) => Ok(TlsCertificates { client_tls: None, root_cert: Some(root) }),
-        _ => Err(UrlError::CaEmpty(shown())),
+        _ => Err(RedisError::Url(reason!("redis-url-ca-empty", path))),
     }
 }
 
 /// Returns the same server, whose certificate must be signed by one of these authorities.
-fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, UrlError> {
+fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, RedisError> {
     if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-        return Err(UrlError::CaUnused);
+        return Err(RedisError::Url(reason!("redis-url-ca-unused")));
     }
     let client = Client::build_with_tls(info, ca.clone());
-    let client = client.map_err(|error| UrlError::Unusable(plain(&error)))?;
+    let client = client.map_err(|error| RedisError::unusable_url(plain(&error)))?;
     Ok(client.get_connection_info().clone())
 }
 

@@ -10,10 +10,10 @@ use redis::{
     Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError,
     aio::MultiplexedConnection, cmd,
 };
-use seckill_model::{ForeignKey, Millis};
+use seckill_model::{ForeignKey, Millis, reason::reason};
 
 use super::{
-    Reason, Redis, RedisError,
+    Redis, RedisError,
     cluster_slots::{Hint, Node, SlotMap},
     connect::ServerInfo,
     error::{plain, server_error},
@@ -182,7 +182,7 @@ impl Connection {
         error: RedisError,
         keys: impl FnOnce() -> I,
     ) -> RedisError {
-        if !matches!(&error, RedisError::Refused(why) if why.code() == Some("WRONGTYPE")) {
+        if error.code() != Some("WRONGTYPE") {
             return error;
         }
         let keys: Vec<String> = keys()
@@ -226,7 +226,7 @@ impl Connection {
     ) -> Result<u32, RedisError> {
         let slot = self.slot(key);
         let Some(mut connection) = self.peer(slot).and_then(|peer| peer.connection.clone()) else {
-            let detail = Reason::BrokeAfterWrite;
+            let detail = reason!("redis-broke-after-write");
             return Err(RedisError::Away { place: self.place_of(slot), detail });
         };
         // WAIT with a timeout of 0 blocks forever.
@@ -394,11 +394,18 @@ impl Connection {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
-                    return RedisError::Away { place, detail: Reason::KeyMoved(plain(error)) };
+                    let detail = reason!("redis-key-moved", reply = plain(error));
+                    return RedisError::Away { place, detail };
                 }
                 Some("CLUSTERDOWN") => {
                     let reply = plain(error);
-                    return RedisError::Unwilling(Reason::ClusterDown { place, slot, reply });
+                    let slot = slot.to_string();
+                    return RedisError::Unwilling(reason!(
+                        "redis-cluster-down",
+                        place,
+                        slot,
+                        reply
+                    ));
                 }
                 _ => {}
             }

@@ -12,10 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::reason::reason;
 use tempfile::TempDir;
 
 use super::{
-    DataDirError, flock,
+    DataDirError,
+    data_dir_error::is_full,
+    flock,
     permissions::{make_dir, restrict_to_owner},
     socket_path::socket_for,
     temp_data_dir,
@@ -49,7 +52,7 @@ impl DataDir {
         absolute("XDG_DATA_HOME")
             .or_else(|| Some(absolute("HOME")?.join(".local/share")))
             .map(|base| base.join("seckill"))
-            .ok_or(DataDirError::NoHome)
+            .ok_or_else(|| DataDirError(reason!("redis-data-dir-no-home")))
     }
 
     /// Opens the directory; creates it with access for this user only if it is missing.
@@ -78,10 +81,10 @@ impl DataDir {
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
         let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
-        match try_writing(&path).map_err(DataDirError::of(&path)) {
+        match try_writing(&path) {
             // Existing data stays readable; writers get the error from Redis and the database.
-            Err(DataDirError::Full(_)) if lock_path.exists() => {}
-            other => other?,
+            Err(why) if is_full(&why) && lock_path.exists() => {}
+            other => other.map_err(DataDirError::of(&path))?,
         }
         let lock = flock::open(&lock_path).map_err(DataDirError::of(&lock_path))?;
         let socket = socket_for(&path)?;
@@ -95,7 +98,8 @@ impl DataDir {
         let started = Instant::now();
         while !flock::try_shared(&self.0.lock).map_err(DataDirError::of(&self.0.path))? {
             if started.elapsed() > STOP_TIMEOUT {
-                return Err(DataDirError::Closing(self.0.path.clone(), STOP_TIMEOUT.as_secs()));
+                let (path, seconds) = (self.0.path.as_path(), STOP_TIMEOUT.as_secs());
+                return Err(DataDirError(reason!("redis-data-dir-closing", path, seconds)));
             }
             std::thread::sleep(Duration::from_millis(3));
         }
@@ -153,7 +157,8 @@ impl DataDir {
                 return Ok(NodeSlot { number, file });
             }
         }
-        Err(DataDirError::Crowded(self.0.path.clone(), MAX_NODES))
+        let path = self.0.path.as_path();
+        Err(DataDirError(reason!("redis-data-dir-crowded", path, nodes = MAX_NODES)))
     }
 }
 
@@ -179,16 +184,12 @@ impl DirId {
 
     /// Checks that `path` still leads to this directory. A path that cannot be examined counts as unchanged.
     pub(super) fn check(self, path: &Path) -> Result<(), DataDirError> {
-        match Self::of(path) {
-            Ok(id) if id != self => Err(DataDirError::Gone(path.to_owned())),
-            Err(fault)
-                if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
-                    .contains(&fault.kind()) =>
-            {
-                Err(DataDirError::Gone(path.to_owned()))
-            }
-            _ => Ok(()),
-        }
+        use io::ErrorKind::{NotADirectory, NotFound};
+        let gone = match Self::of(path) {
+            Ok(id) => id != self,
+            Err(error) => matches!(error.kind(), NotFound | NotADirectory),
+        };
+        if gone { Err(DataDirError(reason!("redis-data-dir-gone", path))) } else { Ok(()) }
     }
 }
 

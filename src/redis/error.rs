@@ -4,12 +4,11 @@ use std::{borrow::Cow, error::Error, io, sync::Arc};
 
 use redis::{ErrorKind, RedisError as DriverError, ServerError};
 use seckill_model::{
-    ForeignKey, OsError,
+    ForeignKey, OsError, Reason,
     message::{Label, text},
+    reason::reason,
 };
 use serde::{Deserialize, Serialize};
-
-use super::UrlError;
 
 /// Why a Redis operation failed. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -17,7 +16,7 @@ use super::UrlError;
 pub enum RedisError {
     /// The URL is invalid.
     #[error(transparent)]
-    Url(#[from] UrlError),
+    Url(Reason),
     /// No server responds, or the connection broke; the outcome of a write is then unknown.
     #[error("{}", text!("redis-redis-at-does-not-answer", place = .place, reason = .detail))]
     Away {
@@ -54,7 +53,7 @@ pub enum RedisError {
     #[error("{}", Label("redis-no-group"))]
     NoGroup,
     /// The server rejects writes: out of memory, a replica, a failed save, still loading.
-    #[error("{}", text!("redis-unwilling", reason = .0, remedy = .0.remedy()))]
+    #[error("{}", text!("redis-unwilling", reason = .0, remedy = remedy(.0)))]
     Unwilling(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
@@ -70,113 +69,35 @@ pub enum RedisError {
     Reply(Option<Cow<'static, str>>),
 }
 
-/// Why a server is unreachable or rejects a command.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// Timeout.
-    #[error("{}", Label("redis-timed-out"))]
-    TimedOut,
-    /// Timeout after this many milliseconds.
-    #[error("{}", text!("redis-timed-out-after", millis = .0))]
-    TimedOutAfter(u64),
-    /// The sentinels did not respond in time.
-    #[error("{}", Label("redis-sentinels-timed-out"))]
-    SentinelsTimedOut,
-    /// The sentinels know no live master of that service.
-    #[error("{}", text!("redis-no-master", service = .0))]
-    NoMaster(String),
-    /// The server was demoted since the sentinels named it.
-    #[error("{}", Label("redis-not-master"))]
-    NotMaster,
-    /// No server of the cluster is reachable.
-    #[error("{}", text!("redis-none-of-its-servers-answers", place = .place, reason = .reason))]
-    NoneOfCluster {
-        /// One of its servers.
-        place: String,
-        /// Why that one is not.
-        reason: Box<Self>,
-    },
-    /// The key moved to another server; reply of the one that was asked.
-    #[error("{}", text!("redis-key-moved", reply = .0))]
-    KeyMoved(String),
-    /// No server of the cluster serves a slot.
-    #[error("{}", text!("redis-unserved", cluster = .cluster, slot = .slot.to_string()))]
-    Unserved {
-        /// The cluster.
-        cluster: String,
-        /// The slot.
-        slot: u16,
-    },
-    /// A server of the cluster rejects commands because others are missing.
-    #[error(
-        "{}",
-        text!("redis-cluster-down", place = .place, slot = .slot.to_string(), reply = .reply)
-    )]
-    ClusterDown {
-        /// Address.
-        place: String,
-        /// The requested slot.
-        slot: u16,
-        /// Its reply.
-        reply: String,
-    },
-    /// A server configured as a single one belongs to a cluster.
-    #[error("{}", text!("redis-one-of-cluster", place = .place, reply = .reply))]
-    OneOfCluster {
-        /// Address.
-        place: String,
-        /// Its reply.
-        reply: String,
-    },
-    /// The keys of one pipeline are in different slots: a bug.
-    #[error("{}", Label("redis-cross-slot"))]
-    CrossSlot,
-    /// Sentinels may require credentials of their own.
-    #[error("{}", text!("redis-sentinel-login", reason = .0))]
-    SentinelLogin(Box<Self>),
-    /// The connection that wrote is gone.
-    #[error("{}", Label("redis-broke-after-write"))]
-    BrokeAfterWrite,
-    /// It was unreachable a moment ago.
-    #[error("{}", Label("redis-just-failed"))]
-    JustFailed,
-    /// An error of the operating system.
-    #[error("{0}")]
-    Os(OsError),
-    /// Message of a server or library.
-    #[error("{0}")]
-    Quoted(String),
+/// Error code of a reply, for example `OOM`: its first word by the protocol.
+fn code_of(reply: &Reason) -> Option<&str> {
+    let Reason::Quoted(reply) = reply else { return None };
+    reply.split_whitespace().next()
 }
 
-impl Reason {
-    /// What the operator can do so that the server accepts writes again.
-    pub fn remedy(&self) -> Label {
-        match self.code() {
-            Some("OOM") => Label("redis-remedy-memory"),
-            Some("NOREPLICAS") => Label("redis-remedy-replicas"),
-            Some("MISCONF") => Label("redis-remedy-disk"),
-            Some("READONLY") => Label("redis-remedy-replica"),
-            _ => Label("redis-remedy-other"),
-        }
+/// What the operator can do so that the server accepts writes again.
+fn remedy(reply: &Reason) -> Label {
+    match code_of(reply) {
+        Some("OOM") => Label("redis-remedy-memory"),
+        Some("NOREPLICAS") => Label("redis-remedy-replicas"),
+        Some("MISCONF") => Label("redis-remedy-disk"),
+        Some("READONLY") => Label("redis-remedy-replica"),
+        _ => Label("redis-remedy-other"),
     }
+}
 
-    /// Error code from the server, for example `OOM`.
-    pub fn code(&self) -> Option<&str> {
-        let Self::Quoted(message) = self else { return None };
-        message.split_whitespace().next()
-    }
+/// The system error behind an error of redis-rs; it is only available as its source, which is shared.
+fn io_error(error: &DriverError) -> Option<&io::Error> {
+    type Shared = Arc<dyn Error + Send + Sync>;
+    error.source()?.downcast_ref::<Shared>()?.downcast_ref()
+}
 
-    /// Why redis-rs failed.
-    fn of(error: &DriverError) -> Self {
-        // The system error is only available as its source, which it shares.
-        type Shared = Arc<dyn Error + Send + Sync>;
-        let io = || error.source()?.downcast_ref::<Shared>()?.downcast_ref::<io::Error>();
-        match io() {
-            _ if error.is_timeout() => Self::TimedOut,
-            Some(error) => Self::Os(OsError::of(error)),
-            None => Self::Quoted(plain(error)),
-        }
+/// Why redis-rs failed.
+fn reason_of(error: &DriverError) -> Reason {
+    match io_error(error) {
+        _ if error.is_timeout() => reason!("redis-timed-out"),
+        Some(error) => OsError::of(error).into(),
+        None => Reason::Quoted(plain(error)),
     }
 }
 
@@ -198,16 +119,39 @@ impl RedisError {
                 | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
                 // The server was demoted during a blocking read.
                 "UNBLOCKED" => Self::Away { place, detail: quoted() },
-                "MOVED" | "ASK" => Self::Refused(Reason::OneOfCluster { place, reply: text }),
+                "MOVED" | "ASK" => {
+                    Self::Refused(reason!("redis-one-of-cluster", place, reply = text))
+                }
                 _ => Self::Refused(quoted()),
             };
         }
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::Login { place, detail: quoted() },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
-            _ if text.contains("certificate") => Self::Certificate { place, detail: text },
-            ErrorKind::InvalidClientConfig => UrlError::Unusable(text).into(),
-            _ => Self::Away { place, detail: Reason::of(error) },
+            _ if is_certificate_rejected(error) => Self::Certificate { place, detail: text },
+            ErrorKind::InvalidClientConfig => Self::unusable_url(text),
+            _ => Self::Away { place, detail: reason_of(error) },
+        }
+    }
+
+    /// An option of the URL is not supported; message of the library.
+    pub(super) fn unusable_url(reason: String) -> Self {
+        Self::Url(reason!("redis-url-unusable", reason))
+    }
+
+    /// Error code of the server's reply, if it rejected a command or all writes.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(reply) | Self::Unwilling(reply) => code_of(reply),
+            _ => None,
+        }
+    }
+
+    /// What the operator can do so that the server accepts writes again.
+    pub fn remedy(&self) -> Label {
+        match self {
+            Self::Unwilling(reply) => remedy(reply),
+            _ => Label("redis-remedy-other"),
         }
     }
 
@@ -220,6 +164,12 @@ impl RedisError {
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Unwilling(_) | Self::Server(_))
     }
+}
+
+fn is_certificate_rejected(error: &DriverError) -> bool {
+    let tls = io_error(error).and_then(io::Error::get_ref);
+    let tls = tls.and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// Server error; of a pipeline or transaction, that of the first failed command: EXECABORT follows it.

@@ -2,8 +2,7 @@
 //! action.
 
 use redis::pipe;
-use seckill_model::{EntryId, message::Label};
-use serde::{Deserialize, Serialize};
+use seckill_model::{EntryId, Reason, reason::reason};
 
 use super::{
     Connection, RedisError,
@@ -24,43 +23,26 @@ pub struct Rewinding {
     pub read: Option<u64>,
 }
 
-/// What has changed in a group since it was read.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, strum::EnumString, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum GroupChange {
-    /// The group was destroyed.
-    #[error("{}", Label("group-destroyed"))]
-    Destroyed,
-    /// The group was created.
-    #[error("{}", Label("group-created"))]
-    Created,
-    /// The group was moved back.
-    #[error("{}", Label("group-moved-back"))]
-    MovedBack,
-    /// The first entry to deliver again was trimmed.
-    #[error("{}", Label("group-first-trimmed"))]
-    Trimmed,
-}
-
 /// Moves the group back, or creates it if it is missing. Returns what has changed since it was read; then it stays where it
 /// is.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,
     to: &Rewinding,
-) -> Result<Option<GroupChange>, RedisError> {
+) -> Result<Option<Reason>, RedisError> {
     let mut call = scripts::REWIND.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
     call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
     call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
     let word: String = conn.invoke(&call).await?;
-    match word.as_str() {
-        "done" => Ok(None),
-        change => Ok(Some(change.parse().map_err(|_| RedisError::reply("rewind.lua"))?)),
-    }
+    Ok(Some(match word.as_str() {
+        "done" => return Ok(None),
+        "destroyed" => reason!("group-destroyed"),
+        "created" => reason!("group-created"),
+        "moved_back" => reason!("group-moved-back"),
+        "trimmed" => reason!("group-first-trimmed"),
+        _ => return Err(RedisError::reply("rewind.lua")),
+    }))
 }
 
 /// Result of transferring an entry to another consumer.

@@ -30,15 +30,13 @@ pub mod stream;
 pub mod stream_stats;
 mod temp_data_dir;
 mod url;
-pub mod url_error;
 
 pub use connect::Redis;
 pub use connection::Connection;
 pub use data_dir::DataDir;
 pub use data_dir_error::DataDirError;
-pub use error::{Reason, RedisError};
+pub use error::RedisError;
 pub use keys::Layout;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};
 pub use server_binary::find_server;
-pub use url_error::{HostsError, UrlError};

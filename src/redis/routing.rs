@@ -5,7 +5,9 @@
 use futures::FutureExt as _;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, ScriptInvocation, Value, aio::ConnectionLike};
 
-use super::{Reason, RedisError};
+use seckill_model::reason::reason;
+
+use super::RedisError;
 
 /// Number of slots in a cluster.
 pub(super) const SLOTS: u16 = 16_384;
@@ -50,7 +52,7 @@ pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, RedisError> {
     let first = slots.next();
     match slots.find(|slot| Some(*slot) != first) {
         None => Ok(first),
-        Some(_) => Err(RedisError::Refused(Reason::CrossSlot)),
+        Some(_) => Err(RedisError::Refused(reason!("redis-cross-slot"))),
     }
 }
 
@@ -203,6 +205,6 @@ mod tests {
         one.cmd("GET").arg("{foo}a").cmd("GET").arg("{foo}b");
         assert_eq!(slot_of_pipe(&one).unwrap(), Some(12_182));
         one.cmd("GET").arg("bar");
-        assert_eq!(slot_of_pipe(&one), Err(RedisError::Refused(Reason::CrossSlot)));
+        assert_eq!(slot_of_pipe(&one), Err(RedisError::Refused(reason!("redis-cross-slot"))));
     }
 }

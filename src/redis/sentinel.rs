@@ -7,7 +7,9 @@ use redis::{
     sentinel::{Sentinel, SentinelNodeConnectionInfo},
 };
 
-use super::{Reason, RedisError};
+use seckill_model::reason::reason;
+
+use super::RedisError;
 
 /// Timeout of the whole search; redis-rs allows each server one second of it.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -50,15 +52,16 @@ impl Sentinels {
         match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
-                Err(away(Reason::NoMaster(self.service.clone())))
+                Err(away(reason!("redis-no-master", service = &self.service)))
             }
             Ok(Err(error)) => Err(match RedisError::from_redis(&error, &self.place) {
                 RedisError::Login { place, detail } => {
-                    RedisError::Login { place, detail: Reason::SentinelLogin(Box::new(detail)) }
+                    let detail = reason!("redis-sentinel-login", reason = detail);
+                    RedisError::Login { place, detail }
                 }
                 other => other,
             }),
-            Err(_) => Err(away(Reason::SentinelsTimedOut)),
+            Err(_) => Err(away(reason!("redis-sentinels-timed-out"))),
         }
     }
 }

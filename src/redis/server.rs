@@ -18,10 +18,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use seckill_model::{
-    OsError,
-    message::{Label, text},
-};
+use seckill_model::{OsError, Reason, reason::reason};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -30,7 +27,7 @@ use super::{
     flock,
     permissions::make_dir,
     probe::{self, Connection, Presence},
-    server_binary::{NotInstalled, find_server, find_server_on},
+    server_binary::{find_server, find_server_on},
     server_log,
 };
 
@@ -45,93 +42,14 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why no server is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ServerError {
-    /// No suitable server program was found.
-    #[error(transparent)]
-    NotInstalled(#[from] NotInstalled),
-    /// It cannot be stopped now.
-    #[error("{}", text!("redis-server-unwritten", dir = .0.display()))]
-    Unwritten(PathBuf),
-    /// The program could not be executed.
-    #[error("{}", text!("redis-server-spawn", path = .path.display(), reason = .why))]
-    Spawn {
-        /// The program.
-        path: PathBuf,
-        /// Error of the operating system.
-        why: OsError,
-    },
-    /// It exited right after its start.
-    #[error("{}", died(.why.as_deref(), .log))]
-    Died {
-        /// Last lines of its log, if any.
-        why: Option<String>,
-        /// Path of its log.
-        log: PathBuf,
-    },
-    /// Its append-only file is damaged.
-    #[error(
-        "{}",
-        text!("redis-server-damaged", dir = .dir.display(), manifest = .manifest.display())
-    )]
-    Damaged {
-        /// Its directory.
-        dir: PathBuf,
-        /// Argument for the repair tool.
-        manifest: PathBuf,
-    },
-    /// Disk full: no room for the append-only file.
-    #[error("{}", text!("redis-server-full", dir = .0.display()))]
-    Full(PathBuf),
-    /// Another server responds at our socket.
-    #[error("{}", text!("redis-server-foreign", socket = .socket.display(), dir = .dir.display()))]
-    Foreign {
-        /// The socket.
-        socket: PathBuf,
-        /// Its working directory.
-        dir: PathBuf,
-    },
-    /// It runs but does not respond.
-    #[error(
-        "{}",
-        text!(
-            "redis-server-silent",
-            lock = .lock.display(),
-            socket = .socket.display(),
-            log = .log.display()
-        )
-    )]
-    Silent {
-        /// Evidence that it runs.
-        lock: PathBuf,
-        /// Its socket.
-        socket: PathBuf,
-        /// Path of its log.
-        log: PathBuf,
-    },
-    /// It is still loading its append-only file after this many seconds.
-    #[error("{}", text!("redis-server-loading", seconds = .0))]
-    Loading(u64),
-    /// It did not end after a shutdown.
-    #[error("{}", text!("redis-server-stuck", socket = .0.display()))]
-    Stuck(PathBuf),
-    /// [`ManagedServer::detach`] was called before.
-    #[error("{}", Label("redis-server-detached"))]
-    Detached,
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Dir(#[from] DataDirError),
-    /// The runtime is shutting down.
-    #[error("{}", Label("redis-server-ending"))]
-    Ending,
-}
+#[serde(transparent)]
+#[error("{0}")]
+pub struct ServerError(pub Reason);
 
-fn died(messages: Option<&str>, log: &Path) -> String {
-    let log = log.display();
-    messages.map_or_else(
-        || text!("redis-server-died-silent", log),
-        |messages| text!("redis-server-died", messages, log),
-    )
+impl From<DataDirError> for ServerError {
+    fn from(DataDirError(why): DataDirError) -> Self {
+        Self(why)
+    }
 }
 
 /// A server in a data directory, started by its first user. Clones share one use.
@@ -195,7 +113,7 @@ impl ManagedServer {
         let inner = Arc::clone(&self.0);
         // Blocking, so that it is not interrupted when the caller is cancelled.
         let done = tokio::task::spawn_blocking(move || inner.ensure()).await;
-        done.map_err(|_| ServerError::Ending)??;
+        done.map_err(|_| ending())??;
         if !self.0.watched.swap(true, Ordering::AcqRel) {
             tokio::spawn(watch(Arc::downgrade(&self.0)));
         }
@@ -211,8 +129,13 @@ impl ManagedServer {
     pub async fn detach(&self) -> Result<(), ServerError> {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || inner.detach()).await;
-        done.map_err(|_| ServerError::Ending)?
+        done.map_err(|_| ending())?
     }
+}
+
+/// The runtime is shutting down.
+fn ending() -> ServerError {
+    ServerError(reason!("redis-server-ending"))
 }
 
 /// Ends the server once its files are gone: it would respond without persisting anything.
@@ -270,7 +193,7 @@ impl Inner {
         let mut pause = Duration::from_millis(1);
         loop {
             if self.detached.load(Ordering::Acquire) {
-                return Err(ServerError::Detached);
+                return Err(ServerError(reason!("redis-server-detached")));
             }
             let ended = child.as_mut().is_some_and(|it| it.try_wait().is_ok_and(|it| it.is_some()));
             if ended {
@@ -287,7 +210,8 @@ impl Inner {
                 }
                 Presence::Loading => loading = true,
                 Presence::Foreign(dir) => {
-                    return Err(ServerError::Foreign { socket: socket.to_owned(), dir });
+                    let dir = dir.as_path();
+                    return Err(ServerError(reason!("redis-server-foreign", socket, dir)));
                 }
                 Presence::Silent => {
                     if let Some(lock) = self.try_lock()? {
@@ -301,7 +225,8 @@ impl Inner {
             let limit = if loading { LOADING_TIMEOUT } else { ANSWER_TIMEOUT };
             if started.elapsed() > limit {
                 return Err(if loading {
-                    ServerError::Loading(LOADING_TIMEOUT.as_secs())
+                    let seconds = LOADING_TIMEOUT.as_secs();
+                    ServerError(reason!("redis-server-loading", seconds))
                 } else {
                     self.unresponsive()
                 });
@@ -314,11 +239,9 @@ impl Inner {
     }
 
     fn unresponsive(&self) -> ServerError {
-        ServerError::Silent {
-            lock: self.lock_path(),
-            socket: self.dir.socket_path().to_owned(),
-            log: self.log_path(),
-        }
+        let (lock, log) = (self.lock_path(), self.log_path());
+        let (lock, log, socket) = (lock.as_path(), log.as_path(), self.dir.socket_path());
+        ServerError(reason!("redis-server-silent", lock, socket, log))
     }
 
     /// Returns the lock that every server of this directory holds, if none is running.
@@ -332,9 +255,10 @@ impl Inner {
     /// Starts a server that holds `lock`; returns the offset of its messages in the log.
     fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
         let binary = match &self.search {
-            Some(search) => find_server_on(search)?,
-            None => find_server()?,
+            Some(search) => find_server_on(search),
+            None => find_server(),
         };
+        let binary = binary.map_err(ServerError)?;
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
         let (log, from) = server_log::open(&log_path).map_err(DataDirError::of(&log_path))?;
@@ -358,23 +282,33 @@ impl Inner {
         // The command is dropped at the end of this function, and with it our copy of the lock.
         match command.spawn() {
             Ok(child) => Ok((child, from)),
-            Err(why) => Err(ServerError::Spawn { path: binary.path, why: why.into() }),
+            Err(why) => {
+                let (path, reason) = (binary.path.as_path(), OsError::from(why));
+                Err(ServerError(reason!("redis-server-spawn", path, reason)))
+            }
         }
     }
 
-    /// Why a server exited right after its start.
+    /// Why a server exited right after its start. Its exit status is the same for all causes, so its log is searched.
     fn last_messages(&self, from: u64) -> ServerError {
-        let log = self.log_path();
-        let messages = server_log::since(&log, from).unwrap_or_default();
-        let redis_dir = self.dir.redis_dir();
+        let (log, dir) = (self.log_path(), self.dir.redis_dir());
+        let (log, dir) = (log.as_path(), dir.as_path());
+        let messages = server_log::since(log, from).unwrap_or_default();
         if messages.contains("redis-check-aof") || messages.contains("AOF manifest file") {
-            let manifest = redis_dir.join("appendonlydir/appendonly.aof.manifest");
-            return ServerError::Damaged { dir: redis_dir, manifest };
+            let manifest = dir.join("appendonlydir/appendonly.aof.manifest");
+            return ServerError(reason!(
+                "redis-server-damaged",
+                dir,
+                manifest = manifest.as_path()
+            ));
         }
         if messages.contains("No space left on device") {
-            return ServerError::Full(redis_dir);
+            return ServerError(reason!("redis-server-full", dir));
         }
-        ServerError::Died { why: server_log::summary(&messages), log }
+        ServerError(match server_log::summary(&messages) {
+            Some(messages) => reason!("redis-server-died", messages, log),
+            None => reason!("redis-server-died-silent", log),
+        })
     }
 
     fn detach(&self) -> Result<(), ServerError> {
@@ -393,8 +327,14 @@ impl Inner {
             reap_later(child);
         }
         match stopped {
-            Some(None) => Err(ServerError::Unwritten(self.dir.redis_dir())),
-            Some(Some(false)) => Err(ServerError::Stuck(self.dir.socket_path().to_owned())),
+            Some(None) => {
+                let dir = self.dir.redis_dir();
+                Err(ServerError(reason!("redis-server-unwritten", dir = dir.as_path())))
+            }
+            Some(Some(false)) => {
+                let socket = self.dir.socket_path();
+                Err(ServerError(reason!("redis-server-stuck", socket)))
+            }
             Some(Some(true)) | None => Ok(()),
         }
     }

@@ -13,8 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::message::{Label, text};
-use serde::{Deserialize, Serialize};
+use seckill_model::{Reason, message::Label, reason::reason};
 
 /// File names in order of preference, with the argv[0] that makes each of them a server: the check tools are the same
 /// binary, which acts by the name it is called by.
@@ -31,32 +30,20 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Poll interval; short, because the user waits for the first screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// No suitable server program was found.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error(
-    "{}",
-    text!("redis-redis-or-valkey-or-later", found = found(passed_over), install = install)
-)]
-pub struct NotInstalled {
-    /// What was found instead, with the version of each server.
-    pub passed_over: Vec<(PathBuf, Option<String>)>,
-    /// The command that installs a server.
-    pub install: String,
-}
-
-fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
-    let candidates = passed_over.iter().map(|(path, version)| {
-        let path = path.display();
-        version.as_ref().map_or_else(
-            || text!("redis-server-found-other", path),
-            |version| text!("redis-server-found-version", path, version),
-        )
+/// No suitable server program was found, but these, with the version of each server.
+fn not_installed(passed_over: &[(PathBuf, Option<String>)]) -> Reason {
+    let candidates = passed_over.iter().map(|(path, version)| match version {
+        Some(version) => {
+            reason!("redis-server-found-version", path = path.as_path(), version)
+        }
+        None => reason!("redis-server-found-other", path = path.as_path()),
     });
-    if passed_over.is_empty() {
-        Label("redis-none-is-on-path").to_owned()
-    } else {
-        candidates.collect::<Vec<_>>().join(&Label("common-value"))
-    }
+    let found = match passed_over {
+        [] => reason!("redis-none-is-on-path"),
+        _ => Reason::list(candidates, Label("common-value")),
+    };
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    reason!("redis-redis-or-valkey-or-later", found, install = install_command(&release))
 }
 
 /// A server program with its version.
@@ -86,16 +73,16 @@ fn command(path: &Path, arg0: &str) -> Command {
 /// Finds a server of version 7.0 or later on PATH.
 ///
 /// # Errors
-/// [`NotInstalled`].
-pub fn find_server() -> Result<ServerBinary, NotInstalled> {
+/// The programs found instead, and how to install a server.
+pub fn find_server() -> Result<ServerBinary, Reason> {
     find_server_on(&std::env::var_os("PATH").unwrap_or_default())
 }
 
 /// Like [`find_server`], on another search path than the environment's.
 ///
 /// # Errors
-/// [`NotInstalled`].
-pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, NotInstalled> {
+/// The programs found instead, and how to install a server.
+pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, Reason> {
     let mut passed_over = Vec::new();
     for (name, arg0) in CANDIDATES {
         // An empty entry would mean the working directory.
@@ -112,8 +99,7 @@ pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, NotInstalled> {
             }
         }
     }
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    Err(NotInstalled { passed_over, install: install_command(&release).to_owned() })
+    Err(not_installed(&passed_over))
 }
 
 fn is_program(path: &Path) -> bool {

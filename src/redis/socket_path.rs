@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use seckill_model::reason::reason;
+
 use super::{
     DataDirError,
     permissions::{is_private, make_dir},
@@ -24,7 +26,10 @@ pub(super) fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     make_dir(&short)?;
     // The parent directory is shared, so another user may have created this path first.
     let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
-    if is_private(&found) { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
+    if is_private(&found) {
+        return Ok(short.join("redis.sock"));
+    }
+    Err(DataDirError(reason!("redis-data-dir-shared", path = short.as_path())))
 }
 
 /// Returns the first directory with a path short enough for a socket.

@@ -74,7 +74,7 @@ pub async fn ensure_group(conn: &mut Connection, of: &Partition) -> Result<(), R
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
     match conn.query::<Value>(&create).await {
-        Err(RedisError::Refused(why)) if why.code() == Some("BUSYGROUP") => Ok(()),
+        Err(error) if error.code() == Some("BUSYGROUP") => Ok(()),
         other => other.map(drop),
     }
 }

@@ -5,7 +5,9 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 use url::form_urlencoded;
 
-use super::{HostsError, RedisError, UrlError, cluster_slots::Node};
+use seckill_model::{Reason, reason::reason};
+
+use super::{RedisError, cluster_slots::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
@@ -39,32 +41,52 @@ pub(super) fn read(url: &str) -> Result<Target, RedisError> {
             "redis" | "rediss" | "unix" | "redis+unix" | "valkey" | "valkeys"
         ) =>
         {
-            let info = url.into_connection_info().map_err(|_| UrlError::Unreadable)?;
+            let info = url.into_connection_info().map_err(|_| unreadable())?;
             Ok(Target::Server(info))
         }
         _ => {
-            let got = (!scheme.is_empty()).then(|| scheme.chars().take(20).collect());
-            Err(UrlError::Scheme(got).into())
+            let scheme: String = scheme.chars().take(20).collect();
+            Err(RedisError::Url(match scheme.as_str() {
+                "" => reason!("redis-url-scheme"),
+                _ => reason!("redis-url-other-scheme", scheme),
+            }))
         }
     }
 }
 
+/// The URL of a server cannot be parsed.
+pub(super) fn unreadable() -> RedisError {
+    let (server, socket) = ("redis://USER:PASSWORD@HOST:PORT/DB", "unix:///path/redis.sock");
+    RedisError::Url(reason!("redis-url-unreadable", server, socket))
+}
+
+fn wrong_sentinels(fault: Reason) -> RedisError {
+    let form = "redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/DB";
+    RedisError::Url(reason!("redis-url-sentinels", fault, form))
+}
+
+/// The URL of a cluster cannot be parsed.
+pub(super) fn wrong_cluster(fault: Reason) -> RedisError {
+    let form = "redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379";
+    RedisError::Url(reason!("redis-url-cluster", fault, form))
+}
+
 fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
-    let wrong = |what| RedisError::from(UrlError::Sentinels(what));
+    let wrong = wrong_sentinels;
     let parts = Parts::of(rest).map_err(wrong)?;
     let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if service.is_empty() || service.contains('%') {
-        return Err(wrong(HostsError::Service));
+        return Err(wrong(reason!("redis-hosts-service")));
     }
     let mut members = parts.members(base, db, SENTINEL_PORT).map_err(wrong)?;
-    let login = members.first().ok_or_else(|| wrong(HostsError::None))?;
+    let login = members.first().ok_or_else(|| wrong(reason!("redis-hosts-none")))?;
     let login = login.redis_settings().clone();
     let mut own = RedisConnectionInfo::default();
     for (name, value) in form_urlencoded::parse(parts.query.as_bytes()) {
         own = match name.as_ref() {
             "sentinel_user" => own.set_username(value),
             "sentinel_pass" => own.set_password(value),
-            _ => return Err(wrong(HostsError::Parameters)),
+            _ => return Err(wrong(reason!("redis-hosts-parameters"))),
         };
     }
     members = members.into_iter().map(|info| info.set_redis_settings(own.clone())).collect();
@@ -73,13 +95,13 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
 }
 
 fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
-    let wrong = |what| RedisError::from(UrlError::Cluster(what));
+    let wrong = wrong_cluster;
     let parts = Parts::of(rest).map_err(wrong)?;
     if !matches!(parts.path, "" | "0") {
-        return Err(wrong(HostsError::Databases));
+        return Err(wrong(reason!("redis-hosts-databases")));
     }
     if !parts.query.is_empty() {
-        return Err(wrong(HostsError::NoParameters));
+        return Err(wrong(reason!("redis-no-parameters-are-allowed-after")));
     }
     let seeds = parts.members(base, "0", SERVER_PORT).map_err(wrong)?;
     let place = place_of(&seeds);
@@ -101,19 +123,19 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(rest: &'a str) -> Result<Self, HostsError> {
+    fn of(rest: &'a str) -> Result<Self, Reason> {
         let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') || query.contains('@') || fragment.contains('@') {
-            return Err(HostsError::Password);
+            return Err(reason!("redis-hosts-password"));
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
     }
 
     /// Parses each host as a separate server.
-    fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsError> {
+    fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, Reason> {
         let member = |host: &str| {
             // An IPv6 address is in brackets.
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
@@ -122,15 +144,19 @@ impl<'a> Parts<'a> {
             let at = if login.is_empty() { "" } else { "@" };
             let hash = if fragment.is_empty() { "" } else { "#" };
             let url = format!("{base}://{login}{at}{host}{port}/{db}{hash}{fragment}");
-            let info = url.into_connection_info().map_err(|_| HostsError::Host)?;
+            let info = url.into_connection_info().map_err(|_| reason!("redis-hosts-host"))?;
             match info.addr() {
-                ConnectionAddr::Unix(_) => Err(HostsError::HostsOnly),
+                ConnectionAddr::Unix(_) => Err(reason!("redis-hosts-only")),
                 _ => Ok(info),
             }
         };
         let hosts = self.hosts.split(',').map(str::trim);
         hosts
-            .map(|host| if host.is_empty() { Err(HostsError::Missing) } else { member(host) })
+            .map(
+                |host| {
+                    if host.is_empty() { Err(reason!("redis-hosts-missing")) } else { member(host) }
+                },
+            )
             .collect()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{OrderEntry, OrderId, OrderStatus};
+use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason::reason};
 use serde::{Serialize, Serializer};
 
 use super::{
-    Cancelled, Reason, StoreError, Written,
+    Cancelled, StoreError, Written,
     numbers::{number, voucher_key},
 };
 
@@ -133,7 +133,7 @@ impl ExistingRows {
         let answer = |row: &OrderRow| match self.answer(row)? {
             _ if new.remove(row) => Ok(Written::New),
             // Not the fault of this order, so it is retried.
-            Written::New => Err(StoreError::Away(Reason::NotWritten(row.id))),
+            Written::New => Err(StoreError::Away(not_written(row))),
             answer => Ok(answer),
         };
         rows.iter().map(answer).collect()
@@ -152,13 +152,18 @@ impl ExistingRows {
             (Some(owner), _) if *owner == row.slot() => Written::Again,
             (Some(_), _) => Written::IdTaken,
             (None, Some(holds)) => {
-                let damaged = || Reason::Damaged("id".to_owned(), holds.to_string());
+                let damaged =
+                    || reason!("store-reason-damaged", column = "id", value = holds.to_string());
                 let holds = OrderId::from_i64(*holds).ok_or_else(|| StoreError::Away(damaged()))?;
                 Written::Conflict { holds }
             }
             (None, None) => Written::New,
         })
     }
+}
+
+fn not_written(row: &OrderRow) -> Reason {
+    reason!("store-order-was-not-written", order = row.id.to_string())
 }
 
 /// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.

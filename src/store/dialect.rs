@@ -5,14 +5,16 @@
 
 use std::borrow::Cow;
 
-use seckill_model::{Millis, OrderId, OrderStatus, UserId, VoucherId};
+use seckill_model::{
+    Millis, OrderId, OrderStatus, OsError, Reason, UserId, VoucherId, reason::reason,
+};
 use serde::Serialize;
 use sqlx::{
     Error,
     error::{BoxDynError, DatabaseError},
 };
 
-use super::{Reason, StoreError, UrlError, batch::OrderRow};
+use super::{StoreError, batch::OrderRow};
 
 /// The SQL and the error codes of one database.
 #[derive(Debug)]
@@ -61,12 +63,19 @@ impl Dialect {
     pub(super) fn store_error(&self, error: Error) -> StoreError {
         StoreError::Away(match error {
             Error::Database(error) => return (self.classify)(error.as_ref()),
-            Error::Configuration(error) => return UrlError::Unusable(error.to_string()).into(),
-            Error::Io(error) => Reason::ConnectionFailed(error.into()),
-            Error::Tls(error) => Reason::NoTls(error.to_string()),
-            Error::PoolClosed => Reason::Closed,
-            Error::WorkerCrashed => Reason::ConnectionBroke,
-            Error::Protocol(error) => Reason::OtherProtocol(self.name.into(), error),
+            Error::Configuration(error) => return unusable_url(&error),
+            Error::Io(error) => {
+                reason!("store-reason-connection-failed", reason = OsError::from(error))
+            }
+            Error::Tls(error) => {
+                let message = error.to_string();
+                reason!("store-no-encrypted-connection-check-store", message)
+            }
+            Error::PoolClosed => reason!("store-reason-closed"),
+            Error::WorkerCrashed => reason!("store-reason-connection-broke"),
+            Error::Protocol(message) => {
+                reason!("store-reason-other-protocol", database = self.name, message)
+            }
             // An error of the driver is not proven to concern the request.
             other => Reason::Quoted(other.to_string()),
         })
@@ -81,6 +90,16 @@ impl Dialect {
     pub(super) fn is_rolled_back(&self, error: &Error) -> bool {
         error.as_database_error().is_some_and(self.is_rolled_back)
     }
+}
+
+/// A URL with an option that the driver does not support.
+pub(super) fn unusable_url(error: &impl ToString) -> StoreError {
+    StoreError::Url(reason!("store-url-unusable", reason = error.to_string()))
+}
+
+/// A table or column that is missing; message of the server.
+pub(super) fn schema_changed(message: String) -> StoreError {
+    StoreError::Schema(reason!("store-schema-changed", reason = message))
 }
 
 /// [`Dialect::upsert`] of SQLite and PostgreSQL.

@@ -1,6 +1,8 @@
 //! Errors of a unit of work, before they are classified for the caller.
 
-use super::{Reason, StoreError, dialect::Dialect};
+use seckill_model::message::Label;
+
+use super::{StoreError, dialect::Dialect};
 
 /// Why a unit of work failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +26,8 @@ impl Fault {
     pub(super) fn store_error(self, dialect: &Dialect) -> StoreError {
         match self {
             Self::Store(error) => error,
-            Self::Again => StoreError::Away(Reason::Contention),
-            Self::AtCommit(error) => match dialect.store_error(error) {
-                StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
-                other => StoreError::Unknown(Reason::Failed(Box::new(other))),
-            },
+            Self::Again => StoreError::Away(Label("store-reason-contention").into()),
+            Self::AtCommit(error) => StoreError::Unknown(dialect.store_error(error).reason()),
             Self::Sql(error) => dialect.store_error(error),
         }
     }

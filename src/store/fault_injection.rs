@@ -12,7 +12,9 @@ use std::{
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::{Reason, SharedStore, Store, StoreError};
+use seckill_model::{Reason, reason::reason};
+
+use super::{SharedStore, Store, StoreError};
 
 /// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -89,7 +91,7 @@ impl Illness {
 
     fn fail<T>(&self, error: fn(Reason) -> StoreError) -> Result<T, StoreError> {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
-        Err(error(Reason::Drill))
+        Err(error(reason!("store-reason-drill")))
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod audit_log;
 mod batch;
-mod config_error;
 mod connection;
 mod dialect;
 mod fault;
@@ -14,7 +13,6 @@ mod migrations;
 mod numbers;
 mod open;
 mod queries;
-mod reason;
 mod rows;
 mod rules;
 mod schema;
@@ -29,19 +27,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use seckill_model::{
-    OrderId, VoucherId,
+    OrderId, Reason, VoucherId,
     message::{Label, text},
 };
 
 pub use audit_log::{
     ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which,
 };
-pub use config_error::{FileFault, SchemaFault, UrlError};
-use config_error::{MYSQL_PARAMETERS, POSTGRES_PARAMETERS};
 pub use open::{file_of, open};
 pub use queries::{OrderFlow, Placed};
-pub use reason::Reason;
-pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
 pub use store::Store;
 
@@ -67,7 +61,7 @@ pub enum StoreError {
     Changed(VoucherId),
     /// The state of the sale does not permit the operation.
     #[error(transparent)]
-    Rule(SaleRule),
+    Rule(Reason),
     /// The database rejected this request with an error that is proven to concern its values; repeating it has the same
     /// result.
     #[error("{}", text!("store-refused", reason = .0))]
@@ -83,16 +77,16 @@ pub enum StoreError {
     OutOfStock(VoucherId),
     /// The URL is invalid.
     #[error(transparent)]
-    Url(#[from] UrlError),
+    Url(Reason),
     /// The schema belongs to another version, or the server is unsupported.
     #[error(transparent)]
-    Schema(#[from] SchemaFault),
+    Schema(Reason),
     /// A write with a lower fencing token than the last one.
     #[error("{}", text!("store-fenced", name = .0))]
     Fenced(String),
     /// The file cannot be opened or written, or another program keeps its tables there.
     #[error(transparent)]
-    File(#[from] FileFault),
+    File(Reason),
 }
 
 impl StoreError {
@@ -104,6 +98,21 @@ impl StoreError {
     /// Whether the same request may succeed later.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_) | Self::Locked | Self::Unknown(_))
+    }
+
+    /// The cause alone, without the consequence for the request.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::Away(why)
+            | Self::Unknown(why)
+            | Self::Rule(why)
+            | Self::Refused(why)
+            | Self::Url(why)
+            | Self::Schema(why)
+            | Self::File(why) => why,
+            Self::Locked => Label("store-locked").into(),
+            other => Reason::Quoted(other.to_string()),
+        }
     }
 }
 

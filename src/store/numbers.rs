@@ -1,8 +1,8 @@
 //! Numbers as stored in SQL, which has 63 bits for them.
 
-use seckill_model::VoucherId;
+use seckill_model::{VoucherId, reason::reason};
 
-use super::{Reason, StoreError};
+use super::StoreError;
 
 /// A voucher ID as stored in SQL; one out of range cannot exist.
 pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
@@ -11,5 +11,6 @@ pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
 
 /// A number as stored in SQL.
 pub(super) fn number(number: u64) -> Result<i64, StoreError> {
-    i64::try_from(number).map_err(|_| StoreError::Refused(Reason::TooLarge(number)))
+    let too_large = || reason!("store-reason-too-large", number = number.to_string());
+    i64::try_from(number).map_err(|_| StoreError::Refused(too_large()))
 }

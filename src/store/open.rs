@@ -6,9 +6,14 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
 use percent_encoding::percent_decode_str;
 use sqlx::{MySql, Postgres};
-use url::Url;
+use url::{ParseError, Url};
 
-use super::{Settings, SharedStore, Store, StoreError, UrlError, server, sqlite};
+use seckill_model::{message::Label, reason::reason};
+
+use super::{Settings, SharedStore, Store, StoreError, server, sqlite};
+
+/// The forms of a URL.
+const FORMS: Label = Label("store-url-forms");
 
 /// Database named by a URL.
 #[derive(Debug)]
@@ -41,21 +46,23 @@ pub fn file_of(url: &str) -> Option<PathBuf> {
 
 fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(UrlError::NoScheme.into());
+        return Err(StoreError::Url(reason!("store-url-no-scheme", forms = FORMS)));
     };
     match scheme {
         "sqlite" => Ok(Place::Sqlite(sqlite_path(rest)?)),
         "mysql" | "mariadb" => Ok(Place::Mysql(server_url(url)?)),
         "postgres" | "postgresql" => Ok(Place::Postgres(server_url(url)?)),
-        _ => Err(UrlError::Scheme.into()),
+        _ => Err(StoreError::Url(reason!("store-url-scheme", forms = FORMS))),
     }
 }
 
 fn server_url(url: &str) -> Result<Url, StoreError> {
-    let parsed = Url::parse(url).map_err(|why| UrlError::Unreadable(why.to_string()))?;
+    let unreadable =
+        |why: ParseError| reason!("store-url-unreadable", reason = why.to_string(), forms = FORMS);
+    let parsed = Url::parse(url).map_err(|why| StoreError::Url(unreadable(why)))?;
     // Without slashes the parser takes it as a path and silently drops the host.
     if parsed.cannot_be_a_base() {
-        return Err(UrlError::NoHost.into());
+        return Err(StoreError::Url(reason!("store-url-no-host", forms = FORMS)));
     }
     Ok(parsed)
 }
@@ -63,13 +70,13 @@ fn server_url(url: &str) -> Result<Url, StoreError> {
 fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.starts_with(":memory:") {
-        return Err(UrlError::Memory.into());
+        return Err(StoreError::Url(reason!("store-url-memory", forms = FORMS)));
     }
     if path.contains('?') {
-        return Err(UrlError::Parameters.into());
+        return Err(StoreError::Url(reason!("store-url-parameters", forms = FORMS)));
     }
     if path.is_empty() {
-        return Err(UrlError::NoFile.into());
+        return Err(StoreError::Url(reason!("store-url-no-file", forms = FORMS)));
     }
     Ok(PathBuf::from(OsString::from_vec(percent_decode_str(path).collect())))
 }

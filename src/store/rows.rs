@@ -3,11 +3,11 @@
 use seckill_model::{
     Cause, ClosedOrder, JobOutcome, JobRun, JobSwitch, LiveOrder, Message, Millis, Order, OrderId,
     OrderStatus, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    ledger::SqlLedger,
+    ledger::SqlLedger, reason::reason,
 };
 
 use super::{
-    AuditEntry, Reason, Recorded, StoreError,
+    AuditEntry, Recorded, StoreError,
     batch::OrderRow,
     connection::{Column, FromRow, Index, Row},
     fault::Fault,
@@ -64,7 +64,8 @@ columns! {
 
 /// An invalid value concerns the request that reads it, not the database.
 fn invalid(column: impl Index, value: &impl ToString) -> Fault {
-    Fault::Store(StoreError::Refused(Reason::Damaged(column.to_string(), value.to_string())))
+    let (column, value) = (column.to_string(), value.to_string());
+    StoreError::Refused(reason!("store-reason-damaged", column, value)).into()
 }
 
 /// A number that constraints of the tables keep nonnegative.

@@ -2,82 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::{StoreError, rows};
 use seckill_model::{
     Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
-    message::text, sale_error::MAX_STOCK,
+    reason::reason, sale_error::MAX_STOCK,
 };
-use serde::{Deserialize, Serialize};
-
-use super::{Reason, StoreError, rows};
-
-/// Why the state of a sale or voucher does not permit an operation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SaleRule {
-    /// Only an ended sale can be archived.
-    #[error("{}", text!("store-sale-of-voucher", voucher = .0))]
-    NotEnded(VoucherId),
-    /// It would end before it begins.
-    #[error("{}", text!("store-rule-window", voucher = .voucher, begin = .begin, end = .end))]
-    Window {
-        /// The sale.
-        voucher: VoucherId,
-        /// Requested begin.
-        begin: Millis,
-        /// Its end.
-        end: Millis,
-    },
-    /// It already has the largest stock.
-    #[error("{}", text!("store-rule-full", voucher = .voucher, initial = .initial))]
-    Full {
-        /// The sale.
-        voucher: VoucherId,
-        /// Its stock.
-        initial: u64,
-    },
-    /// It would exceed the largest stock.
-    #[error(
-        "{}",
-        text!("store-pieces-cannot-be-added", voucher = .voucher, by = .by, initial = .initial, room = .room)
-    )]
-    NoRoom {
-        /// The sale.
-        voucher: VoucherId,
-        /// Requested pieces.
-        by: u64,
-        /// Its stock.
-        initial: u64,
-        /// How many more it can hold.
-        room: u64,
-    },
-    /// There is no such voucher.
-    #[error("{}", text!("store-there-is-no-voucher-seckill", voucher = .0))]
-    NoVoucher(VoucherId),
-    /// It is sold in a flash sale.
-    #[error("{}", text!("store-rule-flash-sale", voucher = .0))]
-    FlashSale(VoucherId),
-    /// It was taken off the shelf.
-    #[error("{}", text!("store-rule-off", voucher = .0))]
-    Off(VoucherId),
-    /// It has expired.
-    #[error("{}", text!("store-rule-expired", voucher = .0))]
-    Expired(VoucherId),
-    /// Fewer pieces are unsold.
-    #[error(
-        "{}",
-        text!("store-rule-sold", voucher = .voucher, by = .by, stock = .stock, initial = .initial)
-    )]
-    Sold {
-        /// The sale.
-        voucher: VoucherId,
-        /// Pieces to remove.
-        by: u64,
-        /// Unsold pieces.
-        stock: u64,
-        /// Its stock.
-        initial: u64,
-    },
-}
 
 /// The state as stored, the begin, and whether the sale is archived: the columns set by `set_state`.
 type NextState = (&'static str, Option<Millis>, bool);
@@ -96,7 +25,7 @@ pub(super) fn next_state(
         (SaleState::Ended, SaleState::Archived) => {}
         (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
         (_, SaleState::Archived) => {
-            return Err(StoreError::Rule(SaleRule::NotEnded(voucher)));
+            return Err(StoreError::Rule(reason!("store-sale-of-voucher", voucher)));
         }
         _ => {}
     }
@@ -108,7 +37,7 @@ pub(super) fn next_state(
         && begin >= end
         && Some(begin) != sale.begin
     {
-        return Err(StoreError::Rule(SaleRule::Window { voucher, begin, end }));
+        return Err(StoreError::Rule(reason!("store-rule-window", voucher, begin, end)));
     }
     let archived = state == SaleState::Archived;
     let stored = if archived { SaleState::Ended } else { state };
@@ -126,13 +55,13 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
     }
     let (initial, stock, more) = (sale.initial, sale.stock, by.unsigned_abs());
     let room = MAX_STOCK.saturating_sub(initial);
-    match by {
-        1.. if more <= room => Ok(()),
-        1.. if room == 0 => Err(StoreError::Rule(SaleRule::Full { voucher, initial })),
-        0.. => Err(StoreError::Rule(SaleRule::NoRoom { voucher, by: more, initial, room })),
-        _ if more <= stock && more < initial => Ok(()),
-        _ => Err(StoreError::Rule(SaleRule::Sold { voucher, by: more, stock, initial })),
-    }
+    Err(StoreError::Rule(match by {
+        1.. if more <= room => return Ok(()),
+        1.. if room == 0 => reason!("store-rule-full", voucher, initial),
+        0.. => reason!("store-pieces-cannot-be-added", voucher, by = more, initial, room),
+        _ if more <= stock && more < initial => return Ok(()),
+        _ => reason!("store-rule-sold", voucher, by = more, stock, initial),
+    }))
 }
 
 /// Why a purchase wrote no row, derived from type and status of the voucher. If those permit it, the ID belongs to
@@ -143,12 +72,13 @@ pub(super) fn why_unwritten(
     offer: Option<(i64, VoucherStatus)>,
 ) -> StoreError {
     StoreError::Rule(match offer {
-        None => SaleRule::NoVoucher(voucher),
-        Some((rows::FLASH_SALE, _)) => SaleRule::FlashSale(voucher),
-        Some((_, VoucherStatus::Off)) => SaleRule::Off(voucher),
-        Some((_, VoucherStatus::Expired)) => SaleRule::Expired(voucher),
+        None => reason!("store-there-is-no-voucher-seckill", voucher),
+        Some((rows::FLASH_SALE, _)) => reason!("store-rule-flash-sale", voucher),
+        Some((_, VoucherStatus::Off)) => reason!("store-rule-off", voucher),
+        Some((_, VoucherStatus::Expired)) => reason!("store-rule-expired", voucher),
         Some((_, VoucherStatus::On)) => {
-            return StoreError::Refused(Reason::IdTaken(order.as_i64()));
+            let order = order.to_string();
+            return StoreError::Refused(reason!("store-reason-id-taken", order));
         }
     })
 }

@@ -2,7 +2,9 @@
 
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
-use super::{FileFault, SchemaFault, StoreError};
+use seckill_model::reason::reason;
+
+use super::StoreError;
 
 /// Newest schema version of this build.
 pub(super) fn known(migrator: &Migrator) -> i64 {
@@ -21,7 +23,8 @@ pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError
     // A program killed while creating the first table leaves that one and the migrations table.
     if !has(MIGRATIONS) || !(has("tb_seckill_voucher") || has("tb_voucher")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
-        return Err(FileFault::Foreign(shown.to_owned(), some.join(", ")).into());
+        let tables = some.join(", ");
+        return Err(StoreError::File(reason!("store-file-foreign", path = shown, tables)));
     }
     Ok(true)
 }
@@ -49,7 +52,8 @@ pub(super) fn is_current(migrator: &Migrator, applied: &[AppliedMigration]) -> b
 }
 
 fn newer(migrator: &Migrator, version: i64) -> StoreError {
-    SchemaFault::Newer(version, known(migrator)).into()
+    let (version, known) = (version, known(migrator));
+    StoreError::Schema(reason!("store-schema-newer", version, known))
 }
 
 /// Why the schema cannot be upgraded; errors of the database are passed through.
@@ -62,10 +66,10 @@ pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreErr
             return Ok(newer(migrator, version));
         }
         MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => {
-            SchemaFault::Other(version)
+            reason!("store-schema-other", version)
         }
-        MigrateError::Dirty(version) => SchemaFault::HalfDone(version),
-        other => SchemaFault::Stuck(other.to_string()),
+        MigrateError::Dirty(version) => reason!("store-schema-half-done", version),
+        other => reason!("store-schema-stuck", reason = other.to_string()),
     };
-    Ok(fault.into())
+    Ok(StoreError::Schema(fault))
 }

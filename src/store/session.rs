@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use seckill_model::faults::{self, Point};
+use seckill_model::{
+    Reason,
+    faults::{self, Point},
+    reason::reason,
+};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Database, Executor, SqlSafeStr as _,
     pool::PoolOptions,
@@ -17,7 +21,7 @@ use sqlx::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Reason, StoreError,
+    StoreError,
     connection::{Conn, Driver, Pool, by_driver},
     fault::Fault,
 };
@@ -103,7 +107,7 @@ impl Sessions {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(fault)) => fault,
                 Err(_) => {
-                    let why = Reason::NoAnswer(limit.as_millis() as u64);
+                    let why = no_answer(limit);
                     return Err(if commit_sent.load(Ordering::Relaxed) {
                         StoreError::Unknown(why)
                     } else {
@@ -143,8 +147,7 @@ impl Sessions {
 
     fn note_write(&self, error: Option<&StoreError>) {
         let why = match error {
-            Some(StoreError::Away(why) | StoreError::Unknown(why)) => Some(why.clone()),
-            Some(error) if error.stands_for_all() => Some(Reason::Failed(Box::new(error.clone()))),
+            Some(error) if error.stands_for_all() => Some(error.clone().reason()),
             _ => None,
         };
         *self.failing.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -190,11 +193,16 @@ impl Sessions {
         let probe = async { by_driver!(&self.pool, |pool| probe(pool, &self.prepare).await) };
         let most = by_driver!(&self.pool, |pool| pool.options().get_max_connections());
         match timeout(PROBE_TIMEOUT, probe).await {
-            Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(most)),
+            Ok(Ok(())) => StoreError::Away(reason!("store-reason-pool-busy", connections = most)),
             Ok(Err(error)) => self.pool.dialect().store_error(error),
-            Err(_) => StoreError::Away(Reason::Silent),
+            Err(_) => StoreError::Away(reason!("store-reason-silent")),
         }
     }
+}
+
+/// A unit of work took longer than this.
+fn no_answer(limit: Duration) -> Reason {
+    reason!("store-no-answer-within-s", seconds = limit.as_secs_f64())
 }
 
 /// Opens a connection outside of the pool.

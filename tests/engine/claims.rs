@@ -5,18 +5,17 @@ use seckill_engine::{
     EngineError,
     commands::{
         Command, Reply, Scope,
-        group::{ClaimPlan, ClaimReport, ClaimScope, GroupError, RemoveReport, claim, remove},
+        group::{ClaimPlan, ClaimReport, ClaimScope, RemoveReport, claim, remove},
     },
-    error::PartDone,
 };
-use seckill_model::{EntryId, filter::Filter};
+use seckill_model::{EntryId, Reason, filter::Filter, reason::reason};
 use seckill_redis::stream;
 
 const DEAD_MS: u64 = 5_000;
 
-fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupError {
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Reason {
     match result {
-        Err(EngineError::Group(fault)) => fault,
+        Err(EngineError::Rejected(why) | EngineError::Failed(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -137,7 +136,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let unused = format!("{NODE}/replay");
     for idle in ["node-c/1", &unused] {
         let result = fault(claim_plan(&world, of_b(), idle, false).await);
-        assert_eq!(result, GroupError::Idle(idle.to_owned()));
+        assert_eq!(result, reason!("group-idle", name = idle));
     }
     let result = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
     assert!(
@@ -148,10 +147,8 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     let result = fault(claim_plan(&world, from, NODE, false).await).to_string();
     assert!(result.contains("no consumer 'nobody'") && result.contains("node-b/1"), "{result}");
     let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
-    assert!(matches!(
-        fault(claim_plan(&world, none, NODE, false).await),
-        GroupError::NothingToGive { .. }
-    ));
+    let result = fault(claim_plan(&world, none, NODE, false).await);
+    assert_eq!(result, reason!("group-nothing-to-claim", to = NODE));
     // Forced, and from there to an active consumer.
     let plan = claim_plan(&world, of_b(), "node-c/1", true).await.unwrap();
     assert_eq!(claimed(&world, plan.clone()).await.unwrap().claimed, 30);
@@ -161,7 +158,7 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
     assert_eq!(claimed(&world, back).await.unwrap().claimed, 30);
     world.until("what was given is written", async || world.pending().await == 0).await;
     let empty = fault(claim_plan(&world, from, NODE, false).await);
-    assert!(matches!(empty, GroupError::NothingToGive { .. }), "{empty}");
+    assert_eq!(empty, reason!("group-nothing-to-claim-from", from = "node-c/1", to = NODE));
     world.settled_and_balanced().await;
 }
 
@@ -178,14 +175,18 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
         world.execute(Command::RemoveConsumer(shown)).await
     };
     let outcome = fault(remove(&name, None).await);
-    assert_eq!(outcome, GroupError::Holds { name: name.clone(), partition: of, pending: 30 });
+    let partition = of.to_string();
+    assert_eq!(outcome, reason!("group-holds", name = &name, pending = 30_u64, partition));
     assert_eq!(world.pending().await, 30);
     let alive = world.keys.partition(of).consumer(NODE);
-    assert_eq!(fault(remove(&alive, None).await), GroupError::Alive(alive.clone()));
+    assert_eq!(fault(remove(&alive, None).await), reason!("group-alive", name = &alive));
     let outcome = fault(remove("nobody", None).await).to_string();
     assert!(outcome.contains(&name) && outcome.contains(&alive), "{outcome}");
-    assert!(matches!(fault(remove(&name, Some(1 - of)).await), GroupError::NoConsumer { .. }));
-    assert!(matches!(fault(remove(&name, Some(2)).await), GroupError::NoPartition { .. }));
+    let elsewhere = fault(remove(&name, Some(1 - of)).await);
+    assert_eq!(elsewhere.id(), Some("group-no-consumer-in"), "{elsewhere}");
+    let beyond = remove(&name, Some(2)).await.unwrap_err();
+    let expected = reason!("group-no-partition", number = "2", last = "1");
+    assert_eq!(beyond, EngineError::Rejected(expected));
     world.replay(Scope::All(Filter::default())).await;
     match remove(&name, None).await.unwrap() {
         Reply::ConsumerRemoved(report) => assert_eq!(report.partitions, [of]),
@@ -195,7 +196,8 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let outcome = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("consumer '{name}' removed from partition {of}");
     assert_eq!(outcome, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
-    assert!(matches!(fault(remove(&name, None).await), GroupError::NoConsumer { .. }));
+    let again = fault(remove(&name, None).await);
+    assert_eq!(again.id(), Some("group-no-consumer"), "{again}");
     world.settled_and_balanced().await;
 }
 
@@ -242,6 +244,8 @@ async fn an_interrupted_removal_reports_its_completed_partitions() {
     ]);
     let error = remove::remove(&mut world.servers(), &shown, 1).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    assert!(matches!(fault::<()>(Err(*why)), GroupError::Holds { partition: 1, pending: 1, .. }));
-    assert_eq!(done, PartDone::Removed(vec![0]));
+    let held = reason!("group-holds", name = &shown.consumer, pending = 1_u64, partition = "1");
+    assert_eq!(fault::<()>(Err(*why)), held);
+    let partitions = Reason::Joined(vec!["0".into()]);
+    assert_eq!(done, reason!("done-removed", partitions));
 }

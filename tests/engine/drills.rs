@@ -62,7 +62,7 @@ async fn only_the_programs_own_redis_is_killed() {
 
     let world = World::start().await;
     let error = fault_injection::kill_redis(&world.redis).await.unwrap_err();
-    assert!(matches!(error, EngineError::Plan(_)), "{error}");
+    assert!(matches!(error, EngineError::Rejected(_)), "{error}");
     assert_eq!(world.server.query::<String>(&["PING"]), "PONG");
 }
 

@@ -6,15 +6,14 @@ use seckill_engine::{
     commands::{
         Command, LoadTest, Reply,
         group::{
-            GroupChange, GroupError, Rewind, RewindReport, To, rewind,
+            Rewind, RewindReport, To, rewind,
             show::{self, StreamState},
         },
     },
-    error::PartDone,
     ledger,
     recovery::partition_repair,
 };
-use seckill_model::{EntryId, Outcome, VoucherId, ledger::Finding};
+use seckill_model::{EntryId, Outcome, Reason, VoucherId, ledger::Finding, reason::reason};
 use seckill_redis::{dead_letters, stream};
 use seckill_store::ActivityFilter;
 
@@ -40,9 +39,9 @@ async fn rewound(world: &World, plan: Vec<Rewind>) -> Result<RewindReport, Engin
     }
 }
 
-fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupError {
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Reason {
     match result {
-        Err(EngineError::Group(fault)) => fault,
+        Err(EngineError::Rejected(why) | EngineError::Failed(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -253,7 +252,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     let orders = world.keys.home().orders();
     let first = ids[120];
     let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &first.in_stream()]);
-    let trimmed = GroupError::Trimmed { partition: 0, gone: 120, first };
+    let trimmed = reason!("group-trimmed", gone = 120_u64, partition = "0", first);
     assert_eq!(fault(preview(&world, &ids[119].in_stream(), None).await), trimmed);
     assert_eq!(fault(preview(&world, "-10m", None).await), trimmed);
     assert!(trimmed.to_string().contains(&format!("is {first},")), "{trimmed}");
@@ -274,23 +273,31 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
 async fn invalid_positions_are_refused() {
     let world = World::spread(3, |_| {}).await;
     // Nothing was ever admitted.
-    assert_eq!(fault(preview(&world, "start", None).await), GroupError::NoStream(0));
+    assert_eq!(
+        fault(preview(&world, "start", None).await),
+        reason!("group-no-stream", number = "0")
+    );
     let voucher = sold(&world, 50).await;
     let of = world.keys.partition_of(voucher).number();
     let state = states(&world).await.remove(usize::from(of));
     let last = state.last.unwrap();
     let ahead = last.next().unwrap();
     let result = fault(preview(&world, &ahead.to_string(), None).await);
-    assert_eq!(result, GroupError::Forward { partition: of, to: ahead, delivered: last });
-    assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupError::Forward { .. }));
+    let (to, delivered, partition) = (ahead, last, of.to_string());
+    assert_eq!(result, reason!("group-forward", to, delivered, partition));
+    let later = fault(preview(&world, "+1h", Some(of)).await);
+    assert_eq!(later.id(), Some("group-forward"), "{later}");
     let other = (of + 1) % 3;
     let result = fault(preview(&world, &format!("{}@{of}", last.in_stream()), Some(other)).await);
-    assert_eq!(result, GroupError::OtherPartition { entry: last, partition: other });
+    let partition = other.to_string();
+    assert_eq!(result, reason!("group-other-partition", entry = last, partition));
     let result = fault(preview(&world, "start", Some(9)).await);
-    assert_eq!(result, GroupError::NoPartition { number: 9, last: 2 });
+    assert_eq!(result, reason!("group-no-partition", number = "9", last = "2"));
     let result = fault(preview(&world, "1795000000000-0@7", None).await);
-    assert_eq!(result, GroupError::NoPartition { number: 7, last: 2 });
-    assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupError::NoStream(other));
+    assert_eq!(result, reason!("group-no-partition", number = "7", last = "2"));
+    let number = other.to_string();
+    let result = fault(preview(&world, "start", Some(other)).await);
+    assert_eq!(result, reason!("group-no-stream", number));
     // An ID in the notation of Redis for the given partition, and a time before all entries.
     let plan = preview(&world, &last.in_stream(), Some(of)).await.unwrap();
     assert_eq!((plan[0].again, plan[0].from), (1, last));
@@ -312,19 +319,20 @@ async fn a_rewind_does_what_its_preview_showed() {
     rewound(&world, shown.clone()).await.unwrap();
     assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
     // It was rewound.
-    let change = |fault: GroupError| match fault {
-        GroupError::Changed { change, .. } => change,
-        other => panic!("{other}"),
-    };
-    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::MovedBack);
+    let partition = shown[0].partition.to_string();
+    let changed = |change: Reason| reason!("group-changed", partition = &partition, change);
+    assert_eq!(fault(rewound(&world, shown.clone()).await), changed(reason!("group-moved-back")));
     on_group(&world, "SETID", &["$"]);
     let _: u64 = world.server.query(&["XDEL", &world.keys.home().orders(), &ids[30].in_stream()]);
-    assert_eq!(change(fault(rewound(&world, shown.clone()).await)), GroupChange::Trimmed);
+    assert_eq!(
+        fault(rewound(&world, shown.clone()).await),
+        changed(reason!("group-first-trimmed"))
+    );
     on_group(&world, "DESTROY", &[]);
-    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Destroyed);
+    assert_eq!(fault(rewound(&world, shown).await), changed(reason!("group-destroyed")));
     let shown = preview(&world, "start", None).await.unwrap();
     on_group(&world, "CREATE", &["0"]);
-    assert_eq!(change(fault(rewound(&world, shown).await)), GroupChange::Created);
+    assert_eq!(fault(rewound(&world, shown).await), changed(reason!("group-created")));
     let line = world.store.acts(1).await.unwrap().remove(0);
     assert!(
         line.result.starts_with("failed: partition 0: the consumer group was created"),
@@ -348,9 +356,10 @@ async fn a_changed_group_stops_the_rewind() {
     let sentence = "the groups of partition 0 were already moved back; run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    let change = GroupChange::Destroyed;
-    assert_eq!(fault::<()>(Err(*why)), GroupError::Changed { partition: 1, change });
-    assert_eq!(done, PartDone::Rewound(vec![0]));
+    let change = reason!("group-destroyed");
+    assert_eq!(fault::<()>(Err(*why)), reason!("group-changed", partition = "1", change));
+    let partitions = Reason::Joined(vec!["0".into()]);
+    assert_eq!(done, reason!("done-rewound", partitions));
     let now = states(&world).await;
     assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
     assert_eq!(now[1].group, None);

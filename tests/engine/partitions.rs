@@ -15,7 +15,7 @@ use seckill_engine::{
     partitions,
     servers::Servers,
 };
-use seckill_model::{EntryId, OrderId, Outcome, filter::Filter};
+use seckill_model::{EntryId, OrderId, Outcome, Reason, filter::Filter};
 use seckill_redis::{Layout, nodes::Nodes, stream};
 
 const DEAD_MS: u64 = 3_000;
@@ -175,7 +175,8 @@ async fn a_redis_is_bound_to_one_database() {
             .await;
         let mut servers = Servers { store: other.store.clone(), ..world.servers() };
         let result = deployment::tie(&mut servers, read_only).await;
-        assert!(matches!(&result, Err(EngineError::Foreign(_))), "{result:?}");
+        let foreign = |why: &Reason| why.id() == Some("error-foreign-redis");
+        assert!(matches!(&result, Err(EngineError::Rejected(why)) if foreign(why)), "{result:?}");
     }
     // FLUSHALL removes the binding; the next reconciliation restores it.
     world.server.query::<()>(&["FLUSHALL"]);

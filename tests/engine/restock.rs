@@ -8,7 +8,7 @@ use seckill_engine::{
     ledger::sale_copy,
     vouchers::Vouchers,
 };
-use seckill_model::{Outcome, Sale, SaleState, VoucherId, sale_error::MAX_STOCK};
+use seckill_model::{Outcome, Sale, SaleState, VoucherId, reason::reason, sale_error::MAX_STOCK};
 use seckill_redis::scripts;
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
@@ -35,7 +35,8 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     let before = world.store.sale(voucher).await.unwrap();
     assert_eq!(before.stock, 10, "SQL knows of no buyer yet");
     let error = cut(&world, voucher, 5).await.unwrap_err();
-    assert!(matches!(error, EngineError::Short { by: 5, left: 4, .. }), "{error}");
+    let short = reason!("error-short", sale = voucher, by = 5_u64, left = 4_u64);
+    assert_eq!(error, EngineError::Failed(short));
     assert_eq!(in_redis(&world, voucher).await, (1, 10, 4));
     assert_eq!(world.store.sale(voucher).await.unwrap(), before);
 

@@ -333,8 +333,11 @@ fn of_variants(code: &str) -> Vec<String> {
 /// Uses in the sources: location, ID, arguments.
 fn uses() -> Vec<(String, String, BTreeSet<String>)> {
     let mut found = Vec::new();
-    for file in files("src", ".rs").into_iter().filter(|it| it.path != "src/model/message.rs") {
-        for opening in ["Label(\"", "text!(\"", "text!(\n"] {
+    for file in files("src", ".rs")
+        .into_iter()
+        .filter(|it| !["src/model/message.rs", "src/model/reason.rs"].contains(&&*it.path))
+    {
+        for opening in ["Label(\"", "text!(\"", "text!(\n", "reason!(\"", "reason!(\n"] {
             for (at, _) in file.text.match_indices(opening) {
                 let code = file.text[at + opening.len()..].trim_start();
                 let code = code.strip_prefix('"').unwrap_or(code);

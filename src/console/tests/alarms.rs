@@ -6,14 +6,14 @@ use super::prelude::*;
 use super::screens::assert_screen;
 use crate::text;
 
-pub(super) fn sql_away(reason: SqlReason) -> ReadError {
+pub(super) fn sql_away(reason: Reason) -> ReadError {
     ReadError::Sql(StoreError::Away(reason))
 }
 
 /// Redis is out of memory.
 pub(super) fn full() -> Message {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
-    Message::of(&ReadError::Redis(RedisError::Unwilling(RedisReason::Quoted(words))))
+    Message::of(&ReadError::Redis(RedisError::Unwilling(words.into())))
 }
 
 /// Each kind with realistic figures and errors.
@@ -35,17 +35,16 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(ReadError::Redis(RedisError::Away {
-            place: place(),
-            detail: RedisReason::Os(refused()),
-        })),
+        redis(ReadError::Redis(RedisError::Away { place: place(), detail: refused().into() })),
         redis(ReadError::RedisSilent(place(), 1_500)),
-        sql(sql_away(SqlReason::ConnectionFailed(refused()))),
+        sql(sql_away(reason!("store-reason-connection-failed", reason = refused()))),
         sql(ReadError::SqlSilent(mysql(), 1_500)),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
-        AlarmKind::SqlReadOnly { error: Message::of(&sql_away(SqlReason::FileReadOnly)) },
-        sql(sql_away(SqlReason::Unreachable(mysql()))),
+        AlarmKind::SqlReadOnly {
+            error: Message::of(&sql_away(reason!("store-reason-file-is-read-only"))),
+        },
+        sql(sql_away(reason!("store-reason-unreachable", server = mysql()))),
         off(Finding::NotLoaded),
         off(Finding::Lost(12_345)),
         off(Finding::Unknown(12_345)),
@@ -183,9 +182,7 @@ fn only_the_error_of_a_long_alarm_is_truncated() {
         set_thread_language(lang);
         let mut snapshot = normal();
         let kind = AlarmKind::SqlAway {
-            error: Message::of(&sql_away(SqlReason::Quoted(
-                "the disk is full and so on ".repeat(20),
-            ))),
+            error: Message::of(&sql_away(Reason::Quoted("the disk is full and so on ".repeat(20)))),
         };
         snapshot.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
         let screen = Tui::new(snapshot).screen_at(80, 24);

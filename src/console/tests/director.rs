@@ -195,7 +195,7 @@ fn a_sale_that_does_not_open_gets_no_buyers() {
     let mut tui = armed();
     later(&mut tui, 10_000);
     tui.sent();
-    tui.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
+    tui.answer(Err(EngineError::Rejected("the database does not answer; try again".into())));
     assert!(tui.status().starts_with("✖ the database does not answer"), "{}", tui.status());
     assert!(tui.sent().is_empty() && tui.app.director.launch.is_none());
 }

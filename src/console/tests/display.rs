@@ -174,7 +174,7 @@ fn results_are_shown_and_errors_stay() {
     let message = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 left";
     tui.assert_status(message);
     plan_and_confirm(&mut tui, "A");
-    tui.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
+    tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));
     tui.press("j");
     tui.assert_status("✖ redis does not answer; try again (Esc to dismiss)");
     tui.press("\x1b");

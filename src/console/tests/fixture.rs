@@ -9,7 +9,7 @@ use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
     EngineError,
     commands::{Command, Focus, Remote, Reply, Request},
-    error::{RedisError, RedisReason, SqlReason, StoreError},
+    error::{RedisError, StoreError},
     jobs::JobResult,
     telemetry::{
         Point, Series, Snapshot,
@@ -425,7 +425,7 @@ fn locks() -> Vec<Holder> {
 
 /// The database was unreachable during a command.
 pub(super) fn sql_away() -> EngineError {
-    StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())).into()
+    StoreError::Away("disk I/O error".into()).into()
 }
 
 fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Message>) -> JobRun {
@@ -525,7 +525,7 @@ pub(super) fn overflowing() -> Snapshot {
 /// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
-    let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
+    let (place, detail) = ("127.0.0.1:6379".to_owned(), OsError::Number(111).into());
     let error = Message::of(&ReadError::Redis(RedisError::Away { place, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));

@@ -229,7 +229,7 @@ fn rejected_input_is_restored_in_the_form() {
     let mut tui = asked(["hot soup", "50", "2", "", ""]);
     tui.press("y");
     tui.sent();
-    tui.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
+    tui.answer(Err(EngineError::Rejected("the database does not answer; try again".into())));
     tui.press("N");
     tui.assert_shows("hot soup");
 }

@@ -112,7 +112,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
             Ok(Reply::LettersCounted(LettersCounted { counts, gone, last: EntryId::MIN }))
         }
         4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
-        _ => Err(EngineError::Plan("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
+        _ => Err(EngineError::Rejected("no; 不行 🍲 ".repeat(random.random_range(1..40)).into())),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
-    commands::group::{ClaimReport, GroupChange, GroupError, Names},
-    error::{Obstacle, PartDone, PartitionsError, PlanError},
+    commands::{command_handler::no_job, group::ClaimReport},
+    error::PlanError,
     event::{ClaimPart, Event, RewindPart},
     jobs::Cancelled,
     locks::{LockError, LockName},
@@ -13,6 +13,7 @@ use seckill_model::{
     SaleError, VoucherDetails,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::Side,
+    message::Label,
     order_id::OrderIdError,
 };
 
@@ -46,31 +47,28 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-fn group_faults() -> Vec<GroupError> {
-    let (name, number) = ("b/1".to_owned(), 1);
-    let first = vec!["a/1".to_owned(), "b/1".to_owned()];
+fn group_faults() -> Vec<Reason> {
+    let (name, partition) = (|| "b/1".to_owned(), "1");
+    let names = reason!("group-and-more", names = "a/1, b/1", more = 3_usize);
+    let changed = |change: Reason| reason!("group-changed", partition, change);
     vec![
-        GroupError::NoPartition { number: 9, last: 3 },
-        GroupError::OtherPartition { entry: entry(1), partition: 1 },
-        GroupError::NoStream(1),
-        GroupError::Trimmed { partition: 1, gone: 5, first: entry(1) },
-        GroupError::Forward { partition: 1, to: entry(2), delivered: entry(1) },
-        GroupError::Nothing(1),
-        GroupError::Changed { partition: 1, change: GroupChange::Destroyed },
-        GroupError::Changed { partition: 1, change: GroupChange::Created },
-        GroupError::Changed { partition: 1, change: GroupChange::MovedBack },
-        GroupError::Changed { partition: 1, change: GroupChange::Trimmed },
-        GroupError::NoConsumer {
-            name: name.clone(),
-            partition: None,
-            there: Names { first, more: 3 },
-        },
-        GroupError::Gone { name: name.clone(), partition: number },
-        GroupError::Idle(name.clone()),
-        GroupError::NothingToGive { from: None, to: name.clone() },
-        GroupError::NothingToGive { from: Some(name.clone()), to: name.clone() },
-        GroupError::Alive(name.clone()),
-        GroupError::Holds { name, partition: 1, pending: 30 },
+        reason!("group-no-partition", number = "9", last = "3"),
+        reason!("group-other-partition", entry = entry(1), partition),
+        reason!("group-no-stream", number = "1"),
+        reason!("group-trimmed", gone = 5_u64, partition, first = entry(1)),
+        reason!("group-forward", to = entry(2), delivered = entry(1), partition),
+        reason!("group-nothing", number = "1"),
+        changed(reason!("group-destroyed")),
+        changed(reason!("group-created")),
+        changed(reason!("group-moved-back")),
+        changed(reason!("group-first-trimmed")),
+        reason!("group-no-consumer", name = name(), existing = names),
+        reason!("group-consumer-gone", name = name(), partition),
+        reason!("group-idle", name = name()),
+        reason!("group-nothing-to-claim", to = name()),
+        reason!("group-nothing-to-claim-from", from = name(), to = name()),
+        reason!("group-alive", name = name()),
+        reason!("group-holds", name = name(), pending = 30_u64, partition),
     ]
 }
 
@@ -78,26 +76,26 @@ fn errors() -> Vec<EngineError> {
     let words = || "-7".to_owned();
     let place = || "127.0.0.1:1".to_owned();
     let readonly = || Box::new(EngineError::ReadOnly);
+    let partitions = || Reason::list(["0", "1"].map(Reason::from), Label("list-items"));
     let part_done = [
-        PartDone::Applied { done: 3, planned: 9 },
-        PartDone::Replayed(3),
-        PartDone::Discarded(3),
-        PartDone::Claimed(3),
-        PartDone::Rewound(vec![0, 1]),
-        PartDone::Removed(vec![0]),
-        PartDone::Repaired { sales: vec![SALE], planned: 2 },
+        reason!("done-applied", done = 3_u64, planned = 9_u64),
+        reason!("done-replayed", done = 3_u64),
+        reason!("done-discarded", done = 3_u64),
+        reason!("done-claimed", done = 3_u64),
+        reason!("done-rewound", partitions = partitions()),
+        reason!("done-removed", partitions = partitions()),
+        reason!("done-repaired", done = 1_u64, planned = 2_u64, sales = "#7"),
     ];
-    let (node, job_lock) = ("node-b".to_owned(), "job:x".to_owned());
-    let (name, value) = ("users".to_owned(), 0.0);
-    let away = || RedisError::Away { place: place(), detail: RedisReason::TimedOut };
+    let (node, value) = ("node-b", 0.0);
+    let away = || RedisError::Away { place: place(), detail: reason!("redis-timed-out") };
     let lock = LockName::new("job:x").unwrap();
     let mut all = vec![
-        EngineError::Busy,
-        EngineError::Stopped,
+        EngineError::Failed(reason!("error-busy")),
+        EngineError::Failed(reason!("error-stopped")),
         EngineError::Stopping,
         EngineError::ReadOnly,
         away().into(),
-        StoreError::Away(SqlReason::RowsLocked).into(),
+        StoreError::Away(reason!("store-reason-rows-locked")).into(),
         StoreError::NoSale(SALE).into(),
         OrderIdError::Clock(1).into(),
         OrderIdError::Sequence.into(),
@@ -109,24 +107,36 @@ fn errors() -> Vec<EngineError> {
         PlanError::Foreign.into(),
         PlanError::Edited.into(),
         PlanError::Io(words()).into(),
-        EngineError::OtherOperator("kim".to_owned()),
-        EngineError::NoJob("a-b".to_owned()),
-        EngineError::LoadTest { name, value, least: 1.0, most: 1e7 },
-        EngineError::JobSuperseded("a-b".to_owned()),
-        EngineError::JobOrphan { node: node.clone(), lock: job_lock, seconds: 9 },
-        EngineError::JobRuns(node),
+        EngineError::Failed(reason!("error-other-operator", who = "kim")),
+        no_job("a-b"),
+        EngineError::Rejected(reason!(
+            "faults-range",
+            name = "users",
+            value,
+            least = 1.0,
+            most = 1e7
+        )),
+        EngineError::Rejected(reason!("job-known", job = "a-b")),
+        EngineError::Rejected(reason!("job-orphan", node, lock = "job:x", seconds = 9_u64)),
+        EngineError::Rejected(reason!("job-runs", node)),
         EngineError::Unbalanced(SaleFinding { sale: Some(SALE), what: Finding::Lost(2) }),
-        EngineError::LongReason { characters: 1_001, bytes: 2 },
-        EngineError::IsPaused(SALE),
-        EngineError::HasStarted(SALE),
-        EngineError::Foreign(place()),
+        EngineError::Rejected(reason!(
+            "error-long-reason",
+            characters = 1_001_u64,
+            bytes = 2_u64,
+            most = 1_000_u64,
+            most_bytes = 16_000_u64
+        )),
+        EngineError::Rejected(reason!("error-is-paused", sale = SALE)),
+        EngineError::Rejected(reason!("error-has-started", sale = SALE)),
+        EngineError::Rejected(reason!("error-foreign-redis", place = place())),
         EngineError::NameTaken("node-b".to_owned()),
-        EngineError::Short { voucher: SALE, by: 9, left: 1 },
+        EngineError::Failed(reason!("error-short", sale = SALE, by = 9_u64, left = 1_u64)),
         EngineError::NotHeld(SALE),
         EngineError::NotLoaded { voucher: SALE, why: away() },
     ];
     all.extend(part_done.map(|done| EngineError::BrokeOff { why: readonly(), done }));
-    all.extend(group_faults().into_iter().map(EngineError::Group));
+    all.extend(group_faults().into_iter().map(EngineError::Failed));
     all
 }
 
@@ -398,22 +408,26 @@ fn vanished_entries_are_not_reported_as_settled() {
     assert_eq!(there.to_string(), text, "what there is none of is not text");
 }
 
-fn partitions() -> impl Iterator<Item = PartitionsError> {
-    let words = || "7".to_owned();
-    let under_way =
-        [Obstacle::Node(words()), Obstacle::Unknown, Obstacle::Entries(9, 1), Obstacle::Letters(1)];
-    let faults = [
-        PartitionsError::Stored { text: words(), most: 64 },
-        PartitionsError::Other(1, 2),
-        PartitionsError::Changed,
+fn partitions() -> impl Iterator<Item = Reason> {
+    let under_way = [
+        reason!("partitions-node", node = "7"),
+        reason!("partitions-unknown"),
+        reason!("partitions-entries", entries = 9_u64, partitions = 1_u16),
+        reason!("partitions-letters", letters = 1_u64),
     ];
-    faults.into_iter().chain(under_way.map(|it| PartitionsError::NotNow(1, 2, it)))
+    let faults = [
+        reason!("partitions-stored", text = "7", most = 64_u16),
+        reason!("partitions-other", stored = 1_u16, known = 2_u16),
+        reason!("partitions-changed"),
+    ];
+    let not_now = |why| reason!("partitions-not-now", from = 1_u16, to = 2_u16, why = why);
+    faults.into_iter().chain(under_way.map(not_now))
 }
 
 #[test]
 fn every_startup_error_is_localized() {
     for fault in partitions() {
-        let error = EngineError::from(fault);
+        let error = EngineError::Rejected(fault);
         // As the log stores it, and as stderr has it.
         let read = Message::from_stored(Message::of(&error).stored());
         set_thread_language("en");
@@ -439,7 +453,7 @@ fn an_unreadable_server_is_logged() {
         ),
         (ReadError::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
         (
-            ReadError::Sql(StoreError::Away(SqlReason::DiskFull)),
+            ReadError::Sql(StoreError::Away(reason!("store-reason-disk-full"))),
             "数据库不可用（磁盘已满，请腾出空间），恢复后自动继续",
         ),
     ] {

@@ -221,7 +221,7 @@ fn a_count_is_asked_for_once_and_covers_no_other_question() {
     assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
     tui.press("\x1bD");
     tui.sent();
-    tui.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
+    tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));
     tui.press("\x1b");
     ask(&mut tui, "D", &all());
     assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))));
@@ -290,7 +290,7 @@ fn starting_another_command_dismisses_errors() {
     ask(&mut tui, "D", &all());
     tui.press("y");
     tui.sent();
-    tui.answer(Err(EngineError::Plan("another operator is running a command".to_owned())));
+    tui.answer(Err(EngineError::Rejected("another operator is running a command".into())));
     tui.assert_status_contains("another operator");
     ask(&mut tui, "D", &all());
     tui.press("yj");

@@ -214,7 +214,7 @@ fn one_order_is_traced_at_a_time() {
     assert!(tui.sent().is_empty(), "New orders enter the stream first");
     tui.answer(Ok(Reply::Traced(Box::new(trace(id(900))))));
     assert_eq!(tui.sent(), [Command::Trace(id(897))]);
-    tui.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
+    tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));
     tui.assert_shows("a server is unreachable");
     assert!(tui.sent().is_empty(), "it is not asked for again and again");
     tui.press("\x1bl");

@@ -18,7 +18,7 @@ pub(super) use seckill_engine::{
         plan::made_up,
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
-    error::{RedisError, RedisReason, SqlReason, StoreError},
+    error::{RedisError, StoreError},
     event::Subject,
     jobs::JobResult,
     telemetry::{
@@ -34,11 +34,13 @@ pub(super) use seckill_engine::{
 };
 pub(super) use seckill_model::{
     EntryError, EntryId, ForeignKey, JobOutcome, LetterCounts, LetterVerdict, Message, Millis,
-    NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, SaleState, UserId, Verdict, VoucherId,
+    NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, Reason, SaleState, UserId, Verdict,
+    VoucherId,
     filter::Filter,
     ledger::{Balance, Finding, SaleFinding},
     locale::set_thread_language,
     message::Label,
+    reason::reason,
 };
 pub(super) use tokio::sync::watch;
 

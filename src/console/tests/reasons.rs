@@ -115,7 +115,7 @@ fn a_launch_at_its_time_takes_no_failure_away() {
     arm(&mut tui, "");
     tui.press("8Ty");
     assert_eq!(tui.sent(), [Command::RunJob("close-overdue".to_owned())]);
-    tui.answer(Err(EngineError::Plan("it runs on node-b".to_owned())));
+    tui.answer(Err(EngineError::Rejected("it runs on node-b".into())));
     tui.assert_status_contains("it runs on node-b");
     fire(&mut tui);
     assert_eq!(tui.sent(), [Command::StartSale(VoucherId(9))]);

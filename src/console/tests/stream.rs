@@ -294,7 +294,7 @@ fn late_figures_do_not_open_over_a_dialog() {
     assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
     tui.press("\x1bC\n");
     tui.sent();
-    tui.answer(Err(EngineError::Plan("there is no consumer 'x'".to_owned())));
+    tui.answer(Err(EngineError::Rejected("there is no consumer 'x'".into())));
     assert!(tui.app.dialog.is_none());
     tui.assert_status_contains("there is no consumer");
 }

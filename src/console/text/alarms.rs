@@ -1,7 +1,7 @@
 //! Texts of alarms: the problem, and the key that helps.
 
 use seckill_engine::{
-    error::{RedisError, RedisReason, StoreError},
+    error::{RedisError, StoreError},
     telemetry::{
         data_loss::{self, RecentLosses, list_keys},
         read_error::ReadError,
@@ -197,11 +197,11 @@ fn locked(waiting: Option<u64>) -> AlarmText {
 
 /// How to make Redis accept writes again.
 fn next_step(error: &Message) -> String {
-    let reason = match error.data() {
-        Some(ReadError::Redis(RedisError::Unwilling(reason))) => reason,
-        _ => RedisReason::Quoted(error.to_string()),
+    let remedy = match error.data() {
+        Some(ReadError::Redis(error)) => error.remedy(),
+        _ => Label("redis-remedy-other"),
     };
-    reason.remedy().to_owned()
+    remedy.to_owned()
 }
 
 /// The problem alone: the alarm has two lines in total.

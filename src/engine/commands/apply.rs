@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{EntryId, Message, RecoveryAction, Verdict};
+use seckill_model::{EntryId, Message, RecoveryAction, Verdict, reason::reason};
 use seckill_redis::{keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use crate::{
     },
     consumer::order_writer::{Writer, by_partition},
     deployment,
-    error::{PartDone, PlanError},
+    error::PlanError,
     ledger::rebuild::rebuild,
     servers::Servers,
     telemetry::snapshot::RecoveryLine,
@@ -64,7 +64,7 @@ pub(crate) async fn apply(
     let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
     let (acted, planned) = (applying.finished, plan.totals.entries);
     done.map(|()| applying.report)
-        .map_err(|why| why.after(PartDone::Applied { done: acted, planned }))
+        .map_err(|why| why.after(acted, || reason!("done-applied", done = acted, planned)))
 }
 
 /// Rejects a plan of another deployment.

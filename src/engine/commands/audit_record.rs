@@ -2,7 +2,7 @@
 //!
 //! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
-use seckill_model::{Message, NewSale, VoucherId};
+use seckill_model::{Message, NewSale, VoucherId, reason::reason};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
@@ -17,12 +17,15 @@ use crate::{
 /// Rejects a reason that is too long for the audit log.
 ///
 /// # Errors
-/// [`EngineError::LongReason`] with the length.
+/// [`EngineError::Rejected`] with the length.
 pub fn check_reason(reason: Option<&str>) -> Result<(), EngineError> {
     let Some(reason) = reason else { return Ok(()) };
     let length = reason.graphemes(true).count();
     if length > MAX_REASON || reason.len() > MAX_REASON_BYTES {
-        return Err(EngineError::LongReason { characters: length, bytes: reason.len() });
+        let (characters, bytes) = (length, reason.len());
+        let (most, most_bytes) = (MAX_REASON, MAX_REASON_BYTES);
+        let why = reason!("error-long-reason", characters, bytes, most, most_bytes);
+        return Err(EngineError::Rejected(why));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{Message, Millis, Sale, SaleState, VoucherId};
+use seckill_model::{Message, Millis, Sale, SaleState, VoucherId, reason::reason};
 use seckill_store::AuditEntry;
 use tokio_util::sync::CancellationToken;
 
@@ -237,7 +237,7 @@ impl Operator {
 
     fn job(&self, name: &str) -> Result<Job, EngineError> {
         let job = builtin::jobs(&self.deployment.settings).into_iter().find(|job| job.name == name);
-        job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
+        job.ok_or_else(|| no_job(name))
     }
 
     /// The dead letters, over a separate connection, with progress reports.
@@ -248,6 +248,12 @@ impl Operator {
 
 fn changed(sale: &Sale) -> Reply {
     Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
+}
+
+/// There is no job of this name.
+pub fn no_job(name: &str) -> EngineError {
+    let job: String = name.chars().take(60).collect();
+    EngineError::Failed(reason!("error-no-job", job))
 }
 
 /// Locks that a node or an operator takes by name.

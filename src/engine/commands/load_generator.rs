@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
     EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english, message::Label,
+    reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
@@ -220,7 +221,13 @@ impl LoadTest {
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(EngineError::LoadTest { name: name.to_owned(), value, least, most });
+                return Err(EngineError::Rejected(reason!(
+                    "faults-range",
+                    name,
+                    value,
+                    least,
+                    most
+                )));
             }
         }
         Ok(())

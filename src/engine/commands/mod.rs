@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use seckill_model::{
     EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, UserId, Verdict, VoucherDetails,
-    VoucherId, filter::Filter,
+    VoucherId, filter::Filter, reason::reason,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -346,7 +346,7 @@ impl Remote {
     /// Sends a command without blocking, with a reason for the audit log; the reply arrives through the receiver.
     ///
     /// # Errors
-    /// [`EngineError::Busy`] or [`EngineError::Stopped`].
+    /// The queue is full, or the engine has stopped.
     pub fn send(
         &self,
         command: Command,
@@ -355,8 +355,8 @@ impl Remote {
         let (reply, answer) = oneshot::channel();
         let request = Request { command, reason, reply };
         self.commands.try_send(request).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => EngineError::Busy,
-            mpsc::error::TrySendError::Closed(_) => EngineError::Stopped,
+            mpsc::error::TrySendError::Full(_) => EngineError::Failed(reason!("error-busy")),
+            mpsc::error::TrySendError::Closed(_) => EngineError::Failed(reason!("error-stopped")),
         })?;
         Ok(answer)
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seckill_model::message::Label;
+use seckill_model::reason::reason;
 use seckill_redis::{Connection, Layout, lock_holders};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ pub const NAME: &str = "operator";
 /// Acquires the operator lock for `login` to run `act`.
 ///
 /// # Errors
-/// [`EngineError::OtherOperator`] names the holder; Redis is unreachable.
+/// [`EngineError::Failed`] names the holder; Redis is unreachable.
 pub async fn take(
     locks: &Locks,
     conn: &mut Connection,
@@ -32,10 +32,11 @@ pub async fn take(
     match locks.try_lock(&name, &format!("{login}: {act}")).await {
         Err(LockError::Busy(_)) => {
             let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
-            Err(EngineError::OtherOperator(holder.map_or_else(
-                || Label("error-operator-just-finished").to_owned(),
-                |lock| format!("{} on {}", lock.task, lock.node),
-            )))
+            let who = holder.map_or_else(
+                || reason!("error-operator-just-finished"),
+                |lock| format!("{} on {}", lock.task, lock.node).into(),
+            );
+            Err(EngineError::Failed(reason!("error-other-operator", who)))
         }
         other => Ok(other?),
     }

@@ -9,7 +9,7 @@ mod verdict;
 
 use std::{collections::HashMap, sync::Arc};
 
-use seckill_model::{ClosedOrder, EntryId, LetterVerdict, OrderEntry};
+use seckill_model::{ClosedOrder, EntryId, LetterVerdict, OrderEntry, reason::reason};
 use seckill_redis::dead_letters::{self, COPIES, DeadLetter};
 use seckill_store::Cancelled;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     consumer::order_writer::by_partition,
-    error::PartDone,
     payment,
     recovery::reconcile::put_back_written,
     servers::Servers,
@@ -131,7 +130,8 @@ impl Letters {
     ) -> Result<LettersReplayed, EngineError> {
         let mut report = LettersReplayed::default();
         let done = self.replay_into(&mut report, scope, force, stop).await;
-        done.map_err(|why| why.after(PartDone::Replayed(report.replayed)))?;
+        let replayed = report.replayed;
+        done.map_err(|why| why.after(replayed, || reason!("done-replayed", done = replayed)))?;
         Ok(report)
     }
 
@@ -184,7 +184,8 @@ impl Letters {
     ) -> Result<LettersDiscarded, EngineError> {
         let mut report = LettersDiscarded::default();
         let done = self.discard_into(&mut report, scope, compensate, stop).await;
-        done.map_err(|why| why.after(PartDone::Discarded(report.discarded)))?;
+        let discarded = report.discarded;
+        done.map_err(|why| why.after(discarded, || reason!("done-discarded", done = discarded)))?;
         Ok(report)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_model::{Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd};
+use seckill_model::{Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd, reason::reason};
 use seckill_redis::{
     Connection, RedisError,
     lock_holders::{foreign_locks, holder_of},
@@ -108,7 +108,8 @@ impl Runner {
         if let Err(error) = guard.release().await {
             tracing::warn!(job = job.name, %error, "the job's lock was not given back");
         }
-        ran?.ok_or_else(|| EngineError::JobSuperseded(job.name.clone()))
+        let superseded = || EngineError::Rejected(reason!("job-known", job = &job.name));
+        ran?.ok_or_else(superseded)
     }
 
     /// The node that runs the job, for display.
@@ -125,12 +126,12 @@ impl Runner {
             holder_of(&mut conn, keys, name.as_str(), alive).await
         };
         match finding.await {
-            Ok(Some(holder)) if holder.orphan => EngineError::JobOrphan {
-                node: holder.node,
-                lock: name.to_string(),
-                seconds: holder.left_ms.unwrap_or_default().div_ceil(1_000),
-            },
-            Ok(Some(holder)) => EngineError::JobRuns(holder.node),
+            Ok(Some(holder)) if holder.orphan => {
+                let (node, lock) = (holder.node, name.as_str());
+                let seconds = holder.left_ms.unwrap_or_default().div_ceil(1_000);
+                EngineError::Rejected(reason!("job-orphan", node, lock, seconds))
+            }
+            Ok(Some(holder)) => EngineError::Rejected(reason!("job-runs", node = holder.node)),
             Err(found @ RedisError::Foreign(_)) => found.into(),
             _ => LockError::Busy(name.clone()).into(),
         }

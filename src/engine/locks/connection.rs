@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use redis::{FromRedisValue, ScriptInvocation, aio::MultiplexedConnection};
+use seckill_model::reason::reason;
 use tokio::sync::Mutex;
 
-use seckill_redis::{Connection, Reason, Redis, RedisError};
+use seckill_redis::{Connection, Redis, RedisError};
 
 /// A failed connection attempt is reported to all callers within this time, instead of each one retrying in turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ impl SharedConnection {
         let mut shared = self.conn.lock().await;
         let (conn, failure) = &mut *shared;
         if failure.is_some_and(|at| at.elapsed() < SHARED_FAILURE) {
-            let (place, detail) = (self.place.clone(), Reason::JustFailed);
+            let (place, detail) = (self.place.clone(), reason!("redis-just-failed"));
             return Err(RedisError::Away { place, detail });
         }
         match conn.multiplexed(&self.key).await {

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use seckill_redis::{Reason, RedisError};
+use seckill_model::reason::reason;
+use seckill_redis::RedisError;
 
 use super::{Guard, LockError, LockName, Locks};
 
@@ -66,7 +67,8 @@ impl MultiLock {
                 }
                 Ok(Err(error)) => error,
                 Err(_) => {
-                    let detail = Reason::TimedOutAfter(MEMBER.as_millis() as u64);
+                    let detail =
+                        reason!("redis-timed-out-after", millis = MEMBER.as_millis() as u64);
                     RedisError::Away { place: place(), detail }.into()
                 }
             };

@@ -8,8 +8,8 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue as _, Value};
-use seckill_model::Millis;
-use seckill_redis::{Layout, Reason, Redis, RedisError, scripts};
+use seckill_model::{Millis, reason::reason};
+use seckill_redis::{Layout, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
 
 use super::{
@@ -174,7 +174,7 @@ impl Locks {
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
-            let (place, detail) = (self.place().to_owned(), Reason::TimedOut);
+            let (place, detail) = (self.place().to_owned(), reason!("redis-timed-out"));
             return Err(RedisError::Away { place, detail }.into());
         };
         match answer? {

@@ -6,18 +6,19 @@
 use seckill_model::{
     SaleState, VoucherId,
     ledger::{Cure, Finding, cures, sentences},
+    reason::reason,
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
-    error::PartDone,
     ledger::{
         self,
         rebuild::enqueue_lost,
         sale_copy::{self, drop_keys},
     },
+    lists::sales as sale_list,
     payment,
     recovery::{
         delivery::deliver,
@@ -100,7 +101,10 @@ pub async fn apply_all(
                 sales.push(sale.voucher_id);
             }
             Err(why) => {
-                return Err(why.after(PartDone::Repaired { sales, planned: plan.len() as u64 }));
+                return Err(why.after(sales.len() as u64, || {
+                    let (done, planned) = (sales.len(), plan.len());
+                    reason!("done-repaired", done, planned, sales = sale_list(&sales))
+                }));
             }
         }
     }

@@ -4,7 +4,9 @@
 use std::{cmp::Reverse, collections::HashSet, fmt};
 
 use redis::{cmd, pipe};
-use seckill_model::{Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text};
+use seckill_model::{
+    Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text, reason::reason,
+};
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
 use seckill_store::{AuditEntry, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
@@ -67,7 +69,7 @@ impl Closed {
     /// The corresponding error.
     pub(crate) fn error(self, voucher: VoucherId) -> EngineError {
         match self {
-            Self::Oversold => EngineError::Oversold(voucher),
+            Self::Oversold => EngineError::Failed(reason!("error-oversold", sale = voucher)),
             Self::OtherSale => EngineError::OtherSale(voucher),
         }
     }

@@ -33,22 +33,24 @@ fn seconds(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::Message;
-    use seckill_redis::Reason;
-    use seckill_store::FileFault;
+    use seckill_model::{Message, reason::reason};
 
     #[test]
     fn the_text_matches_the_error_and_the_data_is_parsed_back() {
-        let away = || RedisError::Away { place: "h:1".into(), detail: Reason::TimedOut };
-        let full = || StoreError::Away(seckill_store::Reason::DiskFull);
+        let away = || {
+            let (place, detail) = ("h:1".to_owned(), reason!("redis-timed-out"));
+            RedisError::Away { place, detail }
+        };
+        let read_only = || reason!("store-file-read-only", path = "a.db");
+        let full = || StoreError::Away(reason!("store-reason-disk-full"));
         for (unread, sentence) in [
             (ReadError::from(away()), away().to_string()),
             (ReadError::from(full()), full().to_string()),
             (ReadError::from(StoreError::Locked), StoreError::Locked.to_string()),
             (ReadError::from(RedisError::NoGroup), RedisError::NoGroup.to_string()),
             (
-                ReadError::from(StoreError::from(FileFault::ReadOnly("a.db".into()))),
-                FileFault::ReadOnly("a.db".into()).to_string(),
+                ReadError::from(StoreError::File(read_only())),
+                read_only().to_string(),
             ),
             (
                 ReadError::SqlSilent("sqlite".into(), 1_500),

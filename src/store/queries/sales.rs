@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
+use seckill_model::{
+    Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, reason::reason,
+};
 
 use super::{
     super::{
-        Reason, Store, StoreError,
+        Store, StoreError,
         connection::{Conn, params},
         fault::Fault,
         numbers::{number, voucher_key},
@@ -258,7 +260,8 @@ async fn insert_voucher(
         )
         .await?;
     let id = id.and_then(|id| u64::try_from(id).ok());
-    Ok(id.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)
+    let no_number = || StoreError::Refused(reason!("store-database-returned-no-number"));
+    Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 
 /// Inserts the voucher of a restored sale under its number, unless it exists.

@@ -8,6 +8,7 @@ pub(super) mod postgres;
 
 use std::sync::Arc;
 
+use seckill_model::{Reason, message::Label, reason::reason};
 use sqlx::{
     ConnectOptions as _, Connection, Database as Driver, Executor,
     migrate::{Migrate, Migrator},
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    Reason, Settings, StoreError,
+    Settings, StoreError,
     connection::Pool,
     dialect::Dialect,
     schema,
@@ -68,7 +69,8 @@ where
     let options = D::options(url, settings)?;
     let shown = D::shown(&options);
     let store_error = |error| D::DIALECT.store_error(error);
-    let no_answer = |_| StoreError::Away(Reason::Unreachable(shown.clone()));
+    let no_answer =
+        |_| StoreError::Away(reason!("store-reason-unreachable", server = shown.as_str()));
     let session: Arc<[String]> = D::session(settings).into();
     let connecting = timeout(settings.connect(), options.connect());
     let mut conn = connecting.await.map_err(no_answer)?.map_err(store_error)?;
@@ -115,8 +117,15 @@ fn decides_about_tls(url: &Url) -> bool {
     url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode")
 }
 
-/// The first parameter of a URL that is unknown.
-fn unknown_parameter(url: &Url, known: &[&str]) -> Option<String> {
+/// Rejects a URL with a parameter that is not known; only its name is quoted.
+fn check_parameters(
+    url: &Url,
+    known: &[&str],
+    why: impl Fn(String, String) -> Reason,
+) -> Result<(), StoreError> {
     let mut names = url.query_pairs().map(|(name, _)| name);
-    names.find(|name| !known.contains(&&**name)).map(String::from)
+    match names.find(|name| !known.contains(&&**name)) {
+        Some(name) => Err(StoreError::Url(why(name.into(), known.join(&Label("common-value"))))),
+        None => Ok(()),
+    }
 }

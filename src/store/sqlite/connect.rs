@@ -13,6 +13,7 @@ use rustix::{
     fs::{Access, access},
     io::Errno,
 };
+use seckill_model::{OsError, Reason, reason::reason};
 use sqlx::{
     Connection, SqliteConnection,
     migrate::{Migrate as _, MigrateError},
@@ -21,7 +22,6 @@ use sqlx::{
 
 use super::{
     super::{
-        FileFault,
         fault::Fault,
         migrations,
         queries::PAGE,
@@ -31,7 +31,7 @@ use super::{
     },
     SQLITE, SqliteFile, StoreError,
     errors::{is_busy, is_no_room_for_index, store_error_at_open},
-    file::OpenFile,
+    file::{OpenFile, unreadable, unusable},
     full_disk::{self, FullDiskReader},
     lock::Lock,
     pool::{READ, TURN, sessions},
@@ -46,9 +46,8 @@ const READERS: u32 = 4;
 
 /// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
 pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Database, StoreError> {
-    let path = std::path::absolute(path)
-        .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.into()))?;
-    check_place(&path)?;
+    let path = std::path::absolute(path).map_err(|why| StoreError::File(unusable(path, why)))?;
+    check_place(&path).map_err(StoreError::File)?;
     // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that start
     // together retries.
     let started = Instant::now();
@@ -114,7 +113,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Faul
     let writer = sessions(writing, 1, TURN, WRITE);
     let full_disk = full.then(|| FullDiskReader::new(options.clone()));
     let readers = sessions(options.read_only(true), READERS, TURN, READ);
-    let file = OpenFile::at(path).map_err(StoreError::from)?;
+    let file = OpenFile::at(path)?;
     let shown = format!("sqlite {}", path.display());
     let file = SqliteFile { file, wal: Wal::beside(path), readers, full_disk, lock };
     Ok(Database::new(shown, PAGE, writer, Some(file)))
@@ -155,37 +154,38 @@ fn schema_fault(fault: MigrateError, path: &Path) -> Fault {
 }
 
 /// Checks of a path before SQLite sees it, for better messages than its own.
-fn check_place(path: &Path) -> Result<(), FileFault> {
-    let shown = path.display().to_string();
+fn check_place(path: &Path) -> Result<(), Reason> {
     if path.to_str().is_none() {
-        return Err(FileFault::NotUtf8(shown));
+        return Err(reason!("store-is-not-utf-which-sqlite", path));
     }
     let parent = path.parent().unwrap_or(path);
-    let at = parent.display().to_string();
     match parent.metadata() {
-        Ok(it) if !it.is_dir() => return Err(FileFault::NotADirectory(at)),
-        Ok(_) => {}
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
-            return Err(FileFault::NoDirectory(at));
+        Ok(it) if !it.is_dir() => {
+            return Err(reason!("store-is-not-directory-give-another", path = parent));
         }
-        Err(fault) => return Err(FileFault::Closed(at, fault.into())),
+        Ok(_) => {}
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            return Err(reason!("store-directory-does-not-exist-create", path = parent));
+        }
+        Err(why) => {
+            return Err(reason!("store-file-closed", path = parent, reason = OsError::from(why)));
+        }
     }
     match path.metadata() {
-        Ok(it) if !it.is_file() => return Err(FileFault::NotAFile(shown)),
+        Ok(it) if !it.is_file() => return Err(reason!("store-file-not-a-file", path)),
         Ok(_) => writable(path, Access::READ_OK | Access::WRITE_OK)?,
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
-        Err(fault) => return Err(FileFault::Unreadable(shown, fault.into())),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+        Err(why) => return Err(unreadable(path, why)),
     }
     // SQLite keeps its write-ahead log in the same directory.
     writable(parent, Access::WRITE_OK | Access::EXEC_OK)
 }
 
-fn writable(path: &Path, how: Access) -> Result<(), FileFault> {
-    let shown = path.display().to_string();
+fn writable(path: &Path, how: Access) -> Result<(), Reason> {
     match access(path, how) {
         Ok(()) => Ok(()),
-        Err(Errno::ROFS) => Err(FileFault::ReadOnlySystem(shown)),
-        Err(Errno::ACCESS | Errno::PERM) => Err(FileFault::Denied(shown)),
-        Err(fault) => Err(FileFault::Unusable(shown, fault.into())),
+        Err(Errno::ROFS) => Err(reason!("store-file-read-only-system", path)),
+        Err(Errno::ACCESS | Errno::PERM) => Err(reason!("store-file-denied", path)),
+        Err(why) => Err(unusable(path, why)),
     }
 }

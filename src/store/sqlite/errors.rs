@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
+use seckill_model::{Reason, reason::reason};
 use sqlx::error::DatabaseError;
 
-use super::{
-    super::{FileFault, Reason, SchemaFault},
-    SQLITE, StoreError,
-};
+use super::{super::dialect::schema_changed, SQLITE, StoreError};
 
 /// Primary result codes, the low byte of the extended ones.
 mod code {
@@ -39,15 +37,18 @@ pub(super) fn is_rolled_back(error: &dyn DatabaseError) -> bool {
 pub(super) fn classify(fault: &dyn DatabaseError) -> StoreError {
     match primary(fault) {
         code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
-        code::FULL => StoreError::Away(Reason::DiskFull),
-        code::READONLY => StoreError::Away(Reason::FileReadOnly),
+        code::FULL => StoreError::Away(reason!("store-reason-disk-full")),
+        code::READONLY => StoreError::Away(reason!("store-reason-file-is-read-only")),
         code::IOERR | code::CANTOPEN | code::PERM | code::AUTH => {
-            StoreError::Away(Reason::FileFailed(fault.to_string()))
+            let message = fault.to_string();
+            StoreError::Away(reason!("store-reason-file-failed", message))
         }
-        code::CORRUPT | code::NOTADB => FileFault::Damaged(fault.message().to_owned()).into(),
+        code::CORRUPT | code::NOTADB => {
+            StoreError::File(reason!("store-file-damaged", reason = fault.message()))
+        }
         code::CONSTRAINT => StoreError::Refused(Reason::Quoted(fault.message().to_owned())),
         code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
-            SchemaFault::Changed(fault.message().to_owned()).into()
+            schema_changed(fault.message().to_owned())
         }
         code::TOOBIG | code::MISMATCH | code::RANGE => {
             StoreError::Refused(Reason::Quoted(fault.to_string()))
@@ -66,13 +67,14 @@ fn is_of_the_schema(message: &str) -> bool {
 
 /// The same while the file at `path` is opened and the user can still choose another one.
 pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
-    let shown = path.display().to_string();
-    match error.as_database_error().map(primary) {
-        Some(code::NOTADB | code::CORRUPT) => FileFault::NoDatabase(shown).into(),
-        Some(code::CANTOPEN | code::PERM | code::AUTH) => FileFault::CantOpen(shown).into(),
-        Some(code::READONLY) => FileFault::ReadOnly(shown).into(),
-        _ => SQLITE.store_error(error),
-    }
+    StoreError::File(match error.as_database_error().map(primary) {
+        Some(code::NOTADB | code::CORRUPT) => reason!("store-is-not-sqlite-database", path),
+        Some(code::CANTOPEN | code::PERM | code::AUTH) => {
+            reason!("store-cannot-be-opened-as-database", path)
+        }
+        Some(code::READONLY) => reason!("store-file-read-only", path),
+        _ => return SQLITE.store_error(error),
+    })
 }
 
 /// Whether another process holds the file temporarily, so that the same request succeeds in a moment.

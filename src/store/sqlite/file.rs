@@ -9,10 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    super::{FileFault, Reason},
-    StoreError,
-};
+use seckill_model::{OsError, Reason, reason::reason};
+
+use super::StoreError;
 
 /// Less free space than a small transaction needs.
 const LEAST_FREE: u64 = 64 * 1024;
@@ -27,28 +26,25 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// The file currently at `path`.
-    pub(super) fn at(path: &Path) -> Result<Self, FileFault> {
-        let found = fs::metadata(path);
-        let found = found.map_err(|fault| FileFault::Unusable(shown(path), fault.into()))?;
+    pub(super) fn at(path: &Path) -> Result<Self, StoreError> {
+        let found = fs::metadata(path).map_err(|why| StoreError::File(unusable(path, why)))?;
         Ok(Self { path: path.to_owned(), id: id(&found) })
     }
 
     /// Checks that the path still leads to the opened file. Writes to a removed file are lost when the last process
     /// that has it open ends.
-    pub(super) fn check(&self) -> Result<(), FileFault> {
-        match fs::metadata(&self.path) {
-            Ok(found) if id(&found) == self.id => Ok(()),
-            Ok(_) => Err(FileFault::Replaced(shown(&self.path))),
-            Err(fault)
-                if matches!(
-                    fault.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let path = self.path.as_path();
+        Err(StoreError::File(match fs::metadata(path) {
+            Ok(found) if id(&found) == self.id => return Ok(()),
+            Ok(_) => reason!("store-file-replaced", path),
+            Err(why)
+                if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
             {
-                Err(FileFault::Removed(shown(&self.path)))
+                reason!("store-file-removed", path)
             }
-            Err(fault) => Err(FileFault::Unreadable(shown(&self.path), fault.into())),
-        }
+            Err(why) => unreadable(path, why),
+        }))
     }
 
     /// Checks that the disk has room for a write. File systems that do not report their size are ignored.
@@ -73,13 +69,19 @@ impl OpenFile {
 }
 
 fn full() -> StoreError {
-    StoreError::Away(Reason::DiskFull)
+    StoreError::Away(reason!("store-reason-disk-full"))
 }
 
 fn id(found: &fs::Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-fn shown(path: &Path) -> String {
-    path.display().to_string()
+/// The file cannot be examined.
+pub(super) fn unreadable(path: &Path, why: impl Into<OsError>) -> Reason {
+    reason!("store-file-unreadable", path, reason = why.into())
+}
+
+/// The file cannot be used.
+pub(super) fn unusable(path: &Path, why: impl Into<OsError>) -> Reason {
+    reason!("store-file-unusable", path, reason = why.into())
 }

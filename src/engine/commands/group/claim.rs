@@ -2,7 +2,7 @@
 //!
 //! An entry is transferred only while the holder shown to the operator still holds it.
 
-use seckill_model::EntryId;
+use seckill_model::{EntryId, reason::reason};
 use seckill_redis::{
     Connection,
     group::{self, Transferred},
@@ -15,8 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
-    commands::group::{GroupError, Names, partition},
-    error::PartDone,
+    commands::group::{no_consumer, partition},
     event,
     lists::group_by,
     servers::Servers,
@@ -99,7 +98,7 @@ impl ClaimPlan {
 /// Previews a transfer. `to` is a consumer, or a node: then its consumer of each partition.
 ///
 /// # Errors
-/// [`GroupError`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
+/// [`EngineError::Failed`] if a name is unknown, the receiver is not active, or there is nothing to transfer; Redis is
 /// unreachable.
 pub async fn preview(
     servers: &mut Servers,
@@ -121,7 +120,10 @@ pub async fn preview(
         }
     };
     if plan.parts.is_empty() {
-        return Err(GroupError::NothingToGive { from, to: to.to_owned() }.into());
+        return Err(EngineError::Failed(match from {
+            Some(from) => reason!("group-nothing-to-claim-from", from, to),
+            None => reason!("group-nothing-to-claim", to),
+        }));
     }
     Ok(plan)
 }
@@ -188,8 +190,7 @@ async fn add_holder(
     if known {
         return Ok(());
     }
-    let (name, there) = (from.to_owned(), Names::of(&there));
-    Err(GroupError::NoConsumer { name, partition: None, there }.into())
+    Err(no_consumer(from, None, &there))
 }
 
 /// The receiver of entries: a consumer, or a node for its consumer of each partition.
@@ -202,27 +203,26 @@ struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Finds its consumer of a partition, on an active node.
-    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, GroupError> {
+    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, EngineError> {
         let known = |name: &String| stats.consumers.iter().any(|it| it.name == *name);
         let meant = [self.name.to_owned(), of.consumer(self.name)].into_iter().find(known);
         let Some(name) = meant else {
-            return Err(GroupError::NoConsumer {
-                name: self.name.to_owned(),
-                partition: Some(of.number()),
-                there: Names::of(&stats.consumers),
-            });
+            return Err(no_consumer(self.name, Some(of.number()), &stats.consumers));
         };
         // A replay reads under its own consumer name, which is unused once it ends.
         let node = node_of(&name);
         let works = name == of.consumer(node) && stats.nodes.is_alive(node, self.dead_ms);
-        if works || self.force { Ok(name) } else { Err(GroupError::Idle(name)) }
+        if works || self.force {
+            return Ok(name);
+        }
+        Err(EngineError::Failed(reason!("group-idle", name)))
     }
 }
 
 /// Executes the plan.
 ///
 /// # Errors
-/// [`GroupError`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
+/// [`EngineError::Failed`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
 /// transferred.
 pub async fn apply(
     servers: &mut Servers,
@@ -232,7 +232,8 @@ pub async fn apply(
 ) -> Result<ClaimReport, EngineError> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
     let done = give_parts(servers, plan, dead_ms, stop, &mut report).await;
-    done.map_err(|why| why.after(PartDone::Claimed(report.claimed)))?;
+    let claimed = report.claimed;
+    done.map_err(|why| why.after(claimed, || reason!("done-claimed", done = claimed)))?;
     Ok(report)
 }
 
@@ -260,7 +261,10 @@ async fn give_parts(
             last = Some(*end);
             left -= page.len().min(left);
             let given = group::give(&mut servers.conn, &of, &part.from, &part.to, &page).await?;
-            let gone = || GroupError::Gone { name: part.to.clone(), partition: of.number() };
+            let gone = || {
+                let (name, partition) = (&part.to, of.number().to_string());
+                EngineError::Failed(reason!("group-consumer-gone", name, partition))
+            };
             let Transferred { given, gone, hollow } = given.ok_or_else(gone)?;
             report.claimed += given;
             report.gone += gone;

@@ -13,18 +13,21 @@ pub use preview::{GroupAct, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 
-pub use seckill_redis::group::GroupChange;
-use seckill_redis::{Layout, keys::Partition};
+use seckill_model::{Reason, reason::reason};
+use seckill_redis::{Layout, keys::Partition, stream_stats::ConsumerStats};
 
-use crate::EngineError;
-pub use crate::error::{GroupError, Names};
+use crate::{EngineError, lists::ITEMS};
+
+/// Most names in one message.
+const MOST_NAMES: usize = 20;
 
 /// A partition by its number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
     if number < keys.count() {
         return Ok(keys.partition(number));
     }
-    Err(GroupError::NoPartition { number, last: keys.count() - 1 }.into())
+    let (number, last) = (number.to_string(), (keys.count() - 1).to_string());
+    Err(EngineError::Rejected(reason!("group-no-partition", number, last)))
 }
 
 /// Returns that partition, or all of them.
@@ -33,4 +36,26 @@ fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, Engine
         Some(number) => Ok(vec![partition(keys, number)?]),
         None => Ok(keys.partitions().collect()),
     }
+}
+
+/// There is no consumer of this name in a partition, or in any.
+fn no_consumer(name: &str, partition: Option<u16>, existing: &[ConsumerStats]) -> EngineError {
+    let existing = names(existing);
+    EngineError::Failed(match partition.map(|number| number.to_string()) {
+        Some(partition) => reason!("group-no-consumer-in", name, partition, existing),
+        None => reason!("group-no-consumer", name, existing),
+    })
+}
+
+/// Names of consumers, as many as a message shows.
+fn names(consumers: &[ConsumerStats]) -> Reason {
+    let mut names: Vec<&str> = consumers.iter().map(|it| it.name.as_str()).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    if names.is_empty() {
+        return reason!("group-none");
+    }
+    let names = Reason::list(names.into_iter().map(Reason::from), ITEMS);
+    if more == 0 { names } else { reason!("group-and-more", names, more) }
 }

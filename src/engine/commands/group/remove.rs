@@ -1,5 +1,6 @@
 //! Removes an unused consumer, one without pending entries whose node is dead.
 
+use seckill_model::reason::reason;
 use seckill_redis::{
     group::{self, Removed},
     keys::{Partition, node_of},
@@ -8,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError,
-    commands::group::{GroupError, Names, partitions},
-    error::PartDone,
+    commands::group::{no_consumer, partitions},
+    lists::partition_numbers,
     servers::Servers,
 };
 
@@ -25,7 +26,7 @@ pub struct RemoveReport {
 /// Previews the removal of a consumer.
 ///
 /// # Errors
-/// [`GroupError`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
+/// [`EngineError::Failed`] if it is unknown, holds entries, or its node is alive; Redis is unreachable.
 pub async fn preview(
     servers: &mut Servers,
     name: &str,
@@ -41,22 +42,22 @@ pub async fn preview(
             continue;
         };
         if stats.nodes.is_alive(node_of(name), dead_ms) {
-            return Err(GroupError::Alive(name.to_owned()).into());
+            return Err(EngineError::Failed(reason!("group-alive", name)));
         }
         if consumer.pending > 0 {
-            return Err(holds(name, &of, consumer.pending).into());
+            return Err(holds(name, &of, consumer.pending));
         }
         report.partitions.push(of.number());
     }
     if report.partitions.is_empty() {
-        let (name, there) = (name.to_owned(), Names::of(&there));
-        return Err(GroupError::NoConsumer { name, partition: only, there }.into());
+        return Err(no_consumer(name, only, &there));
     }
     Ok(report)
 }
 
-fn holds(name: &str, of: &Partition, pending: u64) -> GroupError {
-    GroupError::Holds { name: name.to_owned(), partition: of.number(), pending }
+fn holds(name: &str, of: &Partition, pending: u64) -> EngineError {
+    let partition = of.number().to_string();
+    EngineError::Failed(reason!("group-holds", name, pending, partition))
 }
 
 /// Removes it from the partitions of the preview.
@@ -78,11 +79,13 @@ pub async fn remove(
             }
             // It has been removed since.
             Ok(Removed::Unknown) => continue,
-            Ok(Removed::Alive) => GroupError::Alive(name.clone()).into(),
-            Ok(Removed::Pending(pending)) => holds(name, &of, pending).into(),
+            Ok(Removed::Alive) => EngineError::Failed(reason!("group-alive", name)),
+            Ok(Removed::Pending(pending)) => holds(name, &of, pending),
             Err(error) => EngineError::from(error),
         };
-        return Err(why.after(PartDone::Removed(done)));
+        return Err(why.after(done.len() as u64, || {
+            reason!("done-removed", partitions = partition_numbers(&done))
+        }));
     }
     Ok(RemoveReport { consumer: shown.consumer.clone(), partitions: done })
 }

@@ -5,7 +5,10 @@
 
 use std::str::FromStr;
 
-use seckill_model::{Backing, EntryId, Millis, OrderEntry, When, clock::TimeError, message::text};
+use seckill_model::{
+    Backing, EntryId, Millis, OrderEntry, Reason, When, clock::TimeError, message::text,
+    reason::reason,
+};
 use seckill_redis::{
     Connection,
     group::{self, Rewinding},
@@ -17,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
-    commands::group::{GroupError, partition, partitions},
-    error::PartDone,
+    commands::group::{partition, partitions},
     event::RewindPart,
     ledger::entry_check::backing,
+    lists::partition_numbers,
     servers::Servers,
 };
 
@@ -147,7 +150,12 @@ pub async fn preview(
     let (named, only) = match to {
         To::Entry { id, partition } => match (*partition, only) {
             (Some(of), Some(partition)) if of != partition => {
-                return Err(GroupError::OtherPartition { entry: *id, partition }.into());
+                let (entry, partition) = (*id, partition.to_string());
+                return Err(EngineError::Rejected(reason!(
+                    "group-other-partition",
+                    entry,
+                    partition
+                )));
             }
             (of, only) => (true, Some(of.or(only).unwrap_or(0))),
         },
@@ -155,28 +163,30 @@ pub async fn preview(
     };
     let (mut plan, mut nothing) = (Vec::new(), None);
     for of in partitions(&servers.keys, only)? {
-        match one(servers, &of, to).await {
+        match one(servers, &of, to).await? {
             Ok(rewind) => plan.push(rewind),
-            Err(EngineError::Group(
-                fault @ (GroupError::NoStream(_)
-                | GroupError::Nothing(_)
-                | GroupError::Forward { .. }),
-            )) if !named => nothing = nothing.or(Some(fault)),
-            Err(error) => return Err(error),
+            Err(why) if named => return Err(EngineError::Failed(why)),
+            Err(why) => nothing = nothing.or(Some(why)),
         }
     }
     match nothing {
-        Some(fault) if plan.is_empty() => Err(fault.into()),
+        Some(why) if plan.is_empty() => Err(EngineError::Failed(why)),
         _ => Ok(plan),
     }
 }
 
-async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, EngineError> {
+/// Previews one partition, or returns why it has nothing to deliver again.
+async fn one(
+    servers: &mut Servers,
+    of: &Partition,
+    to: &To,
+) -> Result<Result<Rewind, Reason>, EngineError> {
     let number = of.number();
+    let partition = || number.to_string();
     let stats = servers.partition_stats(of).await?;
     let stream = &stats.stream;
     let (Some(first), Some(newest)) = (stream.first, stream.generated) else {
-        return Err(GroupError::NoStream(number).into());
+        return Ok(Err(reason!("group-no-stream", number = partition())));
     };
     let wanted = match to {
         To::Start => first,
@@ -188,17 +198,17 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
     };
     let gone = stream.added.saturating_sub(stream.length);
     if wanted < first && gone > 0 {
-        return Err(GroupError::Trimmed { partition: number, gone, first }.into());
+        let why = reason!("group-trimmed", gone, partition = partition(), first);
+        return Err(EngineError::Failed(why));
     }
     let end = stream.delivered.unwrap_or(newest);
     if wanted > end {
-        return Err(match (to, stream.delivered) {
+        return Ok(Err(match (to, stream.delivered) {
             (To::Entry { .. } | To::Time(_), Some(delivered)) => {
-                GroupError::Forward { partition: number, to: wanted, delivered }
+                reason!("group-forward", to = wanted, delivered, partition = partition())
             }
-            _ => GroupError::Nothing(number),
-        }
-        .into());
+            _ => reason!("group-nothing", number = partition()),
+        }));
     }
     let mut seen = Seen::default();
     let mut undelivered = 0;
@@ -218,7 +228,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
         }
     }
     let (Some(from), Some(to)) = (seen.first, seen.last) else {
-        return Err(GroupError::Nothing(number).into());
+        return Ok(Err(reason!("group-nothing", number = partition())));
     };
     let skipped = if stream.delivered.is_none() {
         before(servers, of, first, from).await?
@@ -227,7 +237,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
     };
     let whole = stream.deleted.is_none_or(|deleted| deleted < from);
     let read = stream.added.saturating_sub(seen.count + undelivered);
-    Ok(Rewind {
+    Ok(Ok(Rewind {
         partition: number,
         group: stream.delivered.is_some(),
         from,
@@ -250,7 +260,7 @@ async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Rewind, E
         skipped_missing: skipped.missing,
         last_delivered: stream.delivered,
         entries_read: whole.then_some(read),
-    })
+    }))
 }
 
 /// Entries of a stream, counted by their expected result.
@@ -319,7 +329,7 @@ async fn pending_between(
 /// Executes the plan, if each group is still at its position or further ahead.
 ///
 /// # Errors
-/// [`GroupError::Changed`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
+/// [`EngineError::Failed`] if it is not; Redis is unreachable; `stop` was requested. The error names the partitions
 /// done by then.
 pub async fn apply(
     servers: &mut Servers,
@@ -329,7 +339,10 @@ pub async fn apply(
     let mut report = RewindReport::default();
     let done = move_groups(servers, plan, stop, &mut report).await;
     done.map_err(|why| {
-        why.after(PartDone::Rewound(report.groups.iter().map(|it| it.partition).collect()))
+        let moved: Vec<u16> = report.groups.iter().map(|it| it.partition).collect();
+        why.after(moved.len() as u64, || {
+            reason!("done-rewound", partitions = partition_numbers(&moved))
+        })
     })?;
     Ok(report)
 }
@@ -348,7 +361,8 @@ async fn move_groups(
         let (from, seen) = (rewind.from, rewind.last_delivered);
         let to = Rewinding { from, seen, read: rewind.entries_read };
         if let Some(change) = group::rewind(&mut servers.conn, &of, &to).await? {
-            return Err(GroupError::Changed { partition: of.number(), change }.into());
+            let partition = of.number().to_string();
+            return Err(EngineError::Failed(reason!("group-changed", partition, change)));
         }
         report.again += rewind.again;
         let made = !rewind.group;

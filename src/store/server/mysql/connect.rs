@@ -1,5 +1,6 @@
 //! URLs of MySQL and MariaDB, supported versions, and session settings.
 
+use seckill_model::reason::reason;
 use sqlx::{
     ConnectOptions as _, MySql, MySqlConnection,
     migrate::Migrator,
@@ -10,13 +11,21 @@ use url::Url;
 use super::{
     super::{
         super::{
-            MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlError,
-            connection::Pool, dialect::Dialect, migrations, queries::PAGE, settings::Tls,
+            Settings, StoreError,
+            connection::Pool,
+            dialect::{Dialect, unusable_url},
+            migrations,
+            queries::PAGE,
+            settings::Tls,
         },
-        Server, decides_about_tls, unknown_parameter,
+        Server, check_parameters, decides_about_tls,
     },
     MYSQL,
 };
+
+/// Parameters of URLs.
+const PARAMETERS: &[&str] =
+    &["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
@@ -31,16 +40,13 @@ impl Server for MySql {
     const MIGRATIONS_REPEAT: bool = true;
 
     fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
-        if let Some(name) = unknown_parameter(url, MYSQL_PARAMETERS) {
-            return Err(UrlError::Mysql(name).into());
-        }
+        check_parameters(url, PARAMETERS, |name, known| reason!("store-url-mysql", name, known))?;
         let mut options = MySqlConnectOptions::from_url(url)
-            .map_err(|fault| UrlError::Unusable(fault.to_string()))?
+            .map_err(|fault| unusable_url(&fault))?
             .disable_statement_logging();
         if options.get_database().is_none_or(str::is_empty) {
-            return Err(
-                UrlError::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
-            );
+            let form = "mysql://USER:PASSWORD@HOST/DATABASE";
+            return Err(StoreError::Url(reason!("store-url-no-database", form)));
         }
         if !decides_about_tls(url) {
             options = options.ssl_mode(match settings.tls {
@@ -94,9 +100,9 @@ impl Server for MySql {
                 .map_err(|error| MYSQL.store_error(error))?;
         if !is_new_enough(&version) {
             let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
-            let oldest =
-                oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}")).to_vec();
-            return Err(SchemaFault::OldServer { version, oldest }.into());
+            let oldest = oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}"));
+            let oldest = oldest.join(" / ");
+            return Err(StoreError::Schema(reason!("store-schema-old-server", version, oldest)));
         }
         Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
     }
@@ -113,7 +119,7 @@ impl Server for MySql {
                 .await
                 .map_err(|error| MYSQL.store_error(error))?;
         if locked != Some(1) {
-            return Err(StoreError::Away(Reason::SchemaLocked));
+            return Err(StoreError::Away(reason!("store-reason-schema-locked")));
         }
         let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
              WHERE table_schema = DATABASE() ORDER BY table_name";

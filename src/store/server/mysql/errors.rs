@@ -1,8 +1,9 @@
 //! Errors of MySQL and MariaDB: transient or permanent.
 
+use seckill_model::{Reason, reason::reason};
 use sqlx::{error::DatabaseError, mysql::MySqlDatabaseError};
 
-use super::super::super::{Reason, SchemaFault, StoreError};
+use super::super::super::{StoreError, dialect::schema_changed};
 
 const DEADLOCK: u16 = 1213;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
@@ -29,23 +30,23 @@ fn number_of(error: &dyn DatabaseError) -> u16 {
 pub(super) fn classify(error: &dyn DatabaseError) -> StoreError {
     let message = error.message().to_owned();
     StoreError::Away(match number_of(error) {
-        DEADLOCK | LOCK_WAIT_TIMEOUT | RECORD_CHANGED => Reason::RowsLocked,
+        DEADLOCK | LOCK_WAIT_TIMEOUT | RECORD_CHANGED => reason!("store-reason-rows-locked"),
         // --read-only, a read-only transaction, --innodb-read-only.
-        1290 | 1792 | 1836 => Reason::Replica,
+        1290 | 1792 | 1836 => reason!("store-reason-replica"),
         // To a database, a login, a table, a column, by a missing privilege, by a plugin.
-        1044 | 1045 | 1142 | 1143 | 1227 | 1698 => Reason::Denied(message),
-        1049 => Reason::NoDatabase(message),
-        1046 => Reason::NoDatabaseNamed,
+        1044 | 1045 | 1142 | 1143 | 1227 | 1698 => reason!("store-reason-denied", message),
+        1049 => reason!("store-create-it-with-create-database", message),
+        1046 => reason!("store-url-names-no-database"),
         // Of the server, of this user, by another limit of this user.
-        1040 | 1203 | 1226 => Reason::TooManyConnections(message),
+        1040 | 1203 | 1226 => reason!("store-reason-too-many-connections", message),
         // Of MariaDB, of MySQL.
-        1969 | 3024 => Reason::StatementTimedOut,
+        1969 | 3024 => reason!("store-reason-statement-timed-out"),
         // Disk full, error on write, table full.
-        1021 | 1026 | 1114 => Reason::CannotWrite(message),
-        1153 => Reason::PacketTooLarge(message),
-        1665 => Reason::StatementBinlog,
+        1021 | 1026 | 1114 => reason!("store-it-cannot-write-free-space", message),
+        1153 => reason!("store-reason-packet-too-large", message),
+        1665 => reason!("store-reason-statement-binlog"),
         // Unknown column, unknown table.
-        1054 | 1146 => return SchemaFault::Changed(message).into(),
+        1054 | 1146 => return schema_changed(message),
         other if ABOUT_A_ROW.contains(&other) => {
             return StoreError::Refused(Reason::Quoted(message));
         }

@@ -1,5 +1,6 @@
 //! URLs of PostgreSQL, supported versions, and session settings.
 
+use seckill_model::reason::reason;
 use sqlx::{
     ConnectOptions as _, Executor as _, PgConnection, Postgres,
     migrate::Migrator,
@@ -10,13 +11,32 @@ use url::Url;
 use super::{
     super::{
         super::{
-            POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlError, connection::Pool,
-            dialect::Dialect, migrations, queries::PAGE, settings::Tls,
+            Settings, StoreError,
+            connection::Pool,
+            dialect::{Dialect, unusable_url},
+            migrations,
+            queries::PAGE,
+            settings::Tls,
         },
-        Server, decides_about_tls, unknown_parameter,
+        Server, check_parameters, decides_about_tls,
     },
     POSTGRES,
 };
+
+/// Parameters of URLs.
+const PARAMETERS: &[&str] = &[
+    "host",
+    "port",
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
 
 /// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
@@ -27,17 +47,16 @@ impl Server for Postgres {
     const MIGRATIONS_REPEAT: bool = false;
 
     fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
-        if let Some(name) = unknown_parameter(url, POSTGRES_PARAMETERS) {
-            return Err(UrlError::Postgres(name).into());
-        }
+        check_parameters(url, PARAMETERS, |name, known| {
+            reason!("store-url-postgres", name, known)
+        })?;
         let mut options = PgConnectOptions::from_url(url)
-            .map_err(|fault| UrlError::Unusable(fault.to_string()))?
+            .map_err(|fault| unusable_url(&fault))?
             .application_name("seckill")
             .disable_statement_logging();
         if options.get_database().is_none_or(str::is_empty) {
-            return Err(
-                UrlError::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
-            );
+            let form = "postgres://USER:PASSWORD@HOST/DATABASE";
+            return Err(StoreError::Url(reason!("store-url-no-database", form)));
         }
         if !decides_about_tls(url) {
             options = options.ssl_mode(match settings.tls {
@@ -84,15 +103,15 @@ impl Server for Postgres {
         .await
         .map_err(|error| POSTGRES.store_error(error))?;
         if number < OLDEST {
-            let (version, oldest) =
-                (format!("PostgreSQL {version}"), vec![(OLDEST / 10_000).to_string()]);
-            return Err(SchemaFault::OldServer { version, oldest }.into());
+            let version = format!("PostgreSQL {version}");
+            let oldest = (OLDEST / 10_000).to_string();
+            return Err(StoreError::Schema(reason!("store-schema-old-server", version, oldest)));
         }
         if encoding != "UTF8" {
-            return Err(SchemaFault::Encoding(encoding).into());
+            return Err(StoreError::Schema(reason!("store-schema-encoding", encoding)));
         }
         if schema.is_none() {
-            return Err(SchemaFault::NoSchema.into());
+            return Err(StoreError::Schema(reason!("store-schema-no-schema")));
         }
         Ok(PAGE)
     }

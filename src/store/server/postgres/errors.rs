@@ -1,8 +1,9 @@
 //! Errors of PostgreSQL: transient or permanent.
 
+use seckill_model::{Reason, reason::reason};
 use sqlx::error::DatabaseError;
 
-use super::super::super::{Reason, SchemaFault, StoreError};
+use super::super::super::{StoreError, dialect::schema_changed};
 
 const SERIALIZATION_FAILURE: &str = "40001";
 const DEADLOCK: &str = "40P01";
@@ -26,19 +27,23 @@ pub(super) fn classify(error: &dyn DatabaseError) -> StoreError {
     let code = error.code().unwrap_or_default();
     let message = error.message().to_owned();
     StoreError::Away(match &*code {
-        SERIALIZATION_FAILURE | DEADLOCK | LOCK_NOT_AVAILABLE => Reason::RowsLocked,
+        SERIALIZATION_FAILURE | DEADLOCK | LOCK_NOT_AVAILABLE => {
+            reason!("store-reason-rows-locked")
+        }
         // Read-only transaction.
-        "25006" => Reason::Replica,
-        "3D000" => Reason::NoDatabase(message),
-        "53300" => Reason::TooManyConnections(message),
+        "25006" => reason!("store-reason-replica"),
+        "3D000" => reason!("store-create-it-with-create-database", message),
+        "53300" => reason!("store-reason-too-many-connections", message),
         // Query cancelled.
-        "57014" => Reason::StatementTimedOut,
-        "25P03" => Reason::PausedInTransaction,
-        "53100" => Reason::CannotWrite(message),
+        "57014" => reason!("store-reason-statement-timed-out"),
+        "25P03" => reason!("store-this-process-paused-within-transaction"),
+        "53100" => reason!("store-it-cannot-write-free-space", message),
         // Undefined table, undefined column.
-        "42P01" | "42703" => return SchemaFault::Changed(message).into(),
+        "42P01" | "42703" => return schema_changed(message),
         // Insufficient privilege, invalid authorization.
-        code if code == "42501" || code.starts_with("28") => Reason::Denied(message),
+        code if code == "42501" || code.starts_with("28") => {
+            reason!("store-reason-denied", message)
+        }
         // About the values of a row: invalid data, and violated constraints.
         code if code.starts_with("22") || code.starts_with("23") => {
             return StoreError::Refused(Reason::Quoted(message));
