@@ -222,169 +222,6 @@ activity-what = EVENT
 activity-when = when
 activity-who = USER
 
-## acts
-
-acts-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones.
-acts-all-that-are-pending =
-    { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }: all pending.
-acts-and = {" "}and{" "}
-acts-apply = Apply
-acts-apply-this-plan = Apply this plan?
-acts-applying-the-plan = applying the plan
-acts-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
-acts-available-again-within-its-sale = { $left } available again within its sale window.
-acts-available-immediately-before-planned-start = { $left } available immediately, before the planned start.
-acts-break-off = Stop
-acts-buyers-are-sending-requests =
-    { $users ->
-        [one] { $users } buyer is
-       *[other] { $users } buyers are
-    } sending requests to #{ $voucher }
-acts-cancel = Cancel
-acts-changing = updating #{ $voucher }
-acts-consumer-no-longer-exists = the consumer no longer exists
-acts-counting-dead-letters-was-cancelled = counting the dead letters was cancelled; nothing was changed
-acts-create-this-sale = Create this sale?
-acts-creating = creating { $title }
-acts-current-step-is-completed = The current step is completed and finished work is kept. A new plan covers the rest.
-acts-current-step-is-completed-rest = The current step is completed, the rest is unchanged; a new plan covers it.
-acts-does-nothing-here = { $key } has no function here
-acts-end-sale-permanently = End the sale permanently?
-acts-engine-has-stopped-display = the engine has stopped; the display is no longer updated
-acts-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
-acts-entries-marked-ones =
-    { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }: the marked ones.
-acts-examining-dead-letters = examining the dead letters
-acts-examining-entries = examining the entries
-acts-force-release-lock = Force-release the lock?
-acts-has-ended = #{ $id } has ended and cannot be changed
-acts-has-no-function-here-press = { $key } has no function here; press { $help } for the keys
-acts-has-not-started-yet = #{ $id } has not started yet
-acts-has-started-and-is-sold = #{ $id } has started and is sold out
-acts-held = '{ $name }', held by { $node } ({ $task }).
-acts-held-by = '{ $name }', held by { $node }.
-acts-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
-acts-holder-no-longer-holds-lock = the holder no longer holds the lock
-acts-is-available = { $key } is available in { $each }
-acts-is-being-created-wait = { $title } is being created; wait for the engine before creating another sale
-acts-is-paused-press-to-resume = #{ $id } is paused; press { $pause } to resume it
-acts-is-running = { $name } is running
-acts-is-running-already = #{ $id } is already running
-acts-it-ends-on = Ends: { $end }.
-acts-it-follows-its-schedule-again = The job resumes its schedule; missed runs are skipped.
-acts-it-has-no-end = No end time.
-acts-it-opens-to-buyers-on = Opens: { $begin }.
-acts-it-runs-now = It runs now on this node, unless it is already running on another node.
-acts-it-will = Purpose: { $about }.
-acts-its-holder-is-alive = Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
-acts-its-holder-is-not-known = Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
-acts-its-holder-sends-no-heartbeat = Its holder { $node } sends no heartbeat.
-acts-job-no-longer-exists = the job no longer exists
-acts-left-buyers-are-rejected-until = { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
-acts-left-orders-are-real = { $left } left. The orders are real and consume stock.
-acts-no-command-is-running = no command is running
-acts-no-node-runs-it-until = No node runs it until it is resumed.
-acts-no-other-time-range = no other time range is available
-acts-no-row-is-selected = no row is selected
-acts-no-stock-left-every-buyer = No stock left: every buyer is rejected as sold out.
-acts-no-waiters = No waiters.
-acts-nothing-was-changed = nothing was changed
-acts-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
-acts-nothing-was-created-form-keeps = nothing was created; the form keeps your input
-acts-of =
-    { $left } of { $initial ->
-        [one] { $initial } piece
-       *[other] { $initial } pieces
-    }
-acts-of-2 = { $act }: { $done } of { $planned }.
-acts-of-done = { $act }: { $done } of { $planned } done.
-acts-of-sent =
-    { $sent } of { $planned ->
-        [one] { $planned } request
-       *[other] { $planned } requests
-    } sent.
-acts-opens-immediately = Opens immediately.
-acts-optional-for-log-to-edit = optional, for the log; { $key } to edit
-acts-order-is-no-longer = the order is no longer on the newest page
-acts-pause = Pause
-acts-pause-the-job = Pause the job?
-acts-pause-the-sale = Pause the sale?
-acts-pieces-limit-per-user-orders =
-    { $count ->
-        [one] { $count } piece
-       *[other] { $count } pieces
-    }; limit per user: { $limit ->
-        [one] { $limit } order
-       *[other] { $limit } orders
-    }.
-acts-plan-is-ready = the plan is ready
-acts-quit-load-test-rest =
-    { $unsent ->
-        [0] Admitted orders stay in the stream; the next engine writes them.
-       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
-    }
-acts-quit-while-command-is-running = Quit while a command is running?
-acts-quit-while-load-test = Quit while a load test is running?
-acts-release = Release
-acts-requests-by-buyers =
-    { $requests ->
-        [one] { $requests } request
-       *[other] { $requests } requests
-    } by { $buyers ->
-        [one] { $buyers } buyer
-       *[other] { $buyers } buyers
-    }, { $again } of them twice.
-acts-resume = Resume
-acts-resume-job = Resume the job?
-acts-resume-sale = Resume the sale?
-acts-run = Run
-acts-run-the-job-now = Run the job now?
-acts-rush = Start
-acts-sale-has-ended-every-buyer = The sale has ended: every buyer will be rejected.
-acts-sale-has-not-started-buyers = The sale has not started: buyers will be rejected.
-acts-sale-is-no-longer-listed = the sale is no longer listed
-acts-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
-acts-send-simulated-buyers = Start the load test?
-acts-start = Start
-acts-start-the-sale-now = Start the sale now?
-acts-stop-this-command = Stop this command?
-acts-then-pending-dead-in-sql =
-    Then: { $pending } pending, { $letters ->
-        [one] { $letters } dead letter
-       *[other] { $letters } dead letters
-    }, { $orders ->
-        [one] { $orders } order
-       *[other] { $orders } orders
-    } in SQL.
-acts-there-are-no-pending-entries = there are no pending entries to plan for
-acts-there-is-no-entry = there is no entry to mark
-acts-there-is-no-sale = there is no sale to select
-acts-there-is-no-sale-to-change = there is no sale to change
-acts-these-entries-are-no-longer = these entries are no longer pending
-acts-this-cannot-be-undone = This cannot be undone.
-acts-this-is-the-first-row = this is the first row
-acts-this-is-the-last-row = this is the last row
-acts-this-view-has-no-rows = this view has no rows to filter
-acts-try-again-once = { $away }; try again once it is reachable
-acts-unsold-buyers-are-rejected = { $left } unsold; buyers are rejected from now on.
-acts-value = { $views } ({ $action })
-acts-value-2 = { $count }  { $verdict }: { $act }
-acts-wait-for-it-one =
-    { $count ->
-        [one] { $count } waiter, which
-       *[other] { $count } waiters, one of which
-    } will acquire it next.
-acts-waiting-for-engine = waiting for the engine
-acts-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
-acts-with-no-rate-limit = with no rate limit
-acts-works-in = { $key } ({ $action }) is available in { $views }
-
 ## admission
 
 admission-no-answer = no reply in time ({ $reason }); send the request again: an admitted buyer gets the order ID
@@ -404,6 +241,10 @@ alarms-buyers-may-be-missing = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
 } may be missing
+alarms-buyers-restored = { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} restored
 alarms-changed-in-sql-but = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
 alarms-database-is-unreachable-orders-wait = The database is unreachable; orders wait in the stream: { $reason }.
 alarms-database-rejects-writes-orders-wait = The database rejects writes; orders wait in the stream: { $reason }.
@@ -457,10 +298,6 @@ alarms-promises-cannot-be-fulfilled = { $promises ->
     [one] 1 promise
    *[other] { $promises } promises
 } cannot be fulfilled
-alarms-put-back = { $buyers ->
-    [one] 1 buyer
-   *[other] { $buyers } buyers
-} restored
 alarms-reconciled = reconciled with SQL and the stream
 alarms-redis-had-lost-data = Redis lost data: { $parts }.
 alarms-redis-is-unreachable-display = Redis is unreachable; the display is stale. Retrying: { $reason }.
@@ -690,12 +527,12 @@ cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }
 cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
 cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
-cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-no-end = no end
 cli-locks-no-node = { $node } (no node)
 cli-locks-none = No locks are held.
 cli-locks-orphan = { $node } (orphan)
+cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
 cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
@@ -985,6 +822,166 @@ column-worth = worth
 
 ## command
 
+command-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones.
+command-all-that-are-pending =
+    { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }: all pending.
+command-and = {" "}and{" "}
+command-apply = Apply
+command-apply-this-plan = Apply this plan?
+command-applying-the-plan = applying the plan
+command-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
+command-available-again-within-its-sale = { $left } available again within its sale window.
+command-available-immediately-before-planned-start = { $left } available immediately, before the planned start.
+command-break-off = Stop
+command-buyers-are-sending-requests =
+    { $users ->
+        [one] { $users } buyer is
+       *[other] { $users } buyers are
+    } sending requests to #{ $voucher }
+command-cancel = Cancel
+command-changing = updating #{ $voucher }
+command-consumer-no-longer-exists = the consumer no longer exists
+command-counting-dead-letters-was-cancelled = counting the dead letters was cancelled; nothing was changed
+command-create-this-sale = Create this sale?
+command-creating = creating { $title }
+command-current-step-is-completed = The current step is completed and finished work is kept. A new plan covers the rest.
+command-current-step-is-completed-rest = The current step is completed, the rest is unchanged; a new plan covers it.
+command-does-nothing-here = { $key } has no function here
+command-end-sale-permanently = End the sale permanently?
+command-engine-has-stopped-display = the engine has stopped; the display is no longer updated
+command-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
+command-entries-marked-ones =
+    { $count ->
+        [one] { $count } entry
+       *[other] { $count } entries
+    }: the marked ones.
+command-examining-dead-letters = examining the dead letters
+command-examining-entries = examining the entries
+command-force-release-lock = Force-release the lock?
+command-has-ended = #{ $id } has ended and cannot be changed
+command-has-no-function-here-press = { $key } has no function here; press { $help } for the keys
+command-has-not-started-yet = #{ $id } has not started yet
+command-has-started-and-is-sold = #{ $id } has started and is sold out
+command-held = '{ $name }', held by { $node } ({ $task }).
+command-held-by = '{ $name }', held by { $node }.
+command-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
+command-holder-no-longer-holds-lock = the holder no longer holds the lock
+command-is-available = { $key } is available in { $each }
+command-is-being-created-wait = { $title } is being created; wait for the engine before creating another sale
+command-is-paused-press-to-resume = #{ $id } is paused; press { $pause } to resume it
+command-is-running = { $name } is running
+command-is-running-already = #{ $id } is already running
+command-it-ends-on = Ends: { $end }.
+command-it-follows-its-schedule-again = The job resumes its schedule; missed runs are skipped.
+command-it-has-no-end = No end time.
+command-it-opens-to-buyers-on = Opens: { $begin }.
+command-it-runs-now = It runs now on this node, unless it is already running on another node.
+command-it-will = Purpose: { $about }.
+command-its-holder-is-alive = Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
+command-its-holder-is-not-known = Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
+command-its-holder-sends-no-heartbeat = Its holder { $node } sends no heartbeat.
+command-job-no-longer-exists = the job no longer exists
+command-left-buyers-are-rejected-until = { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
+command-left-orders-are-real = { $left } left. The orders are real and consume stock.
+command-no-command-is-running = no command is running
+command-no-node-runs-it-until = No node runs it until it is resumed.
+command-no-other-time-range = no other time range is available
+command-no-row-is-selected = no row is selected
+command-no-stock-left-every-buyer = No stock left: every buyer is rejected as sold out.
+command-no-waiters = No waiters.
+command-nothing-was-changed = nothing was changed
+command-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
+command-nothing-was-created-form-keeps = nothing was created; the form keeps your input
+command-of =
+    { $left } of { $initial ->
+        [one] { $initial } piece
+       *[other] { $initial } pieces
+    }
+command-of-2 = { $act }: { $done } of { $planned }.
+command-of-done = { $act }: { $done } of { $planned } done.
+command-of-sent =
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent.
+command-opens-immediately = Opens immediately.
+command-optional-for-log-to-edit = optional, for the log; { $key } to edit
+command-order-is-no-longer = the order is no longer on the newest page
+command-pause = Pause
+command-pause-the-job = Pause the job?
+command-pause-the-sale = Pause the sale?
+command-pieces-limit-per-user-orders =
+    { $count ->
+        [one] { $count } piece
+       *[other] { $count } pieces
+    }; limit per user: { $limit ->
+        [one] { $limit } order
+       *[other] { $limit } orders
+    }.
+command-plan-is-ready = the plan is ready
+command-quit-load-test-rest =
+    { $unsent ->
+        [0] Admitted orders stay in the stream; the next engine writes them.
+       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
+    }
+command-quit-while-command-is-running = Quit while a command is running?
+command-quit-while-load-test = Quit while a load test is running?
+command-release = Release
+command-requests-by-buyers =
+    { $requests ->
+        [one] { $requests } request
+       *[other] { $requests } requests
+    } by { $buyers ->
+        [one] { $buyers } buyer
+       *[other] { $buyers } buyers
+    }, { $again } of them twice.
+command-resume = Resume
+command-resume-job = Resume the job?
+command-resume-sale = Resume the sale?
+command-run = Run
+command-run-the-job-now = Run the job now?
+command-rush = Start
+command-sale-has-ended-every-buyer = The sale has ended: every buyer will be rejected.
+command-sale-has-not-started-buyers = The sale has not started: buyers will be rejected.
+command-sale-is-no-longer-listed = the sale is no longer listed
+command-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
+command-send-simulated-buyers = Start the load test?
+command-start = Start
+command-start-the-sale-now = Start the sale now?
+command-stop-this-command = Stop this command?
+command-then-pending-dead-in-sql =
+    Then: { $pending } pending, { $letters ->
+        [one] { $letters } dead letter
+       *[other] { $letters } dead letters
+    }, { $orders ->
+        [one] { $orders } order
+       *[other] { $orders } orders
+    } in SQL.
+command-there-are-no-pending-entries = there are no pending entries to plan for
+command-there-is-no-entry = there is no entry to mark
+command-there-is-no-sale = there is no sale to select
+command-there-is-no-sale-to-change = there is no sale to change
+command-these-entries-are-no-longer = these entries are no longer pending
+command-this-cannot-be-undone = This cannot be undone.
+command-this-is-the-first-row = this is the first row
+command-this-is-the-last-row = this is the last row
+command-this-view-has-no-rows = this view has no rows to filter
+command-try-again-once = { $away }; try again once it is reachable
+command-unsold-buyers-are-rejected = { $left } unsold; buyers are rejected from now on.
+command-value = { $views } ({ $action })
+command-value-2 = { $count }  { $verdict }: { $act }
+command-wait-for-it-one =
+    { $count ->
+        [one] { $count } waiter, which
+       *[other] { $count } waiters, one of which
+    } will acquire it next.
+command-waiting-for-engine = waiting for the engine
+command-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
+command-with-no-rate-limit = with no rate limit
+command-works-in = { $key } ({ $action }) is available in { $views }
 
 ## common
 
@@ -1087,12 +1084,12 @@ console-no-group = no group
 console-no-lock-is-held = No locks are held.
 console-no-matching-command = No matching command.
 console-no-node = no node
+console-no-open-alarms = No open alarms.
 console-no-recent-requests-through = no recent requests through this process
 console-no-row-contains-press = No row contains '{ $text }'. Press { $key } to clear the filter.
 console-no-runs-yet = No runs yet.
 console-no-sales-yet-press = No sales yet. Press { $key } to create one.
 console-not-in-redis = not in Redis
-console-nothing-needs-you = No open alarms.
 console-of = { $first }–{ $last } of { $total }
 console-of-2 = { $shown } of { $of }
 console-of-locks = { $part } of { $whole } locks
@@ -2014,22 +2011,6 @@ loss-unknown = { $count ->
 } possibly missing (counted only by the stock in Redis)
 loss-was-a = { $key } (was a { $held })
 
-## mend
-
-mend-foreign-key = the key '{ $key }' in Redis holds a { $holds }, not written by seckill
-mend-future-id = the last ID of the order stream, { $id }, is in the future
-mend-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
-mend-lost = stream '{ $key }' has lost entries
-mend-moved-back = { $fault }; moved back to { $from }
-mend-renamed = { $fault }; renamed to '{ $aside }' and recreated
-mend-renewed = { $fault }; replaced by a new stream with { $kept ->
-    [one] 1 entry
-   *[other] { $kept } entries
-} to write and { $dead ->
-    [one] 1 dead letter
-   *[other] { $dead } dead letters
-}; the old stream is kept as '{ $aside }' for a day
-
 ## orders
 
 orders-admitted = ADMITTED
@@ -2160,13 +2141,26 @@ partitions-entries = { $entries ->
     [one] 1 partition
    *[other] { $partitions } partitions
 } drain the streams: seckill work
+partitions-foreign-key = the key '{ $key }' in Redis holds a { $holds }, not written by seckill
+partitions-future-id = the last ID of the order stream, { $id }, is in the future
+partitions-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
 partitions-letters = { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
 } waiting for review
+partitions-lost = stream '{ $key }' has lost entries
+partitions-moved-back = { $fault }; moved back to { $from }
 partitions-node = node { $node } is alive; stop all nodes first
 partitions-not-now = the number of partitions is { $from } and cannot be changed to { $to } now: { $why }
 partitions-other = the number of partitions is now { $stored }, but this node uses { $known }; restart it
+partitions-renamed = { $fault }; renamed to '{ $aside }' and recreated
+partitions-renewed = { $fault }; replaced by a new stream with { $kept ->
+    [one] 1 entry
+   *[other] { $kept } entries
+} to write and { $dead ->
+    [one] 1 dead letter
+   *[other] { $dead } dead letters
+}; the old stream is kept as '{ $aside }' for a day
 partitions-stored = the number of partitions in tb_setting is '{ $text }', which is not valid; set it to 1 to { $most }
 partitions-unknown = the number of waiting entries is unknown to Redis; let a node drain the streams, and restart Redis if that does not help
 

@@ -37,7 +37,6 @@ use super::{
     keymap::{self, Action, Context, Key, key_of},
     lag_trend::LagTrend,
     launch::Director,
-    optimistic_jobs::OptimisticJobs,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{self},
@@ -99,8 +98,6 @@ pub(crate) struct App {
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     /// Forms that were left, or whose question is open: input is never lost.
     pub(super) drafts: FormDrafts,
-    /// Jobs whose command reply is newer than the snapshots.
-    pub(super) switched: OptimisticJobs,
     /// The filter of the current view has the focus.
     pub(crate) filtering: bool,
     pub(crate) status: Status,
@@ -163,7 +160,6 @@ impl App {
             creating: None,
             planned: None,
             drafts: FormDrafts::default(),
-            switched: OptimisticJobs::default(),
             filtering: false,
             status: Status::default(),
             story: Story::default(),
@@ -222,7 +218,7 @@ impl App {
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
-        self.newest = self.known_better(snapshot);
+        self.newest = snapshot;
         self.presenter.look(&self.newest);
         if !self.frozen {
             self.show_newest();
@@ -324,7 +320,7 @@ impl App {
         let pressed = Key::of(key);
         if self.unseen {
             if let Some(action) = keymap::lookup(Context::Always, pressed) {
-                self.act(action);
+                self.run(action);
             }
             return;
         }
@@ -336,7 +332,7 @@ impl App {
         let key = pressed;
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
-            self.act(action);
+            self.run(action);
             self.trace_order();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);

@@ -48,7 +48,7 @@ impl App {
     /// The unreachable server that a command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
         let away = launch::away(&self.newest.redis, &self.newest.sql);
-        away.map(|server| text!("acts-try-again-once", away = server))
+        away.map(|server| text!("command-try-again-once", away = server))
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.

@@ -90,7 +90,7 @@ impl App {
         };
         let sale = self.newest.sale(meant).cloned();
         if sale.is_none() {
-            self.note(Label("acts-sale-is-no-longer-listed"));
+            self.note(Label("command-sale-is-no-longer-listed"));
         }
         sale
     }
@@ -119,7 +119,7 @@ impl App {
     fn ask_new_sale(&mut self) {
         if let Some(sale) = &self.creating {
             let title = sale.title.clone();
-            return self.note(text!("acts-is-being-created-wait", title));
+            return self.note(text!("command-is-being-created-wait", title));
         }
         let form = self.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
         self.dialog = Some(Dialog::Form(form));
@@ -132,7 +132,7 @@ impl App {
                 let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
                 let (begin, end) = (at(sale.begin), at(sale.end));
                 let question = commands::create(&sale, begin.as_deref(), end.as_deref());
-                Confirm::act(question, Command::CreateSale(sale))
+                Confirm::command(question, Command::CreateSale(sale))
             }
             Submission::LoadTest(plan) => {
                 let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
@@ -140,7 +140,7 @@ impl App {
                     self.note(commands::NO_SALE);
                     return None;
                 };
-                Confirm::act(commands::rush(sale, &plan), Command::LoadTest(plan))
+                Confirm::command(commands::rush(sale, &plan), Command::LoadTest(plan))
             }
             Submission::Launch(launch) => {
                 Confirm::new(launch::ask_arm(&launch), Intent::Arm(Box::new(launch)))
@@ -180,7 +180,7 @@ impl App {
         }
         if self.dialog.is_some() || self.filtering {
             let text = conventions::behind(
-                Label("acts-plan-is-ready"),
+                Label("command-plan-is-ready"),
                 self.context(),
                 Action::PlanRecovery,
             );
@@ -197,7 +197,7 @@ impl App {
             self.planned = Some((plan.clone(), marks.clone()));
         }
         let confirm =
-            Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
+            Confirm::command(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
@@ -265,7 +265,7 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::act(question, command).about(done).unbidden(self.now);
+                let confirm = Confirm::command(question, command).about(done).unbidden(self.now);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),
@@ -281,7 +281,7 @@ impl App {
     /// Releases the lock of the exact holder that the question names.
     fn ask_release(&mut self) {
         let Some(lock) = self.locks.chosen(&self.newest).cloned() else {
-            return self.note(Label("acts-holder-no-longer-holds-lock"));
+            return self.note(Label("command-holder-no-longer-holds-lock"));
         };
         let question = commands::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
@@ -290,7 +290,7 @@ impl App {
 
     fn ask_job(&mut self, run: bool) {
         let Some(job) = self.jobs.chosen(&self.newest).cloned() else {
-            return self.note(Label("acts-job-no-longer-exists"));
+            return self.note(Label("command-job-no-longer-exists"));
         };
         if run {
             self.confirm(commands::run_job(&job), Command::RunJob(job.name));
@@ -319,7 +319,7 @@ impl App {
 
     /// Asks for confirmation of a command.
     pub(super) fn confirm(&mut self, question: Question, command: Command) {
-        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
+        self.dialog = Some(Dialog::Confirm(Confirm::command(question, command)));
     }
 
     /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
@@ -361,7 +361,7 @@ impl App {
             Ok(Err(error)) => self.on_failure(&command, error.to_string()),
             Err(_) => {
                 let key = key_of(Action::Go(View::Activity));
-                let why = text!("acts-engine-stopped-before-it-replied", key);
+                let why = text!("command-engine-stopped-before-it-replied", key);
                 self.on_failure(&command, why);
             }
         }
@@ -394,7 +394,6 @@ impl App {
                 return self.ask_plan(plan.clone(), &scope);
             }
             (Reply::Traced(trace), _) => return self.take_trace(Trace::clone(trace)),
-            (Reply::JobSwitched { job, paused }, _) => self.job_switched(job.clone(), *paused),
             (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
                 let done = self.planned.take_if(|(planned, _)| *planned == plan);

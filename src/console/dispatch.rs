@@ -18,15 +18,15 @@ use super::{
 };
 
 impl App {
-    pub(super) fn act(&mut self, action: Action) {
+    pub(super) fn run(&mut self, action: Action) {
         match action {
             Action::QuitNow => self.course = Course::Quit,
             Action::Suspend => self.course = Course::Suspend,
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
-                None if self.filtering => self.act_in_filter(action),
-                None => self.act_in_view(action),
+                None if self.filtering => self.run_in_filter(action),
+                None => self.run_in_view(action),
             },
         }
         self.look();
@@ -120,7 +120,7 @@ impl App {
         }
         let action = offer.action;
         self.remember(action);
-        self.act_in_view(action);
+        self.run_in_view(action);
         self.dialog.take()
     }
 
@@ -179,7 +179,7 @@ impl App {
         None
     }
 
-    fn act_in_filter(&mut self, action: Action) {
+    fn run_in_filter(&mut self, action: Action) {
         // An invalid query is corrected, not submitted.
         let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
         self.filtering = !taken;
@@ -210,7 +210,7 @@ impl App {
         }
     }
 
-    fn act_in_view(&mut self, action: Action) {
+    fn run_in_view(&mut self, action: Action) {
         match action {
             Action::Help => {
                 let foot = text::export::drawn(self.drawn);
@@ -298,7 +298,7 @@ impl App {
         let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
             Turn::Edge { .. } if of_sales && self.shown.sales.is_empty() => {
-                self.note(Label("acts-there-is-no-sale"));
+                self.note(Label("command-there-is-no-sale"));
             }
             turn => self.turn(turn),
         }
@@ -354,7 +354,7 @@ impl App {
 
     fn zoom(&mut self, by: isize) {
         if !self.overview.zoom(by) {
-            self.note(Label("acts-no-other-time-range"));
+            self.note(Label("command-no-other-time-range"));
         }
     }
 }

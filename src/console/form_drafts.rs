@@ -55,7 +55,7 @@ impl App {
     pub(super) fn leave(&mut self, mut form: Form) {
         let kept = match form.subject {
             Subject::NewSale => commands::DRAFT_KEPT,
-            _ => Label("acts-nothing-was-changed-form-keeps"),
+            _ => Label("command-nothing-was-changed-form-keeps"),
         };
         form.focus(0);
         let is_kept = self.drafts.keep(form);

@@ -22,7 +22,6 @@ mod lag_trend;
 mod launch;
 mod locale;
 mod navigation;
-mod optimistic_jobs;
 mod presenter;
 mod row_selection;
 mod sale_selection;

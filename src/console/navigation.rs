@@ -50,7 +50,7 @@ impl App {
         }
         // Gives up on a pending page.
         if self.counting.take().is_some() {
-            return self.note(Label("acts-counting-dead-letters-was-cancelled"));
+            return self.note(Label("command-counting-dead-letters-was-cancelled"));
         }
         self.tracing = None;
         if self.overview.let_go() || self.close() {

@@ -75,9 +75,9 @@ impl App {
         let (shown, frozen) = (Arc::clone(&self.shown), self.frozen);
         match (turn, self.table_mut()) {
             (Turn::Edge { top }, _) => self.note(if top {
-                Label("acts-this-is-the-first-row")
+                Label("command-this-is-the-first-row")
             } else {
-                Label("acts-this-is-the-last-row")
+                Label("command-this-is-the-last-row")
             }),
             // What was read before the pause stays on the screen; no other page can be read.
             (Turn::Page(_), _) if frozen => self.note(wording::frozen()),

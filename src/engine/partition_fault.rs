@@ -55,14 +55,14 @@ pub struct RepairedFault {
 impl fmt::Display for PartitionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
-            Self::FutureId(last) => text!("mend-future-id", id = last.in_stream()),
+            Self::FutureId(last) => text!("partitions-future-id", id = last.in_stream()),
             Self::GroupBeyond { delivered, last } => {
                 let (delivered, last) = (delivered.in_stream(), last.in_stream());
-                text!("mend-group-beyond", delivered, last)
+                text!("partitions-group-beyond", delivered, last)
             }
-            Self::Lost(key) => text!("mend-lost", key),
+            Self::Lost(key) => text!("partitions-lost", key),
             Self::ForeignKey(ForeignKey { key, holds }) => {
-                text!("mend-foreign-key", key, holds = ForeignKey::content(holds))
+                text!("partitions-foreign-key", key, holds = ForeignKey::content(holds))
             }
         })
     }
@@ -73,10 +73,12 @@ impl fmt::Display for RepairedFault {
         let fault = &self.fault;
         f.write_str(&match &self.repair {
             Repair::Renewed { kept, dead, aside } => {
-                text!("mend-renewed", fault, kept, dead, aside)
+                text!("partitions-renewed", fault, kept, dead, aside)
             }
-            Repair::MovedBack(from) => text!("mend-moved-back", fault, from = from.in_stream()),
-            Repair::Renamed(aside) => text!("mend-renamed", fault, aside),
+            Repair::MovedBack(from) => {
+                text!("partitions-moved-back", fault, from = from.in_stream())
+            }
+            Repair::Renamed(aside) => text!("partitions-renamed", fault, aside),
         })
     }
 }

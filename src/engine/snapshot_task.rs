@@ -271,7 +271,7 @@ impl SnapshotTask {
         // The first snapshot is needed quickly; the next one has the jobs.
         if snapshot.seq > 1 {
             let jobs = async |()| board(store, &builtin::jobs(settings), taken, JOB_RUNS).await;
-            snapshot.jobs = self.jobs.read(Some(()), false, sql_up, jobs).await;
+            snapshot.jobs = self.jobs.read(Some(()), acted, sql_up, jobs).await;
             let newest = async |()| {
                 store.activity(&ActivityFilter::default(), None, ACTIVITY).await.map(Arc::new)
             };

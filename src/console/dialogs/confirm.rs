@@ -110,7 +110,7 @@ pub(crate) struct Confirm {
 
 impl Confirm {
     /// Asks for confirmation of a command.
-    pub(crate) fn act(question: Question, command: Command) -> Self {
+    pub(crate) fn command(question: Question, command: Command) -> Self {
         Self::new(question, Intent::Send(Box::new(command)))
     }
 

@@ -141,7 +141,7 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
     let parts = [
         counted(promised, |orders| text!("alarms-orders-re-added-to-stream", orders)),
-        counted(buyers, |buyers| text!("alarms-put-back", buyers)),
+        counted(buyers, |buyers| text!("alarms-buyers-restored", buyers)),
         counted(archived, |sales| text!("alarms-archived-sales-removed", sales)),
         counted(refused, |promises| text!("alarms-promises-cannot-be-fulfilled", promises)),
         counted(unknown, |buyers| text!("alarms-buyers-may-be-missing", buyers)),

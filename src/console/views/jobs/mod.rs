@@ -98,10 +98,6 @@ impl Row for JobLine {
         self.name.clone()
     }
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.jobs.iter().collect()
     }

@@ -86,10 +86,6 @@ impl Row for SaleAudit {
         self.voucher_id
     }
 
-    fn name(&self) -> String {
-        self.voucher_id.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.ledger.lines.iter().collect()
     }

@@ -76,10 +76,6 @@ impl Row for LetterLine {
         self.letter
     }
 
-    fn name(&self) -> String {
-        self.letter.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.letters.lines.iter().collect()
     }

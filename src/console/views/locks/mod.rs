@@ -87,10 +87,6 @@ impl Row for Holder {
         (self.name.clone(), self.owner.clone())
     }
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.locks.locks.iter().collect()
     }

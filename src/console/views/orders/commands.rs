@@ -80,7 +80,7 @@ impl App {
     /// Pays the chosen order, as the newest snapshot shows it.
     pub(crate) fn ask_pay(&mut self) {
         let Some(order) = self.orders.table.chosen(&self.newest).cloned() else {
-            return self.note(Label("acts-order-is-no-longer"));
+            return self.note(Label("command-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
             return self.note(wording::not_unpaid(&order));

@@ -74,10 +74,6 @@ impl Row for Order {
         self.id
     }
 
-    fn name(&self) -> String {
-        self.id.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.orders.lines.iter().collect()
     }

@@ -82,10 +82,6 @@ impl Row for PendingLine {
         self.entry
     }
 
-    fn name(&self) -> String {
-        self.entry.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.pending.lines.iter().collect()
     }

@@ -81,10 +81,6 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
-    fn name(&self) -> String {
-        self.voucher_id.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.sales.iter().collect()
     }

@@ -103,7 +103,7 @@ impl App {
             ..all
         });
         if newest.is_none() {
-            self.note(Label("acts-consumer-no-longer-exists"));
+            self.note(Label("command-consumer-no-longer-exists"));
         }
         newest
     }
@@ -129,13 +129,13 @@ impl App {
                     let at = |at: seckill_model::Millis| at.date_time(&self.zone);
                     (at(it.from_time), at(it.to_time))
                 };
-                Confirm::act(wording::rewind(plan, time), Command::Rewind(plan.clone()))
+                Confirm::command(wording::rewind(plan, time), Command::Rewind(plan.clone()))
             }
             Preview::Claim(plan) => {
-                Confirm::act(wording::claim(plan), Command::Claim(plan.clone()))
+                Confirm::command(wording::claim(plan), Command::Claim(plan.clone()))
             }
             Preview::Remove(found) => {
-                Confirm::act(wording::remove(found), Command::RemoveConsumer(found.clone()))
+                Confirm::command(wording::remove(found), Command::RemoveConsumer(found.clone()))
             }
         };
         self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.now)));

@@ -56,10 +56,6 @@ impl Row for GroupConsumer {
         (self.partition, self.name.clone())
     }
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.entries.consumers.iter().collect()
     }

@@ -72,10 +72,6 @@ impl Row for EntryLine {
         self.entry
     }
 
-    fn name(&self) -> String {
-        self.entry.to_string()
-    }
-
     fn list(snapshot: &Snapshot) -> Vec<&Self> {
         snapshot.entries.lines.iter().collect()
     }

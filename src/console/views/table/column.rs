@@ -34,8 +34,13 @@ pub(crate) trait Row: Sized + 'static {
     /// The identity across snapshots.
     fn id(&self) -> Self::Id;
 
-    /// The user-visible ID or name.
-    fn name(&self) -> String;
+    /// The user-visible ID or name: by default the first column.
+    fn name(&self) -> String {
+        match Self::COLUMNS.first().map(|column| column.exported(self, Users::MASKED, Millis(0))) {
+            Some(Json::String(name)) => name,
+            _ => String::new(),
+        }
+    }
 
     /// The loaded rows.
     fn list(snapshot: &Snapshot) -> Vec<&Self>;
