@@ -54,10 +54,11 @@ impl App {
     /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a load test from
     /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
     pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
-        let rushed = self.shown.rushed();
+        let rushed = self.display.shown.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
-        let mut candidates = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
-        candidates.find_map(|voucher| self.shown.sale(voucher))
+        let mut candidates =
+            only.into_iter().chain(self.selling.sale()).chain(self.tables.sales.chosen);
+        candidates.find_map(|voucher| self.display.shown.sale(voucher))
     }
 }
 

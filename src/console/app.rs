@@ -65,48 +65,81 @@ pub(crate) enum Course {
 
 pub(crate) struct App {
     pub(super) remote: Remote,
+    pub(crate) display: Display,
+    pub(crate) view: View,
+    pub(crate) tables: Tables,
+    pub(crate) dialog: Option<Dialog>,
+    pub(super) work: Work,
+    pub(crate) presenter: Presenter,
+    pub(crate) selling: ActiveSale,
+    pub(crate) director: Director,
+    pub(crate) status: Status,
+    pub(crate) story: Story,
+    pub(crate) terminal: TerminalState,
+}
+
+/// What is shown, and how.
+pub(crate) struct Display {
     /// The snapshot on the screen.
     pub(crate) shown: Arc<Snapshot>,
     /// The newest snapshot; the same one unless the display is paused.
     pub(crate) newest: Arc<Snapshot>,
     pub(crate) frozen: bool,
-    pub(crate) view: View,
-    pub(crate) presenter: Presenter,
-    pub(crate) selling: ActiveSale,
-    pub(crate) director: Director,
+    pub(crate) now: Millis,
+    pub(crate) zone: TimeZone,
+    pub(crate) theme: Theme,
+    /// Whether user numbers are shown, in every view.
+    pub(crate) users: Users,
+    pub(crate) lag: LagTrend,
+    pub(crate) leases: Leases,
+}
+
+impl Display {
+    /// The reference time; it stops while the display is paused.
+    pub(crate) fn seen(&self) -> Millis {
+        if self.frozen { self.shown.taken } else { self.now }
+    }
+}
+
+/// What the user has chosen in each view.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
     pub(crate) pending: TableState<PendingLine>,
     pub(crate) letters: TableState<LetterLine>,
-    /// Dead letters being counted for a pending question about this.
-    pub(super) counting: Option<(Settling, LetterScope, About)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
-    /// Whether user numbers are shown, in every view.
-    pub(crate) users: Users,
-    /// The order whose trace was requested.
-    pub(super) tracing: Option<OrderId>,
     pub(crate) locks: TableState<Holder>,
-    pub(crate) leases: Leases,
     pub(crate) jobs: TableState<JobLine>,
     pub(crate) ledger: TableState<SaleAudit>,
     pub(crate) log: TableState<Recorded>,
-    pub(crate) dialog: Option<Dialog>,
+    /// The filter of the current view has the focus.
+    pub(crate) filtering: bool,
+}
+
+/// Commands and forms in progress.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Outstanding replies.
+    pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Dead letters being counted for a pending question about this.
+    pub(super) counting: Option<(Settling, LetterScope, About)>,
+    /// The order whose trace was requested.
+    pub(super) tracing: Option<OrderId>,
     /// The sale whose creation is outstanding.
     pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     /// Forms that were left, or whose question is open: input is never lost.
     pub(super) drafts: FormDrafts,
-    /// The filter of the current view has the focus.
-    pub(crate) filtering: bool,
-    pub(crate) status: Status,
-    pub(crate) story: Story,
-    pub(crate) lag: LagTrend,
-    pub(crate) now: Millis,
-    pub(crate) theme: Theme,
-    pub(crate) zone: TimeZone,
-    pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Commands recently run from the palette, the newest first.
+    pub(super) asked: Vec<Action>,
+}
+
+/// What the event loop and the terminal do next, and what was drawn last.
+#[derive(Debug, Default)]
+pub(crate) struct TerminalState {
     pub(crate) course: Course,
     /// The window is too small to draw, so that only the quit keys work.
     pub(crate) unseen: bool,
@@ -126,8 +159,6 @@ pub(crate) struct App {
     pub(crate) clipboard: Option<String>,
     /// The console runs inside tmux, which by default keeps clipboard copies to itself.
     pub(crate) in_tmux: bool,
-    /// Commands recently run from the palette, the newest first.
-    pub(super) asked: Vec<Action>,
 }
 
 impl App {
@@ -135,59 +166,30 @@ impl App {
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {
             remote,
-            shown: Arc::default(),
-            newest: Arc::default(),
-            frozen: false,
+            display: Display {
+                shown: Arc::default(),
+                newest: Arc::default(),
+                frozen: false,
+                now,
+                zone,
+                theme,
+                users: Users::default(),
+                lag: LagTrend::default(),
+                leases: Leases::default(),
+            },
             view: View::Overview,
+            tables: Tables::default(),
+            dialog: None,
+            work: Work::default(),
             presenter: Presenter::default(),
             selling: ActiveSale::default(),
             director: Director::default(),
-            overview: OverviewState::default(),
-            sales: SalesState::default(),
-            pending: TableState::default(),
-            letters: TableState::default(),
-            counting: None,
-            stream: StreamState::default(),
-            orders: OrdersState::default(),
-            users: Users::default(),
-            tracing: None,
-            locks: TableState::default(),
-            leases: Leases::default(),
-            jobs: TableState::default(),
-            ledger: TableState::default(),
-            log: TableState::default(),
-            dialog: None,
-            creating: None,
-            planned: None,
-            drafts: FormDrafts::default(),
-            filtering: false,
             status: Status::default(),
             story: Story::default(),
-            lag: LagTrend::default(),
-            now,
-            theme,
-            zone,
-            answers: FuturesUnordered::new(),
-            course: Course::default(),
-            unseen: false,
-            dirty: true,
-            drawn: Drawn::default(),
-            exports: Vec::new(),
-            export_dir: None,
-            size: (0, 0),
-            mouse: false,
-            tabs: Vec::new(),
-            clipboard: None,
-            in_tmux: false,
-            asked: Vec::new(),
+            terminal: TerminalState::default(),
         };
         app.on_snapshot(first);
         app
-    }
-
-    /// The reference time of the display; it stops while the display is paused.
-    pub(crate) fn seen(&self) -> Millis {
-        if self.frozen { self.shown.taken } else { self.now }
     }
 
     /// The channel of snapshots.
@@ -197,30 +199,30 @@ impl App {
 
     /// Redraws the whole screen.
     pub(super) fn redraw(&mut self) {
-        self.dirty = true;
+        self.terminal.dirty = true;
     }
 
     /// Returns whether something visible changed since the last call.
     pub(crate) fn take_dirty(&mut self) -> bool {
-        std::mem::take(&mut self.dirty)
+        std::mem::take(&mut self.terminal.dirty)
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty
+        self.terminal.dirty
     }
 
     /// The next reply of the engine; pending forever while none is outstanding.
     pub(crate) async fn next_answer(&mut self) -> Answer {
-        match self.answers.next().await {
+        match self.work.answers.next().await {
             Some(answer) => answer,
             None => std::future::pending().await,
         }
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
-        self.newest = snapshot;
-        self.presenter.look(&self.newest);
-        if !self.frozen {
+        self.display.newest = snapshot;
+        self.presenter.look(&self.display.newest);
+        if !self.display.frozen {
             self.show_newest();
         }
         self.settle_launch();
@@ -228,26 +230,26 @@ impl App {
 
     /// Applies a new snapshot; selections and marks follow their objects.
     pub(super) fn show_newest(&mut self) {
-        self.shown = Arc::clone(&self.newest);
-        self.dirty = true;
-        let lag = self.shown.stream.as_ref().filter(|_| self.shown.redis.up);
-        self.lag.push(self.shown.taken, lag.and_then(|stream| stream.lag));
-        self.status.settle_rush(|id| self.shown.sale(id).is_some_and(is_gone));
-        if let Some(gone) = self.sales.settle(&self.shown) {
+        self.display.shown = Arc::clone(&self.display.newest);
+        self.terminal.dirty = true;
+        let lag = self.display.shown.stream.as_ref().filter(|_| self.display.shown.redis.up);
+        self.display.lag.push(self.display.shown.taken, lag.and_then(|stream| stream.lag));
+        self.status.settle_rush(|id| self.display.shown.sale(id).is_some_and(is_gone));
+        if let Some(gone) = self.tables.sales.settle(&self.display.shown) {
             self.note(text!("console-is-no-longer-listed", voucher = gone));
         }
-        if self.selling.look(&self.shown, self.sales.chosen) {
+        if self.selling.look(&self.display.shown, self.tables.sales.chosen) {
             self.leave_what_is_gone();
         }
-        self.locks.settle(&self.shown);
-        self.leases.look(&self.shown);
-        self.jobs.settle(&self.shown);
-        self.ledger.settle(&self.shown);
-        self.log.settle(&self.shown);
-        let pending = self.pending.settle(&self.shown);
-        let dead = self.letters.settle(&self.shown);
-        let stream = self.stream.settle(&self.shown);
-        let orders = self.orders.table.settle(&self.shown);
+        self.tables.locks.settle(&self.display.shown);
+        self.display.leases.look(&self.display.shown);
+        self.tables.jobs.settle(&self.display.shown);
+        self.tables.ledger.settle(&self.display.shown);
+        self.tables.log.settle(&self.display.shown);
+        let pending = self.tables.pending.settle(&self.display.shown);
+        let dead = self.tables.letters.settle(&self.display.shown);
+        let stream = self.tables.stream.settle(&self.display.shown);
+        let orders = self.tables.orders.table.settle(&self.display.shown);
         if pending.turned || dead.turned || stream || orders.turned {
             self.look();
         }
@@ -256,7 +258,7 @@ impl App {
             self.note(&*Label("conventions-more-than-one-page"));
         }
         // While a command is running, marks disappear because it processes their rows.
-        if self.answers.is_empty() {
+        if self.work.answers.is_empty() {
             if pending.marks_gone > 0 {
                 self.note(text!(
                     "console-marked-entries-are-no-longer",
@@ -272,53 +274,53 @@ impl App {
     /// The engine has stopped: no more snapshots.
     pub(crate) fn on_engine_gone(&mut self) {
         self.status.failure(text::commands::ENGINE_GONE.to_owned());
-        self.dirty = true;
+        self.terminal.dirty = true;
     }
 
     pub(crate) fn on_story(&mut self, story: Story) {
-        self.dirty |= self.story != story;
+        self.terminal.dirty |= self.story != story;
         self.story = story;
     }
 
     /// The slow tick: ages increase, notices expire.
     pub(crate) fn on_tick(&mut self) {
-        let expired = self.status.expire(self.now);
-        self.dirty |= expired || self.frozen || self.shows_time();
+        let expired = self.status.expire(self.display.now);
+        self.terminal.dirty |= expired || self.display.frozen || self.shows_time();
     }
 
     /// Whether the screen shows something that changes with the clock alone.
     fn shows_time(&self) -> bool {
-        let snapshot = &self.shown;
+        let snapshot = &self.display.shown;
         let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
-        let leases = self.view == View::Locks && self.leases.any();
+        let leases = self.view == View::Locks && self.display.leases.any();
         windows
             || leases
-            || is_stale(&snapshot.redis, self.now)
-            || is_stale(&snapshot.sql, self.now)
+            || is_stale(&snapshot.redis, self.display.now)
+            || is_stale(&snapshot.sql, self.display.now)
     }
 
     pub(crate) fn on_event(&mut self, event: &Event) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(key, event),
-            Event::Paste(_) if !self.unseen => {
-                self.dirty = true;
+            Event::Paste(_) if !self.terminal.unseen => {
+                self.terminal.dirty = true;
                 self.type_in(event);
             }
             Event::Resize(width, height) => {
-                self.dirty = true;
+                self.terminal.dirty = true;
                 // A key pressed immediately afterwards is meant for the new window.
-                self.unseen = is_too_small(*width, *height);
+                self.terminal.unseen = is_too_small(*width, *height);
             }
-            Event::Mouse(event) if !self.unseen => self.on_mouse(*event),
+            Event::Mouse(event) if !self.terminal.unseen => self.on_mouse(*event),
             _ => {}
         }
     }
 
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
-        self.dirty = true;
+        self.terminal.dirty = true;
         self.status.key_pressed();
         let pressed = Key::of(key);
-        if self.unseen {
+        if self.terminal.unseen {
             if let Some(action) = keymap::lookup(Context::Always, pressed) {
                 self.run(action);
             }
@@ -356,7 +358,7 @@ impl App {
     pub(crate) fn context(&self) -> Context {
         match &self.dialog {
             Some(dialog) => dialog.context(),
-            None if self.filtering => Context::Filter,
+            None if self.tables.filtering => Context::Filter,
             None => self.place(),
         }
     }
@@ -367,6 +369,6 @@ impl App {
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
-        self.status.note(Tone::Note, text, self.now);
+        self.status.note(Tone::Note, text, self.display.now);
     }
 }

@@ -35,38 +35,39 @@ impl App {
                 }
             }
         }
-        Palette::new(offers, &self.asked)
+        Palette::new(offers, &self.work.asked)
     }
 
     /// Remembers an action run by name.
     pub(super) fn remember(&mut self, action: Action) {
-        self.asked.retain(|it| *it != action);
-        self.asked.insert(0, action);
-        self.asked.truncate(REMEMBERED);
+        self.work.asked.retain(|it| *it != action);
+        self.work.asked.insert(0, action);
+        self.work.asked.truncate(REMEMBERED);
     }
 
     /// The unreachable server that a command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
-        let away = launch::away(&self.newest.redis, &self.newest.sql);
+        let away = launch::away(&self.display.newest.redis, &self.display.newest.sql);
         away.map(|server| text!("command-try-again-once", away = server))
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
-        if action.is_command() && self.newest.read_only {
+        if action.is_command() && self.display.newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
-        let stream = self.newest.stream.as_ref();
+        let stream = self.display.newest.stream.as_ref();
         let reason = |why: bool, word: String| why.then_some(word);
         match action {
             Action::PlanRecovery => {
-                let none = self.newest.redis.up && PendingLine::page(&self.newest).total == Some(0);
+                let none = self.display.newest.redis.up
+                    && PendingLine::page(&self.display.newest).total == Some(0);
                 reason(none, commands::NOTHING_PENDING.to_string())
             }
             Action::Repair => {
-                let audited = self.newest.ledger.taken.is_some();
+                let audited = self.display.newest.ledger.taken.is_some();
                 let found = |line: &SaleAudit| !line.findings.is_empty();
-                let page = &self.newest.ledger;
+                let page = &self.display.newest.ledger;
                 let none = !page.lines.iter().any(found) && page.partitions.is_empty();
                 reason(audited && none, ledger::NOTHING_TO_REPAIR.to_string())
             }
@@ -74,19 +75,19 @@ impl App {
                 reason(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
             }
             Action::StopCommand => reason(
-                !self.newest.recoveries.iter().any(|line| line.changes),
+                !self.display.newest.recoveries.iter().any(|line| line.changes),
                 commands::NOTHING_UNDER_WAY.to_string(),
             ),
             Action::Pause if self.view == View::Jobs => {
                 reason(!self.has_choice(), self.no_choice())
             }
             Action::Start | Action::Pause | Action::End | Action::Rush => {
-                reason(self.shown.sales.is_empty(), commands::NO_SALE.to_string())
+                reason(self.display.shown.sales.is_empty(), commands::NO_SALE.to_string())
                     .or_else(|| self.away())
             }
             Action::Fire => self.director.why_not_fire(),
             Action::Abort => reason(
-                self.director.launch.is_none() && self.newest.load_tests.is_empty(),
+                self.director.launch.is_none() && self.display.newest.load_tests.is_empty(),
                 launch::NOTHING_TO_STOP.to_string(),
             ),
             Action::Filter => reason(self.view == View::Overview, commands::NO_FILTER.to_string()),

@@ -115,12 +115,12 @@ impl DrawTarget for NullTerminal<'_> {
             views::draw(app, frame);
             halves.settle(frame.buffer_mut());
         })?;
-        let is_first = app.drawn.frames == 0;
-        self.writer.send(&mut io::sink(), &mut app.drawn)?;
+        let is_first = app.terminal.drawn.frames == 0;
+        self.writer.send(&mut io::sink(), &mut app.terminal.drawn)?;
         let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
         self.drawing.frames_us.push(micros(began));
         if !is_first {
-            self.drawing.bytes.push(app.drawn.last as f64);
+            self.drawing.bytes.push(app.terminal.drawn.last as f64);
         }
         self.drawing.keys_us.extend(self.pressed.take().map(micros));
         Ok(())

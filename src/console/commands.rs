@@ -40,7 +40,7 @@ const FRESH_MS: u64 = 15_000;
 impl App {
     /// Opens the question or form of a command, or reports why there is none.
     pub(super) fn ask(&mut self, action: Action) {
-        if self.newest.read_only {
+        if self.display.newest.read_only {
             return self.note(text!("conventions-read-only-mode-commands"));
         }
         if let Some(why) = self.why_not(action) {
@@ -77,7 +77,7 @@ impl App {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
             // The cursor starts at the sale in the header.
             if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
-                self.sales.table.cursor = Some(named);
+                self.tables.sales.table.cursor = Some(named);
             }
             self.go(View::Sales);
             self.note(text!(
@@ -88,7 +88,7 @@ impl App {
             ));
             return None;
         };
-        let sale = self.newest.sale(meant).cloned();
+        let sale = self.display.newest.sale(meant).cloned();
         if sale.is_none() {
             self.note(Label("command-sale-is-no-longer-listed"));
         }
@@ -102,7 +102,7 @@ impl App {
         }
         let command = match (action, sale.phase) {
             (Action::Rush, _) => {
-                let draft = self.drafts.take(&Subject::LoadTest(id));
+                let draft = self.work.drafts.take(&Subject::LoadTest(id));
                 let form = draft.unwrap_or_else(|| Form::load_test(sale));
                 self.dialog = Some(Dialog::Form(form));
                 return;
@@ -117,11 +117,11 @@ impl App {
     }
 
     fn ask_new_sale(&mut self) {
-        if let Some(sale) = &self.creating {
+        if let Some(sale) = &self.work.creating {
             let title = sale.title.clone();
             return self.note(text!("command-is-being-created-wait", title));
         }
-        let form = self.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
+        let form = self.work.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
         self.dialog = Some(Dialog::Form(form));
     }
 
@@ -129,13 +129,17 @@ impl App {
     pub(super) fn submit(&mut self, submission: Submission) -> Option<Dialog> {
         let confirm = match submission {
             Submission::NewSale(sale) => {
-                let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
+                let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.display.zone));
                 let (begin, end) = (at(sale.begin), at(sale.end));
                 let question = commands::create(&sale, begin.as_deref(), end.as_deref());
                 Confirm::command(question, Command::CreateSale(sale))
             }
             Submission::LoadTest(plan) => {
-                let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
+                let sale = self
+                    .display
+                    .newest
+                    .sale(plan.voucher)
+                    .or_else(|| self.display.shown.sale(plan.voucher));
                 let Some(sale) = sale else {
                     self.note(commands::NO_SALE);
                     return None;
@@ -157,14 +161,14 @@ impl App {
     /// Handles the reply to a sale creation; on failure the form is restored.
     fn settle_creating(&mut self, command: &Command, created: bool) {
         let Command::CreateSale(sale) = command else { return };
-        if self.creating.take_if(|sent| sent == sale).is_some() && created {
-            self.drafts.take(&Subject::NewSale);
+        if self.work.creating.take_if(|sent| sent == sale).is_some() && created {
+            self.work.drafts.take(&Subject::NewSale);
         }
     }
 
     /// Requests a plan; the question follows when it arrives.
     fn request_plan(&mut self) {
-        let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
+        let marks: Vec<EntryId> = self.tables.pending.marks.iter().copied().collect();
         self.send(Command::Plan(if marks.is_empty() {
             Scope::All(Filter::default())
         } else {
@@ -178,7 +182,7 @@ impl App {
         if plan.totals.to_do() == 0 {
             return self.note(commands::nothing_to_do(&plan));
         }
-        if self.dialog.is_some() || self.filtering {
+        if self.dialog.is_some() || self.tables.filtering {
             let text = conventions::behind(
                 Label("command-plan-is-ready"),
                 self.context(),
@@ -187,17 +191,17 @@ impl App {
             return self.note(text);
         }
         let all = plan.head.filter.is_empty();
-        let filtered = all && !self.pending.controls.filter.value().is_empty();
-        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
-        let consumers = self.newest.stream.iter().flat_map(|stream| &stream.consumers);
+        let filtered = all && !self.tables.pending.controls.filter.value().is_empty();
+        let shown = filtered.then(|| self.tables.pending.rows(&self.display.shown).len());
+        let consumers = self.display.newest.stream.iter().flat_map(|stream| &stream.consumers);
         let is_claimed = consumers.into_iter().any(|it| it.alive);
-        let claim_idle_ms = self.newest.claim_idle_ms.filter(|_| is_claimed);
+        let claim_idle_ms = self.display.newest.claim_idle_ms.filter(|_| is_claimed);
         let question = commands::plan(&plan, shown, claim_idle_ms);
         if let Scope::Entries(marks) = scope {
-            self.planned = Some((plan.clone(), marks.clone()));
+            self.work.planned = Some((plan.clone(), marks.clone()));
         }
-        let confirm =
-            Confirm::command(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
+        let confirm = Confirm::command(question, Command::Apply(plan, Pace::default()))
+            .unbidden(self.display.now);
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
@@ -212,13 +216,13 @@ impl App {
         if let Some(away) = self.away() {
             return self.note(away);
         }
-        let page = &self.newest.ledger;
-        let fresh = page.taken.is_some_and(|at| self.newest.taken.since(at) <= FRESH_MS);
+        let page = &self.display.newest.ledger;
+        let fresh = page.taken.is_some_and(|at| self.display.newest.taken.since(at) <= FRESH_MS);
         if !fresh {
             let why = page.limit.map_or_else(ledger::awaited, ledger::limit);
             return self.note(why);
         }
-        let marks = &self.ledger.marks;
+        let marks = &self.tables.ledger.marks;
         let meant = page.lines.iter().filter(|line| {
             !line.findings.is_empty() && (marks.is_empty() || marks.contains(&line.voucher_id))
         });
@@ -234,7 +238,7 @@ impl App {
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
     fn count_letters(&mut self, act: Settling) {
-        if self.counting.is_some() {
+        if self.work.counting.is_some() {
             return self.note(letters::COUNTING);
         }
         let (scope, about) = match self.letters_in_scope() {
@@ -242,16 +246,16 @@ impl App {
             Err(why) => return self.note(why),
         };
         if self.send(Command::CountLetters(scope.clone())) {
-            self.counting = Some((act, scope, about));
+            self.work.counting = Some((act, scope, about));
         }
     }
 
     /// Asks for confirmation, with exact counts; confirming applies to exactly these letters.
     fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
         // A cancelled count may still arrive.
-        let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
+        let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((act, scope, about)) = awaited else { return };
-        if self.dialog.is_some() || self.filtering {
+        if self.dialog.is_some() || self.tables.filtering {
             let text = conventions::behind(letters::COUNTED, self.context(), act.action());
             return self.note(text);
         }
@@ -265,7 +269,8 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::command(question, command).about(done).unbidden(self.now);
+                let confirm =
+                    Confirm::command(question, command).about(done).unbidden(self.display.now);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),
@@ -273,14 +278,16 @@ impl App {
     }
 
     fn ask_stop(&mut self) {
-        let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else { return };
+        let Some(line) = self.display.newest.recoveries.iter().find(|line| line.changes) else {
+            return;
+        };
         let question = commands::break_off(line);
         self.confirm(question, Command::Cancel);
     }
 
     /// Releases the lock of the exact holder that the question names.
     fn ask_release(&mut self) {
-        let Some(lock) = self.locks.chosen(&self.newest).cloned() else {
+        let Some(lock) = self.tables.locks.chosen(&self.display.newest).cloned() else {
             return self.note(Label("command-holder-no-longer-holds-lock"));
         };
         let question = commands::release(&lock);
@@ -289,7 +296,7 @@ impl App {
     }
 
     fn ask_job(&mut self, run: bool) {
-        let Some(job) = self.jobs.chosen(&self.newest).cloned() else {
+        let Some(job) = self.tables.jobs.chosen(&self.display.newest).cloned() else {
             return self.note(Label("command-job-no-longer-exists"));
         };
         if run {
@@ -302,13 +309,13 @@ impl App {
 
     /// Asks for confirmation before quitting while something is in progress.
     pub(super) fn quit(&mut self) {
-        let load_tests = &self.newest.load_tests;
+        let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {
             launch::ask_quit(launch)
-        } else if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
+        } else if let Some(act) = self.display.newest.recoveries.iter().find(|it| it.changes) {
             commands::quit_act(&act.act, act.done, act.planned)
         } else if load_tests.is_empty() {
-            self.course = Course::Quit;
+            self.terminal.course = Course::Quit;
             return;
         } else {
             let sent = load_tests.iter().map(|it| it.sent).sum();
@@ -332,14 +339,14 @@ impl App {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 let text = commands::sent(&command);
-                let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
+                let sells = |id| !self.display.newest.sale(id).is_some_and(is_gone);
                 match &command {
                     Command::LoadTest(plan) if sells(plan.voucher) => {
-                        self.status.note_rush(text, plan.voucher, self.now);
+                        self.status.note_rush(text, plan.voucher, self.display.now);
                     }
                     _ => self.note(text),
                 }
-                self.answers.push(async move { (command, reply.await) }.boxed());
+                self.work.answers.push(async move { (command, reply.await) }.boxed());
                 true
             }
             Err(error) => {
@@ -350,7 +357,7 @@ impl App {
     }
 
     pub(crate) fn on_answer(&mut self, answer: Answer) {
-        self.dirty = true;
+        self.terminal.dirty = true;
         if self.launch_goes_on(&answer) {
             return;
         }
@@ -370,11 +377,11 @@ impl App {
     fn on_failure(&mut self, command: &Command, why: String) {
         match command {
             Command::CountLetters(failed) => {
-                self.counting.take_if(|(_, scope, _)| scope == failed);
+                self.work.counting.take_if(|(_, scope, _)| scope == failed);
             }
             Command::Trace(id) => {
-                self.tracing.take_if(|awaited| awaited == id);
-                self.orders.miss_trace(*id);
+                self.work.tracing.take_if(|awaited| awaited == id);
+                self.tables.orders.miss_trace(*id);
             }
             _ => {}
         }
@@ -394,11 +401,11 @@ impl App {
                 return self.ask_plan(plan.clone(), &scope);
             }
             (Reply::Traced(trace), _) => return self.take_trace(Trace::clone(trace)),
-            (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
+            (Reply::SaleCreated(id), _) => self.tables.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
-                let done = self.planned.take_if(|(planned, _)| *planned == plan);
+                let done = self.work.planned.take_if(|(planned, _)| *planned == plan);
                 for mark in done.iter().flat_map(|(_, marks)| marks) {
-                    self.pending.marks.remove(mark);
+                    self.tables.pending.marks.remove(mark);
                 }
             }
             (
@@ -407,13 +414,13 @@ impl App {
                 Command::ReplayLetters { scope, .. } | Command::DiscardLetters { scope, .. },
             ) => match scope {
                 LetterScope::Letters(done) => {
-                    self.letters.marks.retain(|mark| !done.contains(mark));
+                    self.tables.letters.marks.retain(|mark| !done.contains(mark));
                 }
-                LetterScope::Matching { .. } => self.letters.unmark(),
+                LetterScope::Matching { .. } => self.tables.letters.unmark(),
             },
             _ => {}
         }
         let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
-        self.status.note(tone, reply.to_string(), self.now);
+        self.status.note(tone, reply.to_string(), self.display.now);
     }
 }

@@ -20,12 +20,12 @@ use super::{
 impl App {
     pub(super) fn run(&mut self, action: Action) {
         match action {
-            Action::QuitNow => self.course = Course::Quit,
-            Action::Suspend => self.course = Course::Suspend,
+            Action::QuitNow => self.terminal.course = Course::Quit,
+            Action::Suspend => self.terminal.course = Course::Suspend,
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
-                None if self.filtering => self.run_in_filter(action),
+                None if self.tables.filtering => self.run_in_filter(action),
                 None => self.run_in_view(action),
             },
         }
@@ -38,7 +38,9 @@ impl App {
             self.note(text!("conventions-pasted-text-was-truncated", kept = MOST));
         }
         match &mut self.dialog {
-            Some(Dialog::Form(form)) => form.type_in(event, &self.newest.sales, self.now),
+            Some(Dialog::Form(form)) => {
+                form.type_in(event, &self.display.newest.sales, self.display.now)
+            }
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
             Some(Dialog::Export(_)) => {
@@ -47,7 +49,7 @@ impl App {
                     self.export(format);
                 }
             }
-            None if self.filtering => {
+            None if self.tables.filtering => {
                 let changed = self.filter().is_some_and(|filter| typed(filter, event));
                 if changed {
                     self.filter_changed();
@@ -62,7 +64,7 @@ impl App {
         if self.dialog.is_some() {
             return self.dialog.as_ref().and_then(Dialog::input);
         }
-        if self.filtering { self.filter().map(|filter| &*filter) } else { None }
+        if self.tables.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
     /// Applies an action to a dialog; returns the dialog that is open after it.
@@ -75,9 +77,9 @@ impl App {
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
-                match form.submit(&self.newest.sales, self.now) {
+                match form.submit(&self.display.newest.sales, self.display.now) {
                     Some(submission) => {
-                        self.drafts.keep(form);
+                        self.work.drafts.keep(form);
                         self.submit(submission)
                     }
                     // The error is shown under its field.
@@ -126,7 +128,7 @@ impl App {
 
     fn answer_confirm(&mut self, mut confirm: Confirm, action: Action) -> Option<Dialog> {
         match action {
-            Action::Accept if confirm.is_unread(self.now) => {
+            Action::Accept if confirm.is_unread(self.display.now) => {
                 let key = key_of(Action::Accept);
                 self.note(text!("conventions-question-has-just-appeared-read", key));
             }
@@ -152,18 +154,18 @@ impl App {
     /// The only place that sends a confirmed command.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         self.status.begin();
-        self.drafts.settle(&confirm.intent);
+        self.work.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
                 if self.send_because(Command::clone(command), reason) {
                     if let Some(sale) = confirm.creates() {
-                        self.creating = Some(sale.clone());
+                        self.work.creating = Some(sale.clone());
                     }
                     // A command on a row also selects it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
-                        self.sales.choose(voucher);
+                        self.tables.sales.choose(voucher);
                     }
                 }
             }
@@ -174,7 +176,7 @@ impl App {
                 return self.dialog.take();
             }
             Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
-            Intent::Quit => self.course = Course::Quit,
+            Intent::Quit => self.terminal.course = Course::Quit,
         }
         None
     }
@@ -182,7 +184,7 @@ impl App {
     fn run_in_filter(&mut self, action: Action) {
         // An invalid query is corrected, not submitted.
         let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
-        self.filtering = !taken;
+        self.tables.filtering = !taken;
         if action == Action::Cancel
             && let Some(filter) = self.filter()
         {
@@ -194,18 +196,18 @@ impl App {
     /// The filter of the current view.
     pub(super) fn filter(&mut self) -> Option<&mut Input> {
         match self.view {
-            View::Orders => Some(&mut self.orders.input),
-            View::Stream => Some(&mut self.stream.entries.controls.filter),
+            View::Orders => Some(&mut self.tables.orders.input),
+            View::Stream => Some(&mut self.tables.stream.entries.controls.filter),
             _ => self.table_mut().map(|table| &mut table.controls_mut().filter),
         }
     }
 
     pub(super) fn filter_changed(&mut self) {
-        let shown = Arc::clone(&self.shown);
+        let shown = Arc::clone(&self.display.shown);
         if let Some(table) = self.table_mut() {
             table.settle_cursor(&shown);
         }
-        if self.view == View::Orders && !self.filtering {
+        if self.view == View::Orders && !self.tables.filtering {
             self.ask_orders();
         }
     }
@@ -213,12 +215,12 @@ impl App {
     fn run_in_view(&mut self, action: Action) {
         match action {
             Action::Help => {
-                let foot = text::export::drawn(self.drawn);
+                let foot = text::export::drawn(self.terminal.drawn);
                 self.dialog = Some(Dialog::Help(Help::new(foot)));
             }
             Action::Export => {
                 let rows = views::sheet(self).map(|sheet| (sheet.rows.len(), sheet.extent));
-                let menu = ExportMenu::new(rows, self.export_dir.as_deref());
+                let menu = ExportMenu::new(rows, self.terminal.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }
             Action::Palette => {
@@ -229,7 +231,7 @@ impl App {
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
             Action::Filter => match self.filter() {
-                Some(_) => self.filtering = true,
+                Some(_) => self.tables.filtering = true,
                 None => self.note(commands::NO_FILTER),
             },
             Action::Up => self.step(Step::By(-1)),
@@ -258,19 +260,19 @@ impl App {
             Action::Freeze => self.freeze(),
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
-            Action::ZoomReset => self.overview.reset(),
+            Action::ZoomReset => self.tables.overview.reset(),
             Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter => {
                 self.scrub(action);
             }
             Action::Level => self.turn_level(),
             Action::Present => self.present(),
             Action::Quit => self.quit(),
-            Action::Pane => self.stream.switch(),
+            Action::Pane => self.tables.stream.switch(),
             Action::Partition => self.next_partition(),
             Action::Users => self.switch_users(),
             Action::NextPage | Action::PreviousPage => {
                 let step = Step::Screens(if action == Action::NextPage { 1 } else { -1 });
-                let turn = self.orders.table.beyond(&self.shown, step);
+                let turn = self.tables.orders.table.beyond(&self.display.shown, step);
                 self.turn(turn);
             }
             // Handled in dialogs or above.
@@ -291,13 +293,15 @@ impl App {
             return self.step_in_presenter(step);
         }
         let turn = match self.view {
-            View::Overview if self.sales.step_choice(&self.shown, step) => Turn::Moved,
+            View::Overview if self.tables.sales.step_choice(&self.display.shown, step) => {
+                Turn::Moved
+            }
             View::Overview => Turn::edge(step),
             _ => self.step_in_table(step),
         };
         let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
-            Turn::Edge { .. } if of_sales && self.shown.sales.is_empty() => {
+            Turn::Edge { .. } if of_sales && self.display.shown.sales.is_empty() => {
                 self.note(Label("command-there-is-no-sale"));
             }
             turn => self.turn(turn),
@@ -307,12 +311,12 @@ impl App {
     /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
         let looking_at = Focus {
-            pending: (self.view == View::Pending).then(|| self.pending.key()),
-            letters_from: (self.view == View::Letters).then(|| self.letters.key()),
-            stream: (self.view == View::Stream).then(|| self.stream.entries.key()),
+            pending: (self.view == View::Pending).then(|| self.tables.pending.key()),
+            letters_from: (self.view == View::Letters).then(|| self.tables.letters.key()),
+            stream: (self.view == View::Stream).then(|| self.tables.stream.entries.key()),
             sale: self.looked_at_sale(),
-            orders: (self.view == View::Orders).then(|| self.orders.table.key()),
-            log: (self.view == View::Activity).then(|| self.log.key()),
+            orders: (self.view == View::Orders).then(|| self.tables.orders.table.key()),
+            log: (self.view == View::Activity).then(|| self.tables.log.key()),
             ledger: self.view == View::Ledger,
         };
         self.remote
@@ -322,27 +326,27 @@ impl App {
 
     fn open(&mut self) {
         match self.view {
-            View::Overview if self.shown.sales.is_empty() => self.note(commands::NO_SALE),
+            View::Overview if self.display.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
                 let named = self.target_sale().or_else(|| self.at_sale());
                 if let Some(sale) = named.map(|sale| sale.voucher_id) {
-                    self.sales.table.cursor = Some(sale);
+                    self.tables.sales.table.cursor = Some(sale);
                 }
                 self.go(View::Sales);
-                self.sales.table.controls.detail = true;
+                self.tables.sales.table.controls.detail = true;
             }
-            View::Sales if self.sales.table.controls.detail => {
+            View::Sales if self.tables.sales.table.controls.detail => {
                 self.choose_pointed();
                 self.open_orders_of_sale();
             }
-            View::Stream if self.stream.pane == Pane::Consumers => {
+            View::Stream if self.tables.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-consumer-has-no-details-beyond").read());
             }
             _ if !self.has_choice() => self.note(self.no_choice()),
             view => {
                 match view {
                     View::Sales => self.choose_pointed(),
-                    View::Orders => self.orders.forget_trace(),
+                    View::Orders => self.tables.orders.forget_trace(),
                     _ => {}
                 }
                 if let Some(table) = self.table_mut() {
@@ -353,7 +357,7 @@ impl App {
     }
 
     fn zoom(&mut self, by: isize) {
-        if !self.overview.zoom(by) {
+        if !self.tables.overview.zoom(by) {
             self.note(Label("command-no-other-time-range"));
         }
     }

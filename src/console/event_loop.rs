@@ -134,7 +134,7 @@ async fn turn(
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
-            app.now = Millis::now().plus(app.newest.clock_ahead_ms);
+            app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
             // Otherwise it would be drawn over the shell to which a panic restored the terminal.
             target.recover()?;
             if let Err(error) = target.draw(app) {
@@ -158,7 +158,7 @@ async fn turn(
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
         };
-        app.now = Millis::now().plus(app.newest.clock_ahead_ms);
+        app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
         match woken {
             Woken::Input(Some(Ok(event))) => {
                 app.on_event(&event);
@@ -168,7 +168,7 @@ async fn turn(
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
             Woken::Snapshot(Some(snapshot)) => {
                 // The first snapshot is drawn at once.
-                if app.shown.seq == 0 {
+                if app.display.shown.seq == 0 {
                     drawn = None;
                 }
                 app.on_snapshot(snapshot);
@@ -191,11 +191,11 @@ async fn turn(
                 app.on_tick();
             }
             Woken::Launch => app.on_launch_due(),
-            Woken::Stop => app.course = Course::Suspend,
+            Woken::Stop => app.terminal.course = Course::Suspend,
             Woken::Frame => {}
         }
-        saver.start(&mut app.exports);
-        match std::mem::take(&mut app.course) {
+        saver.start(&mut app.terminal.exports);
+        match std::mem::take(&mut app.terminal.course) {
             Course::GoOn => {}
             Course::Quit => return Ok(()),
             Course::Suspend => {

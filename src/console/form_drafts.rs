@@ -58,7 +58,7 @@ impl App {
             _ => Label("command-nothing-was-changed-form-keeps"),
         };
         form.focus(0);
-        let is_kept = self.drafts.keep(form);
+        let is_kept = self.work.drafts.keep(form);
         self.note(if is_kept { kept } else { commands::CANCELLED });
     }
 }

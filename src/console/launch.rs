@@ -139,16 +139,17 @@ impl App {
             return self
                 .note(text!("director-launch-is-scheduled-press", abort = key_of(Action::Abort)));
         }
-        let planned =
-            |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
+        let planned = |id: &VoucherId| {
+            self.display.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned)
+        };
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        let draft = self.drafts.take(&Subject::Launch(meant));
-        let form = draft.unwrap_or_else(|| Form::launch(meant, &self.newest.sales));
+        let draft = self.work.drafts.take(&Subject::Launch(meant));
+        let form = draft.unwrap_or_else(|| Form::launch(meant, &self.display.newest.sales));
         self.dialog = Some(Dialog::Form(form));
     }
 
     pub(super) fn arm(&mut self, launch: Launch) {
-        let at = self.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
+        let at = self.display.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
         self.director.last_title.clone_from(&launch.title);
         if let Some(why) = self.unfit(&launch, Some(at)) {
             return self.call_off(&launch, &why);
@@ -165,7 +166,7 @@ impl App {
     /// Why a launch no longer matches what the operator confirmed; `at` is when it would fire.
     fn unfit(&self, launch: &Launch, at: Option<Millis>) -> Option<Off> {
         let Target::Planned(id) = launch.target else { return None };
-        match self.newest.sale(id) {
+        match self.display.newest.sale(id) {
             None => Some(Off::Gone),
             Some(sale) if sale.phase != Phase::Planned => Some(Off::Changed),
             Some(sale) if sale.initial != launch.pieces => Some(Off::Stock(sale.initial)),
@@ -178,7 +179,7 @@ impl App {
 
     fn call_off(&mut self, launch: &Launch, why: &Off) {
         self.director.launch = None;
-        self.dirty = true;
+        self.terminal.dirty = true;
         self.close_fire();
         self.status.failure(wording::off(launch, why));
     }
@@ -196,7 +197,7 @@ impl App {
     /// Time until the countdown shows another second, or ends.
     pub(super) fn launch_due(&self) -> Option<Duration> {
         let Some((_, LaunchState::Counting(at))) = &self.director.launch else { return None };
-        let left = at.since(self.now);
+        let left = at.since(self.display.now);
         Some(Duration::from_millis(match left {
             0 => 0,
             left => (left - 1) % 1_000 + 1,
@@ -205,11 +206,11 @@ impl App {
 
     /// Advances the countdown and fires the launch at its end.
     pub(super) fn on_launch_due(&mut self) {
-        self.dirty = true;
+        self.terminal.dirty = true;
         if let Some((_, LaunchState::Counting(at))) = self.director.launch
-            && at <= self.now
+            && at <= self.display.now
         {
-            self.fire(Some(self.now.since(at)));
+            self.fire(Some(self.display.now.since(at)));
         }
     }
 
@@ -244,7 +245,8 @@ impl App {
     fn fire(&mut self, late_ms: Option<u64>) {
         let Some((launch, _)) = self.director.launch.take() else { return };
         self.close_fire();
-        let away = wording::away(&self.newest.redis, &self.newest.sql).map(Off::Away);
+        let away =
+            wording::away(&self.display.newest.redis, &self.display.newest.sql).map(Off::Away);
         let late = || late_ms.filter(|late| *late > LATE_MS).map(Off::Late);
         if let Some(why) = away.or_else(late).or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
@@ -252,7 +254,8 @@ impl App {
         let command = match launch.target {
             Target::Planned(id) => Command::StartSale(id),
             Target::New => {
-                let sale = NewSale::checked(&launch.title, launch.pieces, None, None, self.now);
+                let sale =
+                    NewSale::checked(&launch.title, launch.pieces, None, None, self.display.now);
                 match sale {
                     Ok(sale) => Command::CreateSale(sale),
                     Err(fault) => return self.status.failure(fault.to_string()),
@@ -306,7 +309,7 @@ impl App {
                         "director-cancelled-was-not-started-nothing",
                         subject = wording::subject(&launch)
                     ),
-                    self.now,
+                    self.display.now,
                 );
             }
             Some((launch, LaunchState::Opening(asked, _))) => {
@@ -330,17 +333,17 @@ impl App {
                 return;
             }
             Some((_, LaunchState::Rushing(id))) => Some(*id),
-            None if self.newest.load_tests.is_empty() => None,
+            None if self.display.newest.load_tests.is_empty() => None,
             None => match self.meant_rush() {
                 Some(id) => Some(id),
                 None => return self.choose_rush(),
             },
         };
         let Some(voucher) = under_way else { return self.note(wording::NOTHING_TO_STOP) };
-        let sale = self.newest.sale(voucher);
+        let sale = self.display.newest.sale(voucher);
         let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
         let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
-        let of = self.newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
+        let of = self.display.newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
         let (sent, planned) =
             of.fold((0, 0), |sum, rush| (sum.0 + rush.sent, sum.1 + rush.planned));
         let question = wording::ask_abort(&name, sent, planned, pauses);
@@ -350,7 +353,7 @@ impl App {
 
     /// The sale on the screen that has a load test, or the only such sale.
     fn meant_rush(&self) -> Option<VoucherId> {
-        let rushed = self.newest.rushed();
+        let rushed = self.display.newest.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
         self.seen_sale().filter(|id| rushed.contains(id)).or(only)
     }
@@ -371,7 +374,8 @@ impl App {
     /// Stops the load test, and pauses the sale for all other buyers.
     pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool, reason: Option<String>) {
         self.send_because(Command::StopLoadTest(voucher), reason.clone());
-        let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);
+        let sells =
+            self.display.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);
         if pauses && sells {
             self.send_because(Command::PauseSale(voucher), reason);
         }

@@ -146,8 +146,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
             text!("terminal-is-not-utf-locale-drawing-in-utf", locale)
         });
     }
-    app.export_dir = export_dir;
-    app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
+    app.terminal.export_dir = export_dir;
+    app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
     app.presenter.on = present;
     let mut screen = terminal::Screen::take()?;
     let mut keyboard = event_loop::Tty::default();

@@ -10,24 +10,24 @@ use super::{
 
 impl App {
     pub(super) fn go(&mut self, view: View) {
-        if self.frozen && !self.was_read(view) {
+        if self.display.frozen && !self.was_read(view) {
             return self.note(conventions::frozen());
         }
         self.view = view;
-        self.filtering = false;
+        self.tables.filtering = false;
         self.presenter.on = false;
         self.look();
         match view {
-            View::Sales => self.sales.point_at_one(&self.shown),
-            View::Pending => self.pending.settle_cursor(&self.shown),
-            View::Letters => self.letters.settle_cursor(&self.shown),
+            View::Sales => self.tables.sales.point_at_one(&self.display.shown),
+            View::Pending => self.tables.pending.settle_cursor(&self.display.shown),
+            View::Letters => self.tables.letters.settle_cursor(&self.display.shown),
             _ => {}
         }
     }
 
     /// Whether the snapshot holds what the view shows; some data is read only while a view shows it.
     fn was_read(&self, view: View) -> bool {
-        let snapshot = &self.shown;
+        let snapshot = &self.display.shown;
         match view {
             View::Pending => snapshot.pending.taken.is_some(),
             View::Stream => snapshot.entries.taken.is_some(),
@@ -49,11 +49,11 @@ impl App {
             return;
         }
         // Gives up on a pending page.
-        if self.counting.take().is_some() {
+        if self.work.counting.take().is_some() {
             return self.note(Label("command-counting-dead-letters-was-cancelled"));
         }
-        self.tracing = None;
-        if self.overview.let_go() || self.close() {
+        self.work.tracing = None;
+        if self.tables.overview.let_go() || self.close() {
             return;
         }
         let keeps_query = self.keeps_query();
@@ -66,7 +66,7 @@ impl App {
             filter.reset();
             self.filter_changed();
         } else if self.view == View::Overview {
-            self.sales.let_go();
+            self.tables.sales.let_go();
         } else if !self.status.took_note() {
             // Otherwise the key dismissed the message, not the view behind it.
             self.go(View::Overview);

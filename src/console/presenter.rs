@@ -98,23 +98,23 @@ impl App {
 
     /// The sale that the presenter layout shows.
     pub(crate) fn presented(&self) -> Option<VoucherId> {
-        let there = |id: &VoucherId| self.shown.sale(*id).is_some();
+        let there = |id: &VoucherId| self.display.shown.sale(*id).is_some();
         let launched = self.director.sale().or(self.presenter.sale).filter(there);
         launched
             .or_else(|| self.at_sale().map(|sale| sale.voucher_id))
-            .or_else(|| self.shown.foremost().map(|sale| sale.voucher_id))
+            .or_else(|| self.display.shown.foremost().map(|sale| sale.voucher_id))
     }
 
     /// Switches to the newly active sale if the shown one was launched and is over. A sale chosen by key stays.
     pub(super) fn leave_what_is_gone(&mut self) {
-        let over = |id: &VoucherId| self.shown.sale(*id).is_some_and(is_gone);
+        let over = |id: &VoucherId| self.display.shown.sale(*id).is_some_and(is_gone);
         if self.presenter.launched && self.presenter.sale.is_some_and(|id| over(&id)) {
             self.presenter.sale = None;
         }
     }
 
     pub(super) fn step_in_presenter(&mut self, step: Step) {
-        let sales = &self.shown.sales;
+        let sales = &self.display.shown.sales;
         let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
         let next = match (at, step) {
             (Some(at), Step::By(by)) => at.saturating_add_signed(by).min(sales.len() - 1),

@@ -8,19 +8,19 @@ use super::{app::App, dialogs::Dialog, views::View};
 impl App {
     /// The sale that keys apply to: the row under the cursor in the table, elsewhere the chosen sale.
     pub(super) fn pointed_sale(&self) -> Option<&SaleLine> {
-        let sales = &self.sales;
+        let sales = &self.tables.sales;
         let pointed = if self.view == View::Sales { sales.pointed() } else { sales.chosen };
-        pointed.and_then(|voucher| self.shown.sale(voucher))
+        pointed.and_then(|voucher| self.display.shown.sale(voucher))
     }
 
     /// The sale that a command would affect, which the header names: the subject of the open dialog, else
     /// [`Self::pointed_sale`], else on the Overview the only open sale. `None` if the operator has to choose.
     pub(crate) fn target_sale(&self) -> Option<&SaleLine> {
         if let Some(asked) = self.dialog.as_ref().and_then(Dialog::sale) {
-            return self.shown.sale(asked).or_else(|| self.newest.sale(asked));
+            return self.display.shown.sale(asked).or_else(|| self.display.newest.sale(asked));
         }
         let only = || {
-            let sales = &self.shown.sales;
+            let sales = &self.display.shown.sales;
             let mut open = sales.iter().filter(|sale| !sale.phase.is_over());
             match (open.next(), open.next(), sales.as_slice()) {
                 // A sale that has ended is still the answer.
@@ -33,8 +33,8 @@ impl App {
 
     /// Chooses the row under the cursor.
     pub(super) fn choose_pointed(&mut self) {
-        if let Some(voucher) = self.sales.pointed() {
-            self.sales.choose(voucher);
+        if let Some(voucher) = self.tables.sales.pointed() {
+            self.tables.sales.choose(voucher);
         }
     }
 

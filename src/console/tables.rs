@@ -33,46 +33,46 @@ impl App {
     pub(crate) fn table(&self) -> Option<&dyn TableView> {
         Some(match self.view {
             View::Overview => return None,
-            View::Sales => &self.sales.table,
-            View::Stream => self.stream.table(),
-            View::Pending => &self.pending,
-            View::Letters => &self.letters,
-            View::Orders => &self.orders.table,
-            View::Locks => &self.locks,
-            View::Jobs => &self.jobs,
-            View::Ledger => &self.ledger,
-            View::Activity => &self.log,
+            View::Sales => &self.tables.sales.table,
+            View::Stream => self.tables.stream.table(),
+            View::Pending => &self.tables.pending,
+            View::Letters => &self.tables.letters,
+            View::Orders => &self.tables.orders.table,
+            View::Locks => &self.tables.locks,
+            View::Jobs => &self.tables.jobs,
+            View::Ledger => &self.tables.ledger,
+            View::Activity => &self.tables.log,
         })
     }
 
     pub(crate) fn table_mut(&mut self) -> Option<&mut dyn TableView> {
         Some(match self.view {
             View::Overview => return None,
-            View::Sales => &mut self.sales.table,
-            View::Stream => self.stream.table_mut(),
-            View::Pending => &mut self.pending,
-            View::Letters => &mut self.letters,
-            View::Orders => &mut self.orders.table,
-            View::Locks => &mut self.locks,
-            View::Jobs => &mut self.jobs,
-            View::Ledger => &mut self.ledger,
-            View::Activity => &mut self.log,
+            View::Sales => &mut self.tables.sales.table,
+            View::Stream => self.tables.stream.table_mut(),
+            View::Pending => &mut self.tables.pending,
+            View::Letters => &mut self.tables.letters,
+            View::Orders => &mut self.tables.orders.table,
+            View::Locks => &mut self.tables.locks,
+            View::Jobs => &mut self.tables.jobs,
+            View::Ledger => &mut self.tables.ledger,
+            View::Activity => &mut self.tables.log,
         })
     }
 
     pub(super) fn step_in_table(&mut self, step: Step) -> Turn {
-        let shown = Arc::clone(&self.shown);
+        let shown = Arc::clone(&self.display.shown);
         let table = self.table_mut();
         let turn = table.map_or(Turn::Waiting, |table| table.step(&shown, step));
         if self.view == View::Sales && turn == Turn::Moved {
-            self.sales.chosen = self.sales.table.cursor;
+            self.tables.sales.chosen = self.tables.sales.table.cursor;
         }
         turn
     }
 
     /// Carries out the effect of a movement.
     pub(super) fn turn(&mut self, turn: Turn) {
-        let (shown, frozen) = (Arc::clone(&self.shown), self.frozen);
+        let (shown, frozen) = (Arc::clone(&self.display.shown), self.display.frozen);
         match (turn, self.table_mut()) {
             (Turn::Edge { top }, _) => self.note(if top {
                 Label("command-this-is-the-first-row")
@@ -97,7 +97,7 @@ impl App {
     fn chosen_name(&self) -> Option<String> {
         match self.table() {
             None => self.pointed_sale().map(|sale| sale.voucher_id.to_string()),
-            Some(table) => table.chosen_name(&self.shown),
+            Some(table) => table.chosen_name(&self.display.shown),
         }
     }
 
@@ -109,7 +109,8 @@ impl App {
     pub(super) fn no_choice(&self) -> String {
         match self.view {
             View::Pending
-                if self.shown.redis.up && PendingLine::page(&self.shown).total == Some(0) =>
+                if self.display.shown.redis.up
+                    && PendingLine::page(&self.display.shown).total == Some(0) =>
             {
                 Label("conventions-no-pending-entries").to_string()
             }
@@ -127,8 +128,8 @@ impl App {
             page.total.filter(|_| !page.is_whole())
         }
         match self.view {
-            View::Pending => beyond(&PendingLine::page(&self.shown)),
-            View::Letters => beyond(&LetterLine::page(&self.shown)),
+            View::Pending => beyond(&PendingLine::page(&self.display.shown)),
+            View::Letters => beyond(&LetterLine::page(&self.display.shown)),
             _ => None,
         }
     }
@@ -170,18 +171,18 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let shown = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
-        self.note(if self.in_tmux {
+        let shown = fit(&text, REPEATED, self.display.theme.glyphs.ellipsis);
+        self.note(if self.terminal.in_tmux {
             text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
         } else {
             text!("conventions-copied", what = shown)
         });
-        self.clipboard = Some(text);
+        self.terminal.clipboard = Some(text);
     }
 
     pub(super) fn switch_mouse(&mut self) {
-        self.mouse = !self.mouse;
-        self.note(&*if self.mouse {
+        self.terminal.mouse = !self.terminal.mouse;
+        self.note(&*if self.terminal.mouse {
             Label("conventions-mouse-enabled-it-selects-rows")
         } else {
             Label("conventions-mouse-disabled")
@@ -190,7 +191,7 @@ impl App {
 
     /// A click chooses, the wheel moves. Neither opens, confirms nor runs anything.
     pub(super) fn on_mouse(&mut self, event: MouseEvent) {
-        if !self.mouse || self.presenter.on {
+        if !self.terminal.mouse || self.presenter.on {
             return;
         }
         let wheel = match event.kind {
@@ -199,7 +200,7 @@ impl App {
             MouseEventKind::Down(MouseButton::Left) => None,
             _ => return,
         };
-        self.dirty = true;
+        self.terminal.dirty = true;
         match (&mut self.dialog, wheel) {
             (Some(Dialog::Help(help)), Some(down)) => return help.step(down),
             // Questions are answered with keys only.
@@ -213,7 +214,7 @@ impl App {
             }
             return;
         }
-        let tab = self.tabs.iter().find(|(cells, _)| cells.contains(&event.column));
+        let tab = self.terminal.tabs.iter().find(|(cells, _)| cells.contains(&event.column));
         if event.row == 1
             && let Some((_, view)) = tab
         {
@@ -224,7 +225,7 @@ impl App {
         let Some(row) = row else { return };
         if self.view == View::Sales {
             // The cursor may be on a sale that the filter hides.
-            return self.sales.choose_row(&self.shown, row);
+            return self.tables.sales.choose_row(&self.display.shown, row);
         }
         let now = cursor.unwrap_or(0);
         if row != now {

@@ -91,16 +91,16 @@ impl Screen {
     /// Applies the mouse capture, and sends copied text to the clipboard.
     fn serve(&mut self, app: &mut App) -> io::Result<()> {
         let mut out = stdout();
-        if app.mouse != self.mouse {
-            if app.mouse {
+        if app.terminal.mouse != self.mouse {
+            if app.terminal.mouse {
                 // Clicks and the wheel only: motion events would flood the input.
                 out.write_all(b"\x1b[?1000h\x1b[?1006h")?;
             } else {
                 execute!(out, DisableMouseCapture)?;
             }
-            self.mouse = app.mouse;
+            self.mouse = app.terminal.mouse;
         }
-        if let Some(text) = app.clipboard.take() {
+        if let Some(text) = app.terminal.clipboard.take() {
             execute!(out, CopyToClipboard::to_clipboard_from(text))?;
         }
         out.flush()
@@ -124,7 +124,7 @@ impl DrawTarget for Screen {
                 halves.settle(frame.buffer_mut());
             })
             .map(|_| ())?;
-        self.writer.send(&mut stdout().lock(), &mut app.drawn)
+        self.writer.send(&mut stdout().lock(), &mut app.terminal.drawn)
     }
 
     fn suspend(&mut self) -> io::Result<()> {

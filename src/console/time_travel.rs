@@ -12,31 +12,31 @@ use super::{
 impl App {
     /// Pauses or resumes the display; snapshots are collected meanwhile.
     pub(super) fn freeze(&mut self) {
-        self.frozen = !self.frozen;
-        if self.frozen {
-            if self.view == View::Overview && self.overview.has_chart() {
+        self.display.frozen = !self.display.frozen;
+        if self.display.frozen {
+            if self.view == View::Overview && self.tables.overview.has_chart() {
                 let [earlier, later, go_on] =
                     [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
                 self.note(text!("time-display-paused-and-step-through", earlier, later, go_on));
             }
         } else {
-            self.overview.let_go();
+            self.tables.overview.let_go();
             self.show_newest();
         }
     }
 
     /// Moves to another moment; a running display is paused first.
     pub(super) fn scrub(&mut self, action: Action) {
-        if !self.overview.has_chart() {
+        if !self.tables.overview.has_chart() {
             return self.note(Label("time-window-is-too-small"));
         }
-        if !self.frozen {
+        if !self.display.frozen {
             self.freeze();
         }
-        let until = until(&self.shown);
+        let until = until(&self.display.shown);
         let later = matches!(action, Action::Later | Action::MarkAfter);
         if matches!(action, Action::Earlier | Action::Later) {
-            if !self.overview.step(later, until) {
+            if !self.tables.overview.step(later, until) {
                 self.note(if later {
                     text!("time-this-is-latest-moment")
                 } else {
@@ -46,11 +46,11 @@ impl App {
             return;
         }
         // Skips what is not worth stopping at.
-        let times: Vec<_> = marks(&self.shown)
+        let times: Vec<_> = marks(&self.display.shown)
             .filter(|(_, line)| Weight::of(&line.act) > Weight::Notice)
             .map(|(at, _)| at)
             .collect();
-        if !self.overview.jump(later, until, &times) {
+        if !self.tables.overview.jump(later, until, &times) {
             self.note(if later {
                 Label("time-no-later-command-or-alarm")
             } else {
@@ -60,8 +60,8 @@ impl App {
     }
 
     pub(super) fn turn_level(&mut self) {
-        activity::turn_level(&mut self.log);
-        self.log.settle(&self.shown);
+        activity::turn_level(&mut self.tables.log);
+        self.tables.log.settle(&self.display.shown);
         self.look();
     }
 }

@@ -174,7 +174,7 @@ impl App {
                 return self.note(&*Label("export-there-are-no-rows"));
             };
             rows = Some((sheet.rows.len(), sheet.extent));
-            let taken = self.shown.taken;
+            let taken = self.display.shown.taken;
             let body = match format {
                 Format::Csv => table::csv(&sheet).map_err(io::Error::from),
                 _ => table::json(&sheet, self.view.name(), taken).map_err(io::Error::from),
@@ -184,27 +184,34 @@ impl App {
                 Err(why) => return self.on_saved(Err(ExportError::Unmade(why))),
             }
         } else {
-            let (width, height) = self.size;
+            let (width, height) = self.terminal.size;
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             views::paint(self, &mut buffer);
             match format {
                 Format::Text => screen::text(&buffer),
                 Format::Ansi => screen::ansi(&buffer),
-                _ => svg::svg(&buffer, self.theme.is_light, self.view.name()),
+                _ => svg::svg(&buffer, self.display.theme.is_light, self.view.name()),
             }
         };
-        let stem = format!("seckill-{}-{}", self.view.name(), stamp(self.now, &self.zone));
-        self.exports.push(Export { dir: self.export_dir.clone(), stem, format, rows, body });
+        let stem =
+            format!("seckill-{}-{}", self.view.name(), stamp(self.display.now, &self.display.zone));
+        self.terminal.exports.push(Export {
+            dir: self.terminal.export_dir.clone(),
+            stem,
+            format,
+            rows,
+            body,
+        });
         self.note(&*Label("export-writing-the-file"));
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {
-        self.dirty = true;
+        self.terminal.dirty = true;
         match saved {
             Ok(written) => {
                 let whole = written.rows.is_none_or(|(_, extent)| !extent.more);
                 let tone = if whole { Tone::Good } else { Tone::Mixed };
-                self.status.note(tone, text::export::written(&written), self.now);
+                self.status.note(tone, text::export::written(&written), self.display.now);
             }
             Err(error) => self.status.failure(text::export::failed(&error)),
         }

@@ -5,7 +5,7 @@ use super::screens::{CONFIRMATIONS, Case, DETAILS, FORMS, VIEWS, opened};
 
 /// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn truncated(tui: &mut Tui, (width, height): (u16, u16)) -> usize {
-    let theme = tui.app.theme;
+    let theme = tui.app.display.theme;
     let buffer = match &mut tui.app.dialog {
         Some(dialog) => {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
@@ -50,7 +50,7 @@ fn the_palette_finds_both_names() {
         let mut tui = Tui::open(normal(), ":");
         tui.paste(wanted.to_owned());
         tui.press("\n");
-        assert!(tui.app.frozen, "{wanted}");
+        assert!(tui.app.display.frozen, "{wanted}");
     }
 }
 

@@ -37,7 +37,7 @@ fn viewing_the_sales_selects_none() {
     assert_eq!(tui.app.presented(), Some(VoucherId(5)), "a snapshot later");
     tui.press("1");
     speaks_of(&mut tui, 5, "back on the Overview");
-    let pointer = tui.app.theme.glyphs.pointer;
+    let pointer = tui.app.display.theme.glyphs.pointer;
     tui.assert_hides(format!("{pointer} #6"));
     tui.press("2k1");
     speaks_of(&mut tui, 5, "a key that moves nothing");
@@ -74,9 +74,9 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
         let mut snapshot = quiet();
         snapshot.sales[1].phase = Phase::Paused;
         tui.show(snapshot);
-        assert_eq!(tui.app.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
+        assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
         click(&mut tui, text);
-        let chosen = tui.app.sales.chosen;
+        let chosen = tui.app.tables.sales.chosen;
         assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(text));
     }
 }
@@ -84,13 +84,13 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
 #[test]
 fn enter_on_the_overview_opens_the_named_sale() {
     let tui = Tui::open(quiet(), "2jjj1\n");
-    assert_eq!(tui.app.sales.pointed(), Some(VoucherId(3)), "the chosen one");
+    assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(3)), "the chosen one");
     let mut snapshot = quiet();
     snapshot.sales[4].funnel.admitted.per_second = 9.0;
     let mut tui = Tui::open(snapshot, "21");
     speaks_of(&mut tui, 2, "it sells");
     tui.press("\n");
-    assert_eq!(tui.app.sales.pointed(), Some(VoucherId(2)));
+    assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(2)));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
     names(&mut tui, 1, "the filter hides the chosen one");
     assert_eq!(tui.app.presented(), Some(VoucherId(3)), "and it stays chosen");
     tui.press("y");
-    assert_eq!(tui.app.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
+    assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
     tui.press("Py");
     assert_eq!(tui.sent(), [Command::PauseSale(VoucherId(1))]);
     speaks_of(&mut tui, 1, "that was an act on it");
@@ -121,9 +121,9 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
 #[test]
 fn on_the_overview_keys_act_on_the_selection() {
     let mut tui = Tui::open(quiet(), "2jjj/#1\n1y");
-    assert_eq!(tui.app.clipboard.take().as_deref(), Some("3"));
+    assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("3"));
     tui.press("w");
-    let row = tui.app.clipboard.take().unwrap();
+    let row = tui.app.terminal.clipboard.take().unwrap();
     assert!(row.contains("\"id\":\"3\""), "{row}");
     tui.press("\n");
     assert_eq!(tui.focus.borrow().sale, Some(VoucherId(3)), "and its detail is opened");
@@ -156,7 +156,7 @@ fn the_header_names_the_target_sale_of_commands() {
     };
     for key in ["E", "P", "R"] {
         let mut tui = Tui::open(quiet(), "2jj1");
-        assert_eq!(tui.app.sales.chosen, Some(VoucherId(4)));
+        assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(4)));
         // Buyers of another process.
         tui.show(selling(3));
         names(&mut tui, 4, "it is chosen");

@@ -26,14 +26,14 @@ fn a_question_that_opens_by_itself_ignores_keys_meant_for_the_view() {
     let mut tui = Tui::open(normal(), "4A");
     tui.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
-    let asked = tui.app.now;
+    let asked = tui.app.display.now;
     tui.answer(Ok(Reply::Planned(plan.clone())));
     // The user was about to copy a row.
-    tui.app.now = asked.plus(100);
+    tui.app.display.now = asked.plus(100);
     tui.press("y");
     assert!(tui.sent().is_empty() && tui.app.dialog.is_some());
     tui.assert_status("the question has just appeared; read it, then press y again");
-    tui.app.now = asked.plus(1_000);
+    tui.app.display.now = asked.plus(1_000);
     tui.press("y");
     assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
 }
@@ -73,7 +73,7 @@ fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
     let table: Vec<&str> = text.lines().skip(5).take(6).collect();
     assert!(table.join("\n").contains("ID↑"), "{text}");
     assert_eq!(ids(&table.join("\n")), ["#5", "#7", "#8", "#9"], "{text}");
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
     tui.press("r");
     tui.assert_shows("ID↓");
     // The command applies to the row that was chosen, wherever that moved.
@@ -107,9 +107,9 @@ fn a_copy_is_reported_and_has_no_control_characters() {
     hostile.sales[2].title = "a\x1b[31m\u{202e}火锅\r\n".to_owned();
     let mut tui = Tui::open(hostile, "2jjy");
     tui.assert_status("copied: 9");
-    assert_eq!(tui.app.clipboard.take().as_deref(), Some("9"));
+    assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("9"));
     tui.press("w");
-    let copied = tui.app.clipboard.take().unwrap_or_default();
+    let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
     assert!(copied.contains(r#""title":"a\u001b[31m"#), "{copied:?}");
     assert!(!copied.contains(char::is_control), "{copied:?}");
     let mut tui = Tui::open(Snapshot { sales: Vec::new(), ..normal() }, "2y");
@@ -124,10 +124,10 @@ fn a_copy_in_tmux_says_what_it_needs() {
     ] {
         set_thread_language(lang);
         let mut tui = Tui::new(normal());
-        tui.app.in_tmux = true;
+        tui.app.terminal.in_tmux = true;
         tui.press("2jjy");
         tui.assert_status(expected);
-        assert_eq!(tui.app.clipboard.take().as_deref(), Some("9"));
+        assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("9"));
         tui.press("w");
         tui.assert_status_contains("tmux");
     }
@@ -153,10 +153,10 @@ fn the_mouse_chooses_only_while_it_is_on() {
     let text = tui.screen();
     let row = text.lines().position(|line| line.contains("noodles")).unwrap_or(0);
     mouse(&mut tui, CLICK, 20, row as u16);
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(5)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(5)));
     tui.screen();
     mouse(&mut tui, MouseEventKind::ScrollUp, 20, 9);
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
     // Questions are answered with keys only.
     tui.press("E");
     tui.screen();
@@ -221,7 +221,7 @@ fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
     let first = text.lines().find(|line| line.contains("recently used"));
     assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
     tui.press("\n");
-    assert!(!tui.app.frozen);
+    assert!(!tui.app.display.frozen);
 }
 
 #[test]
@@ -388,8 +388,8 @@ fn the_log_is_sorted_and_the_stream_keeps_its_order() {
     assert!(tui.status().starts_with("sorted by "), "{}", tui.status());
     tui.assert_shows("sorted by event within these ");
     tui.press("g");
-    let rows = tui.app.log.rows(&tui.app.shown);
-    assert_eq!(tui.app.log.position(&rows), Some(0));
+    let rows = tui.app.tables.log.rows(&tui.app.display.shown);
+    assert_eq!(tui.app.tables.log.position(&rows), Some(0));
     tui.press("3o");
     let message = "the stream is always in delivery order";
     tui.assert_status(message);

@@ -25,7 +25,7 @@ fn armed() -> Tui {
 }
 
 fn later(tui: &mut Tui, millis: i64) {
-    tui.app.now = NOW.plus(millis);
+    tui.app.display.now = NOW.plus(millis);
     tui.app.on_launch_due();
 }
 
@@ -337,7 +337,7 @@ fn two_load_tests() -> Snapshot {
 #[test]
 fn a_stop_targets_the_load_test_of_the_selected_sale() {
     let mut tui = Tui::open(two_load_tests(), "2jk");
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
     tui.press("Hy");
     assert_eq!(
         tui.sent(),

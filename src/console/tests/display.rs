@@ -54,7 +54,7 @@ fn an_archived_sale_is_over() {
 fn a_resumed_display_shows_the_newest_snapshot() {
     let mut tui = Tui::open(with_load_test(), "f");
     tui.show(empty());
-    tui.app.now = NOW.plus(12_000);
+    tui.app.display.now = NOW.plus(12_000);
     tui.assert_shows("hot pot");
     tui.press("f");
     tui.assert_hides("hot pot");
@@ -112,7 +112,7 @@ fn colour_shows_state() {
     let mut tui = Tui::new(outage());
     let buffer = tui.draw(120, 36);
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
-    let theme = tui.app.theme;
+    let theme = tui.app.display.theme;
     assert_eq!(colour("RUNNING"), theme.good.fg);
     assert_eq!(colour("✖    42 s"), theme.bad.fg);
     assert_eq!(colour("redis    42 s old"), theme.warn.fg);
@@ -130,7 +130,7 @@ fn colour_shows_state() {
 fn a_failed_run_is_coloured_as_an_error() {
     let mut tui = Tui::open(normal(), "8l");
     let buffer = tui.draw(120, 36);
-    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.theme.bad.fg);
+    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.display.theme.bad.fg);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn made(tui: &mut Tui) -> Vec<Export> {
-    std::mem::take(&mut tui.app.exports)
+    std::mem::take(&mut tui.app.terminal.exports)
 }
 
 /// The result of one key of the menu in a view, drawn at 80x24.
@@ -58,7 +58,7 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     );
     let mut tui = Tui::open(overflowing(), "4");
     tui.draw(80, 24);
-    let all = tui.app.shown.pending.lines.len();
+    let all = tui.app.display.shown.pending.lines.len();
     assert_eq!(lines.len(), all, "each row once");
     for view in ["2", "5", "6", "8"] {
         let (head, lines) = rows(overflowing(), view);
@@ -95,7 +95,7 @@ fn a_copied_row_equals_the_exported_row() {
         let mut tui = Tui::open(snapshot(), keys);
         tui.draw(80, 24);
         tui.press("jw");
-        let copied = tui.app.clipboard.take().unwrap_or_default();
+        let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
         let row: serde_json::Value = serde_json::from_str(&copied).unwrap_or_default();
         let named = |it: &serde_json::Value| it.as_object().map(|it| it.keys().cloned().collect());
         let [theirs, ours]: [Option<Vec<String>>; 2] = [named(&read["rows"][0]), named(&row)];
@@ -103,16 +103,16 @@ fn a_copied_row_equals_the_exported_row() {
         let rows = read["rows"].as_array().unwrap();
         assert!(rows.contains(&row), "{name}: {copied}");
         tui.press("y");
-        let id = tui.app.clipboard.take().expect("an id");
+        let id = tui.app.terminal.clipboard.take().expect("an id");
         assert!(name == "activity" || copied.contains(&id), "{name}: {id} is chosen: {copied}");
     }
     // On the Overview the chosen sale is copied, also one that a filter of the sales hides.
     let mut tui = Tui::open(normal(), "2/noodles\n1jw");
-    let copied = tui.app.clipboard.take().unwrap_or_default();
+    let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
     tui.press("y");
-    let id = tui.app.clipboard.take().expect("an id");
+    let id = tui.app.terminal.clipboard.take().expect("an id");
     assert!(copied.starts_with(&format!(r#"{{"id":"{id}","title":"#)), "{id}: {copied}");
-    assert_eq!(tui.app.sales.table.controls.filter.value(), "noodles");
+    assert_eq!(tui.app.tables.sales.table.controls.filter.value(), "noodles");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn files_and_copies_are_the_same_in_every_language() {
             let mut tui = Tui::open(snapshot(), keys);
             tui.draw(80, 24);
             tui.press("jw");
-            tui.app.clipboard.take().unwrap_or_default()
+            tui.app.terminal.clipboard.take().unwrap_or_default()
         });
         assert_eq!(chinese, english, "{name} w");
     }

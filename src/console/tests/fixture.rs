@@ -127,7 +127,7 @@ impl Tui {
         let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
         self.app.on_answer(answer);
         // Users read the reply before they continue.
-        self.app.now = self.app.now.plus(1_000);
+        self.app.display.now = self.app.display.now.plus(1_000);
     }
 
     /// Answers a command that was sent since the last call of [`Self::sent`].

@@ -242,7 +242,7 @@ fn the_question_shows_the_sale_window() {
             let mut tui = asked(["火锅五折 🍲", "10000", "1", "+10m", "+1h"]);
             let at = |minutes: i64| {
                 let at: Millis = NOW.plus(minutes * 60_000);
-                at.date_time(&tui.app.zone)
+                at.date_time(&tui.app.display.zone)
             };
             let (begin, end) = (at(10), at(60));
             let text = tui.screen_at(width, height);

@@ -23,7 +23,9 @@ fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     tui.press("G");
     tui.assert_status(REFUSED);
     assert_eq!(tui.focus.borrow().stream, before);
-    let row = |tui: &mut Tui| tui.app.stream.entries.chosen(&tui.app.shown).map(|it| it.entry);
+    let row = |tui: &mut Tui| {
+        tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry)
+    };
     let at: Option<EntryId> = row(&mut tui);
     tui.press("k");
     assert!(at.is_some() && row(&mut tui) < at, "the list still moves");
@@ -65,7 +67,7 @@ fn no_orders_are_requested_while_the_database_is_unreachable() {
     let mut tui = Tui::open(with_orders(), "7");
     let asked = tui.focus.borrow().orders;
     tui.press("f/");
-    assert_eq!((tui.app.filtering, tui.status().as_str()), (false, REFUSED));
+    assert_eq!((tui.app.tables.filtering, tui.status().as_str()), (false, REFUSED));
     tui.press("2jkl\n");
     assert_eq!((tui.app.view, tui.status().as_str()), (View::Sales, REFUSED));
     tui.press("7");
@@ -104,10 +106,10 @@ fn every_view_is_steady() {
             let mut tui = Tui::open(snapshot(), key);
             let seen = tui.screen_at(width, height);
             tui.press("f");
-            tui.app.now = NOW.plus(12_000);
+            tui.app.display.now = NOW.plus(12_000);
             let mut later = empty();
             for server in [&mut later.redis, &mut later.sql] {
-                server.last_ok = Some(tui.app.now);
+                server.last_ok = Some(tui.app.display.now);
             }
             tui.show(later);
             let text = tui.screen_at(width, height);

@@ -158,7 +158,7 @@ fn play(seed: u64) -> usize {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut tui = Tui::new(normal());
         for step in 0..6_300_i64 {
-            tui.app.now = NOW.plus(step * 700);
+            tui.app.display.now = NOW.plus(step * 700);
             match random.random_range(0..100) {
                 0..80 => {
                     let key = any_key(&mut random);

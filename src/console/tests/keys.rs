@@ -134,12 +134,12 @@ fn pages_turn_at_both_ends() {
     second.pending = page(500, 12_340);
     second.pending.from = entry(499).next_of_all().unwrap();
     tui.show(second);
-    assert_eq!(tui.app.pending.cursor, Some(entry(500)));
+    assert_eq!(tui.app.tables.pending.cursor, Some(entry(500)));
     tui.assert_shows("   12,340");
     tui.press("k");
     assert_eq!(tui.focus.borrow().pending, Some(EntryId::MIN));
     tui.show(overflowing());
-    assert_eq!(tui.app.pending.cursor, Some(entry(499)));
+    assert_eq!(tui.app.tables.pending.cursor, Some(entry(499)));
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn a_load_test_shows_its_plan_and_asks() {
 #[test]
 fn quitting_asks_only_while_a_load_test_is_under_way() {
     let tui = Tui::open(normal(), "q");
-    assert_eq!(tui.app.course, Course::Quit);
+    assert_eq!(tui.app.terminal.course, Course::Quit);
     let mut tui = Tui::open(with_load_test(), "q");
-    assert_eq!(tui.app.course, Course::GoOn);
+    assert_eq!(tui.app.terminal.course, Course::GoOn);
     tui.press("y");
-    assert_eq!(tui.app.course, Course::Quit);
+    assert_eq!(tui.app.terminal.course, Course::Quit);
 }
 
 #[test]
@@ -235,6 +235,6 @@ fn a_reply_clears_the_marks_of_its_own_command_only() {
     tui.sent();
     tui.press(" ");
     tui.answer(Ok(Reply::Replayed(ReplayReport::default())));
-    let marks: Vec<EntryId> = tui.app.pending.marks.iter().copied().collect();
+    let marks: Vec<EntryId> = tui.app.tables.pending.marks.iter().copied().collect();
     assert_eq!(marks, [entry(1), entry(2)]);
 }

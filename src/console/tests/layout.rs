@@ -84,7 +84,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
 
 /// The screen position of a heading, by its text and style.
 fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
-    let style = app.theme.heading;
+    let style = app.display.theme.heading;
     (3..buffer.area.height).find_map(|y| {
         let x = column(buffer, y, text)?;
         let cell = &buffer[(x as u16, y)];
@@ -140,10 +140,10 @@ fn nothing_moves_in_a_load_test() {
             assert_eq!(places(&mut tui, size), before, "{}", read(&mut tui));
             // While the display is paused and a long message is shown.
             tui.press("f");
-            tui.app.now = NOW.plus(4_321_000);
+            tui.app.display.now = NOW.plus(4_321_000);
             let mut later = load_test();
             for server in [&mut later.redis, &mut later.sql] {
-                server.last_ok = Some(tui.app.now);
+                server.last_ok = Some(tui.app.display.now);
             }
             tui.show(later);
             tui.app.status.failure("redis does not answer; try again ".repeat(9));
@@ -301,7 +301,7 @@ fn the_header_and_the_presenter_show_the_active_sale() {
     speaks_of(&mut tui, hot_pot.0, hot_pot.1, "an outage is not held against it");
     tui.press("2jk1");
     tui.show(snapshot(7, 112));
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(milk_tea.0)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(milk_tea.0)));
     assert_eq!(
         tui.app.presented(),
         Some(VoucherId(hot_pot.0)),

@@ -157,7 +157,7 @@ fn a_query_runs_once_it_is_valid() {
     tui.press("7");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     ask(&mut tui, "user=one");
-    assert!(tui.app.filtering, "it is mended, not taken");
+    assert!(tui.app.tables.filtering, "it is mended, not taken");
     tui.assert_shows("user='one' is not valid");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     (0..3).for_each(|_| tui.key(KeyCode::Backspace));
@@ -183,7 +183,8 @@ fn a_query_runs_once_it_is_valid() {
 #[test]
 fn pages_turn_by_key_and_hold_while_orders_come() {
     let mut tui = Tui::open(with_orders(), "7");
-    let chosen = |tui: &Tui| tui.app.orders.table.chosen(&tui.app.shown).map(|it| it.id);
+    let chosen =
+        |tui: &Tui| tui.app.tables.orders.table.chosen(&tui.app.display.shown).map(|it| it.id);
     tui.press("j");
     let held = tui.focus.borrow().orders.unwrap();
     assert_eq!(held.before, OrderId::from_i64(id(900).as_i64() + 1));
@@ -275,13 +276,14 @@ fn an_order_is_not_admitted_after_it_was_written() {
 fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let mut tui = Tui::open(with_orders(), "7");
     tui.draw(120, 36);
-    let heads = |tui: &Tui| tui.app.orders.table.controls.order.map(|it| it.title.to_owned());
+    let heads =
+        |tui: &Tui| tui.app.tables.orders.table.controls.order.map(|it| it.title.to_owned());
     while heads(&tui).as_deref() != Some("STATUS") {
         tui.press("o");
     }
     tui.assert_status("sorted by STATUS, ascending");
     tui.assert_shows("sorted by status within these 100");
-    let rows = tui.app.orders.table.rows(&tui.app.shown);
+    let rows = tui.app.tables.orders.table.rows(&tui.app.display.shown);
     let words: Vec<String> =
         rows.iter().map(|it| views::orders::wording::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");

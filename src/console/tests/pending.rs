@@ -109,7 +109,7 @@ fn only_the_labels_of_a_detail_are_secondary_text() {
     let text = tui.screen();
     let y = text.lines().position(|line| line.starts_with(" order ")).unwrap() as u16;
     let buffer = tui.draw(120, 36);
-    let soft = tui.app.theme.soft.fg;
+    let soft = tui.app.display.theme.soft.fg;
     assert_eq!(Some(buffer[(1, y)].fg), soft, "{text}");
     assert_ne!(Some(buffer[(16, y)].fg), soft, "{text}");
 }

@@ -54,7 +54,7 @@ pub(super) fn sold_out_in_12_seconds() -> Tui {
 pub(super) fn frozen() -> Tui {
     let mut tui = Tui::open(away(), "tf");
     tui.show(sold_out());
-    tui.app.now = NOW.plus(12_000);
+    tui.app.display.now = NOW.plus(12_000);
     tui.app.status.key_pressed();
     tui
 }
@@ -70,7 +70,7 @@ pub(super) fn guided() -> Tui {
 /// The countdown of a launch of the planned sale.
 pub(super) fn armed() -> Tui {
     let mut tui = Tui::open(normal(), "2jjL\t\t\t\t\nyt");
-    tui.app.now = NOW.plus(1_500);
+    tui.app.display.now = NOW.plus(1_500);
     tui.app.status.key_pressed();
     tui
 }

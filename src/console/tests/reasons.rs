@@ -81,7 +81,7 @@ fn arm(tui: &mut Tui, reason: &str) {
 }
 
 fn fire(tui: &mut Tui) {
-    tui.app.now = NOW.plus(10_000);
+    tui.app.display.now = NOW.plus(10_000);
     tui.app.on_launch_due();
 }
 

@@ -66,7 +66,7 @@ fn a_copy_names_no_user() {
     for view in ["3", "4", "5"] {
         let mut tui = Tui::open(with_users(), view);
         tui.press("jjuw");
-        let copied = tui.app.clipboard.take().unwrap_or_default();
+        let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
         assert!(copied.starts_with('{') && !names_one(&copied), "{copied}");
     }
 }
@@ -115,7 +115,7 @@ fn lent(at: Millis, left_ms: u64) -> Snapshot {
 }
 
 fn at(tui: &mut Tui, now: Millis) {
-    tui.app.now = now;
+    tui.app.display.now = now;
     tui.app.on_tick();
 }
 
@@ -132,7 +132,7 @@ fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     let warned = |tui: &mut Tui| {
         let buffer = tui.draw(120, 36);
         let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
-        bar.map(|at| buffer.content[at].fg) == tui.app.theme.warn.fg
+        bar.map(|at| buffer.content[at].fg) == tui.app.display.theme.warn.fg
     };
     // A row under the cursor has no colour of its own, so another one precedes it.
     let mut two = lent(NOW.plus(16_000), 14_000);

@@ -73,7 +73,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             orders.taken = NOW.plus(-age);
         }
         let mut tui = Tui::open(snapshot, "2jkl");
-        tui.app.now = NOW.plus(seen);
+        tui.app.display.now = NOW.plus(seen);
         tui.screen_at(width, height)
     };
     for (lang, label, expected, old) in [
@@ -190,30 +190,34 @@ fn a_short_chart_is_below_the_figures() {
 #[test]
 fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     let mut tui = Tui::open(normal(), "2/ended\n1");
-    tui.app.sales.chosen = None;
+    tui.app.tables.sales.chosen = None;
     tui.press("jj");
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)));
     tui.show(normal());
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
     // Its detail is the one that opens, and a filter of another view moves nothing.
     tui.press("4/x\x1b1\n");
     assert_eq!(tui.focus.borrow().sale, Some(VoucherId(8)));
     tui.assert_shows("#8 milk tea");
     tui.press("/");
     tui.key(KeyCode::Backspace);
-    assert_eq!(tui.app.sales.pointed(), Some(VoucherId(5)), "another filter moves the cursor");
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(8)), "and no choice");
+    assert_eq!(
+        tui.app.tables.sales.pointed(),
+        Some(VoucherId(5)),
+        "another filter moves the cursor"
+    );
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)), "and no choice");
 }
 
 #[test]
 fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
     let mut tui = Tui::open(normal(), "2/ended\n");
-    tui.app.sales.await_sale(VoucherId(12));
+    tui.app.tables.sales.await_sale(VoucherId(12));
     let mut later = normal();
     later.sales.insert(0, sale(12, "hot soup", Phase::Planned, 50, 50));
     tui.show(later.clone());
     tui.show(later);
-    assert_eq!(tui.app.sales.chosen, Some(VoucherId(12)));
+    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(12)));
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn unknown_is_not_shown_as_unreachable() {
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(expected) && !line.contains(not), "{text}");
                 tui.press(&format!("/{expected}"));
-                let found = tui.app.sales.table.rows(&tui.app.shown).len();
+                let found = tui.app.tables.sales.table.rows(&tui.app.display.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }
         }
@@ -284,7 +288,13 @@ fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last()
     tui.assert_shows(" #2  cinema");
     tui.press("/#2 \n");
     assert!(
-        tui.app.sales.table.rows(&tui.app.shown).iter().any(|it| it.voucher_id == VoucherId(2))
+        tui.app
+            .tables
+            .sales
+            .table
+            .rows(&tui.app.display.shown)
+            .iter()
+            .any(|it| it.voucher_id == VoucherId(2))
     );
     tui.press("/\x1b/running\n");
     tui.assert_shows("1 of 301");
@@ -294,7 +304,7 @@ fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last()
 fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
     let mut tui = Tui::open(crowded(), "2G1");
     let text = tui.screen();
-    let pointer = tui.app.theme.glyphs.pointer;
+    let pointer = tui.app.display.theme.glyphs.pointer;
     assert!(text.contains(&format!("{pointer} #2 cinema")), "{text}");
     assert!(text.contains("#1 hot pot"), "{text}");
 }

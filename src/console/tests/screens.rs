@@ -337,7 +337,7 @@ fn help_palette_and_export_menu() {
         [("table", normal, "4x"), ("no_table", normal, "1x"), ("empty", empty, "4x")];
     let screens = menus.map(|(name, snapshot, keys)| {
         let mut tui = opened(snapshot(), keys);
-        tui.app.export_dir =
+        tui.app.terminal.export_dir =
             Some(PathBuf::from("/var/tmp/a/rather/long/way/to/the/last/directory"));
         (name.to_owned(), dialog(&mut tui, NARROW))
     });
@@ -368,7 +368,7 @@ fn a_large_window_uses_its_room() {
 fn a_paused_display() {
     let mut tui = opened(with_load_test(), "f");
     tui.show(empty());
-    tui.app.now = NOW.plus(12_000);
+    tui.app.display.now = NOW.plus(12_000);
     assert_sizes("overview_frozen", &mut tui, &[WIDE]);
 }
 

@@ -137,7 +137,8 @@ fn the_list_follows_until_the_user_scrolls_up() {
     assert_eq!(tui.focus.borrow().stream, None, "the view is closed, so nothing is read");
     tui.press("3");
     assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
-    let chosen = |tui: &Tui| tui.app.stream.entries.chosen(&tui.app.shown).map(|it| it.entry);
+    let chosen =
+        |tui: &Tui| tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(259)));
     tui.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
     assert_eq!(chosen(&tui), Some(entry(269)));
@@ -162,7 +163,8 @@ fn pages_turn_at_their_ends_and_back() {
     let older = StreamView { partition: None, before: Some(entry(60)) };
     assert_eq!(tui.focus.borrow().stream, Some(older));
     tui.show(Snapshot { entries: page(older, 60), ..normal() });
-    let chosen = |tui: &Tui| tui.app.stream.entries.chosen(&tui.app.shown).map(|it| it.entry);
+    let chosen =
+        |tui: &Tui| tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(59)), "it goes on where the other one began");
     tui.press("j");
     let held = StreamView { partition: None, before: entry(259).next_of_all() };
@@ -307,7 +309,7 @@ fn consumers_of_one_name_are_distinguished_by_partition() {
         .collect();
     let mut tui = Tui::open(snapshot, "3cj");
     let chosen = |tui: &Tui| {
-        let it = tui.app.stream.consumers.chosen(&tui.app.shown).unwrap();
+        let it = tui.app.tables.stream.consumers.chosen(&tui.app.display.shown).unwrap();
         it.partition
     };
     assert_eq!(chosen(&tui), 1);

@@ -103,7 +103,7 @@ fn rows_that_were_read_before_redis_went_away_are_dimmed() {
     for (key, word) in [("4", "stuck"), ("6", "node-a")] {
         for (snapshot, dimmed) in [(normal(), false), (outage(), true)] {
             let mut tui = Tui::new(snapshot);
-            let soft = tui.app.theme.dimmed;
+            let soft = tui.app.display.theme.dimmed;
             tui.press(key);
             let buffer = tui.draw(120, 36);
             let at = (3..36).filter_map(|y| Some((column(&buffer, y, word)? as u16, y)));

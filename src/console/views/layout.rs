@@ -49,7 +49,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
         presenter::draw(app, area, buffer);
         return None;
     }
-    let (theme, compact) = (app.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
+    let (theme, compact) = (app.display.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
     let answer = answer_lines(app, area.width);
     let answer_rows = answer.len() as u16;
     // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
@@ -68,7 +68,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     header(app, head.inner(SIDES), buffer);
     let dashes = theme.glyphs.rule.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
-    app.tabs = tabs::draw(app, tab_row, rule, buffer);
+    app.terminal.tabs = tabs::draw(app, tab_row, rule, buffer);
     let badges = badges(app);
     let hints =
         Constraint::Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
@@ -83,26 +83,28 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     let [story, answers] =
         Layout::vertical([Constraint::Length(story_rows), Constraint::Fill(1)]).areas(messages);
     // A third line of the guide is in the row of the messages, which come first.
-    let is_covered = app.filtering || app.status.shown().is_some();
+    let is_covered = app.tables.filtering || app.status.shown().is_some();
     draw_story(app, if is_covered { story } else { messages }, buffer);
     if !answer.is_empty() {
         Paragraph::new(answer).render(answers.inner(SIDES), buffer);
     }
     // Messages are above the input.
-    if app.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
+    if app.tables.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
 }
 
 /// One cell at each side.
 pub(super) const SIDES: Margin = Margin::new(1, 0);
 
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = app.theme;
+    let theme = app.display.theme;
     let wide = area.width + 2 >= WIDE;
     let mut states = Line::default();
-    states.extend(audit(theme, &super::steady_audit(&app.shown), wide));
+    states.extend(audit(theme, &super::steady_audit(&app.display.shown), wide));
     // The state of the servers is live, even while the display is paused.
-    for (server, name) in [(&app.newest.redis, text::REDIS), (&app.newest.sql, text::SQL)] {
-        states.extend(health(theme, server, name, app.now, wide));
+    for (server, name) in
+        [(&app.display.newest.redis, text::REDIS), (&app.display.newest.sql, text::SQL)]
+    {
+        states.extend(health(theme, server, name, app.display.now, wide));
     }
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(states.width() as u16)])
@@ -122,7 +124,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 /// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
 /// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
-    let (theme, shown) = (app.theme, &app.shown);
+    let (theme, shown) = (app.display.theme, &app.display.shown);
     let mut line = Line::from(Span::styled(format!("{} ", theme.glyphs.pointer), theme.soft));
     let rushed = shown.rushed().len();
     if app.target_sale().is_none() && rushed > 1 {
@@ -134,7 +136,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
         return Line::default();
     };
     let (word, style) = phase(theme, sale.phase);
-    let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
+    let mut time = time_left(sale, app.display.seen(), wide).unwrap_or_default();
     let mut room = cells.saturating_sub(line.width() + width(&word) + 2);
     // The name matters more than the time.
     if room < width(&time) + 2 + LEAST_TITLE {
@@ -150,8 +152,8 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
 
 /// The armed launch in `cells`, for the top line of every view.
 pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
-    let theme = app.theme;
-    let (badge, launch) = match app.director.summary(app.now)? {
+    let theme = app.display.theme;
+    let (badge, launch) = match app.director.summary(app.display.now)? {
         LaunchSummary::Counting(launch, left) => {
             (text!("director-armed", left = figures::clock(left)), launch)
         }
@@ -241,13 +243,13 @@ fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
 
 /// Important properties of the display, as badges.
 pub(super) fn badges(app: &App) -> Line<'static> {
-    let theme = app.theme;
+    let theme = app.display.theme;
     let mut badges = Vec::new();
-    if app.shown.read_only {
+    if app.display.shown.read_only {
         badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge));
     }
-    if app.frozen {
-        let age = figures::steady_span(app.now.since(app.shown.taken));
+    if app.display.frozen {
+        let age = figures::steady_span(app.display.now.since(app.display.shown.taken));
         badges.push(Span::raw(" "));
         badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge));
     }
@@ -262,8 +264,8 @@ pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
         // An audience has no use for a key that only explains why it has no effect.
         .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
         .map(|it| {
-            let key = Span::styled(it.keys[0].label(), app.theme.key);
-            let word = Span::styled(format!(" {}", it.action.label()), app.theme.soft);
+            let key = Span::styled(it.keys[0].label(), app.display.theme.key);
+            let word = Span::styled(format!(" {}", it.action.label()), app.display.theme.soft);
             Line::from(vec![key, word])
         });
     let hints: Vec<Line<'_>> = hints.collect();
@@ -283,8 +285,8 @@ pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
 /// The status line, of at least one row, so that nothing moves when a message appears; filter input has a row of its
 /// own below.
 pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
-    let theme = app.theme;
-    let typed = app.filtering.then(Line::default);
+    let theme = app.display.theme;
+    let typed = app.tables.filtering.then(Line::default);
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),
@@ -293,7 +295,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Failure => (theme.glyphs.cross, theme.bad),
     };
     let mut message = if app.presenter.on {
-        by_title(&app.newest, &[app.director.last_title()], message)
+        by_title(&app.display.newest, &[app.director.last_title()], message)
     } else {
         message.to_owned()
     };
@@ -313,7 +315,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
 
 /// The filter, in the last row.
 fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
-    let theme = app.theme;
+    let theme = app.display.theme;
     let input = app.filter()?;
     let [_, row] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let [slash, field] =
@@ -333,7 +335,7 @@ pub(super) fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
 
 /// The guide in one or two lines, three below 80 columns, its title first.
 pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
-    let (story, theme) = (&app.story, app.theme);
+    let (story, theme) = (&app.story, app.display.theme);
     if story.is_blank() {
         return Vec::new();
     }
@@ -378,9 +380,9 @@ fn story_key(app: &App) -> Line<'static> {
     let leaves = app.presenter.on && !keymap::holds(Context::Presenter, first.unwrap_or_default());
     let leave =
         if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
-    let key = fit(&format!("{leave}{key}"), 12, app.theme.glyphs.ellipsis);
+    let key = fit(&format!("{leave}{key}"), 12, app.display.theme.glyphs.ellipsis);
     Line::from(vec![
-        Span::styled(format!("{} ", Label("console-press")), app.theme.soft),
-        Span::styled(format!(" {key} "), app.theme.key.patch(app.theme.selected)),
+        Span::styled(format!("{} ", Label("console-press")), app.display.theme.soft),
+        Span::styled(format!(" {key} "), app.display.theme.key.patch(app.display.theme.selected)),
     ])
 }

@@ -48,7 +48,7 @@ pub(crate) use table::{Extent, Marked, Order, Page, Row, Sheet, TableState, Tabl
 pub(crate) use user_masking::Users;
 
 use super::{
-    app::App,
+    app::{App, Display},
     dialogs::Dialog,
     keymap::Action,
     lag_trend::LagTrend,
@@ -293,7 +293,7 @@ pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
 /// Draws everything.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
-    app.size = (area.width, area.height);
+    app.terminal.size = (area.width, area.height);
     if let Some(at) = paint(app, frame.buffer_mut()) {
         frame.set_cursor_position(at);
     }
@@ -302,65 +302,68 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
 /// Draws everything into `buffer`, and returns the cursor position.
 pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
     let area = buffer.area;
-    app.unseen = is_too_small(area.width, area.height);
-    if app.unseen {
+    app.terminal.unseen = is_too_small(area.width, area.height);
+    if app.terminal.unseen {
         let size =
             text!("console-window-too-small-x-minimum", width = area.width, height = area.height);
         let lines = widgets::wrap(&size, usize::from(area.width));
         let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
         let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        Paragraph::new(lines).style(app.theme.strong).centered().render(middle, buffer);
-        app.theme.settle(buffer);
+        Paragraph::new(lines).style(app.display.theme.strong).centered().render(middle, buffer);
+        app.display.theme.settle(buffer);
         return None;
     }
     let mut cursor = layout::draw(app, area, buffer);
     match &mut app.dialog {
         Some(Dialog::Confirm(confirm)) if app.presenter.on => {
             let titles: Vec<&str> = confirm.launched().into_iter().collect();
-            let word = |text: &str| by_title(&app.newest, &titles, text);
-            cursor = confirm.draw(area, buffer, app.theme, word);
+            let word = |text: &str| by_title(&app.display.newest, &titles, text);
+            cursor = confirm.draw(area, buffer, app.display.theme, word);
         }
-        Some(dialog) => cursor = dialog.draw(area, buffer, app.theme),
+        Some(dialog) => cursor = dialog.draw(area, buffer, app.display.theme),
         None => {}
     }
-    if app.theme.glyphs.ascii {
+    if app.display.theme.glyphs.ascii {
         widgets::to_ascii(buffer, !language().is_ascii());
     }
-    app.theme.settle(buffer);
+    app.display.theme.settle(buffer);
     cursor
 }
 
 /// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read yet.
 pub(crate) fn sheet(app: &App) -> Option<Sheet> {
-    let table = app.table().filter(|_| has_data(&app.shown))?;
-    let extent = table.extent(&app.shown);
-    table.sheet(&sheet_scene(app, app.users)).map(|sheet| Sheet { extent, ..sheet })
+    let table = app.table().filter(|_| has_data(&app.display.shown))?;
+    let extent = table.extent(&app.display.shown);
+    table.sheet(&app.display.scene(false, None)).map(|sheet| Sheet { extent, ..sheet })
 }
 
 /// The chosen row as exported, which names no user.
 pub(crate) fn chosen_row(app: &App) -> Option<Sheet> {
-    let scene = sheet_scene(app, Users::MASKED);
+    let scene = Scene { users: Users::MASKED, ..app.display.scene(false, None) };
     match app.view {
         // The Overview has no table, and the filter of Sales may hide the chosen sale.
         View::Overview | View::Sales => {
             let sale = [app.pointed_sale()?];
-            Some(Sheet::of(&app.sales.table, &scene, &sale, Some(0)))
+            Some(Sheet::of(&app.tables.sales.table, &scene, &sale, Some(0)))
         }
         _ => app.table()?.sheet(&scene),
     }
 }
 
-fn sheet_scene(app: &App, users: Users) -> Scene<'_> {
-    Scene {
-        snapshot: &app.shown,
-        theme: app.theme,
-        now: app.seen(),
-        zone: &app.zone,
-        compact: false,
-        chosen: app.sales.chosen,
-        lag: &app.lag,
-        leases: &app.leases,
-        users,
+impl Display {
+    /// What a view sees of it; `chosen` is the chosen sale.
+    fn scene(&self, compact: bool, chosen: Option<VoucherId>) -> Scene<'_> {
+        Scene {
+            snapshot: &self.shown,
+            theme: self.theme,
+            now: self.seen(),
+            zone: &self.zone,
+            compact,
+            chosen,
+            lag: &self.lag,
+            leases: &self.leases,
+            users: self.users,
+        }
     }
 }
 
@@ -371,39 +374,28 @@ fn has_data(snapshot: &Snapshot) -> bool {
 
 /// Draws the view into the area that the frame leaves.
 fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
-    let shown = std::sync::Arc::clone(&app.shown);
-    let zone = app.zone.clone();
-    let scene = Scene {
-        snapshot: &shown,
-        theme: app.theme,
-        now: app.seen(),
-        zone: &zone,
-        compact,
-        chosen: app.sales.chosen,
-        lag: &app.lag,
-        leases: &app.leases,
-        users: app.users,
-    };
-    if !has_data(&shown) {
-        canvas.text(1, 1, &text::NO_DATA, app.theme.soft);
+    let App { display, tables, story, .. } = app;
+    let scene = display.scene(compact, tables.sales.chosen);
+    if !has_data(&display.shown) {
+        canvas.text(1, 1, &text::NO_DATA, display.theme.soft);
         return;
     }
     match app.view {
         View::Overview => {
-            overview::draw(canvas, &scene, &mut app.overview);
-            if let Some(number) = app.story.countdown {
-                widgets::big_number(canvas, app.theme, number);
+            overview::draw(canvas, &scene, &mut tables.overview);
+            if let Some(number) = story.countdown {
+                widgets::big_number(canvas, display.theme, number);
             }
         }
-        View::Sales => sales::draw(canvas, &scene, &mut app.sales),
-        View::Pending => pending::draw(canvas, &scene, &mut app.pending),
-        View::Letters => letters::draw(canvas, &scene, &mut app.letters),
-        View::Stream => stream::draw(canvas, &scene, &mut app.stream, app.frozen),
-        View::Orders => orders::draw(canvas, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(canvas, &scene, &mut app.locks),
-        View::Jobs => jobs::draw(canvas, &scene, &mut app.jobs),
-        View::Ledger => ledger::draw(canvas, &scene, &mut app.ledger),
-        View::Activity => activity::draw(canvas, &scene, &mut app.log),
+        View::Sales => sales::draw(canvas, &scene, &mut tables.sales),
+        View::Pending => pending::draw(canvas, &scene, &mut tables.pending),
+        View::Letters => letters::draw(canvas, &scene, &mut tables.letters),
+        View::Stream => stream::draw(canvas, &scene, &mut tables.stream, display.frozen),
+        View::Orders => orders::draw(canvas, &scene, &mut tables.orders, tables.filtering),
+        View::Locks => locks::draw(canvas, &scene, &mut tables.locks),
+        View::Jobs => jobs::draw(canvas, &scene, &mut tables.jobs),
+        View::Ledger => ledger::draw(canvas, &scene, &mut tables.ledger),
+        View::Activity => activity::draw(canvas, &scene, &mut tables.log),
     }
 }
 

@@ -175,8 +175,8 @@ struct Page {
 
 /// Draws the page.
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
-    app.tabs.clear();
-    let theme = app.theme;
+    app.terminal.tabs.clear();
+    let theme = app.display.theme;
     let roomy = area.height >= COMPLETE.1;
     let alarm = alarm(app, area.width);
     // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
@@ -220,7 +220,8 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     if let Some(page) = page(app) {
         draw_page(body, buffer, theme, &page);
     } else {
-        let text = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
+        let text =
+            if app.display.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
         let middle = body.centered_vertically(Constraint::Length(1));
         Line::styled(text, theme.strong).centered().render(middle, buffer);
     }
@@ -228,7 +229,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
 
 /// The most urgent alarm, without names.
 fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
-    let (theme, alarms) = (app.theme, &app.shown.alarms);
+    let (theme, alarms) = (app.display.theme, &app.display.shown.alarms);
     let first = alarms.first()?;
     let style = match first.urgency {
         Urgency::Critical => theme.bad,
@@ -247,9 +248,9 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
 }
 
 fn page(app: &App) -> Option<Page> {
-    let (theme, now) = (app.theme, app.seen());
+    let (theme, now) = (app.display.theme, app.display.seen());
     // The countdown is live, also while the display is paused.
-    match app.director.summary(app.now) {
+    match app.director.summary(app.display.now) {
         Some(LaunchSummary::Counting(launch, left)) => {
             let pieces = figures::thousands(launch.pieces);
             let buyers = figures::thousands(launch.buyers);
@@ -261,14 +262,14 @@ fn page(app: &App) -> Option<Page> {
                 small: [
                     Figure::new(pieces, Style::new(), wording::PIECES),
                     Figure::new(buyers, Style::new(), Label("presenter-buyers-wait")),
-                    flight(theme, &steady_audit(&app.shown)),
-                    audit(theme, &steady_audit(&app.shown)),
+                    flight(theme, &steady_audit(&app.display.shown)),
+                    audit(theme, &steady_audit(&app.display.shown)),
                 ],
             });
         }
         Some(LaunchSummary::Opening(_)) | None => {}
     }
-    let sale = app.shown.sale(app.presented()?)?;
+    let sale = app.display.shown.sale(app.presented()?)?;
     let large = match sale.phase {
         Phase::Planned => before(app, sale, now),
         Phase::Running | Phase::Paused => left(app, sale),
@@ -289,19 +290,19 @@ fn page(app: &App) -> Option<Page> {
         small: [
             second(app, sale),
             written(app, sale),
-            flight(theme, &steady_audit(&app.shown)),
-            audit(theme, &steady_audit(&app.shown)),
+            flight(theme, &steady_audit(&app.display.shown)),
+            audit(theme, &steady_audit(&app.display.shown)),
         ],
     })
 }
 
 fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
-    let theme = app.theme;
+    let theme = app.display.theme;
     let Some(begin) = sale.begin else { return left(app, sale) };
     let left = begin.since(now);
     // Days are not drawn as large digits.
     if left / 3_600_000 >= 48 {
-        let time = text!("presenter-opens", time = begin.date_time(&app.zone));
+        let time = text!("presenter-opens", time = begin.date_time(&app.display.zone));
         return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
     }
     Figure::new(figures::clock(left), theme.key, wording::OPENS)
@@ -313,7 +314,7 @@ fn stock(sale: &SaleLine) -> String {
 }
 
 fn left(app: &App, sale: &SaleLine) -> Figure {
-    let theme = app.theme;
+    let theme = app.display.theme;
     let label = match sale.stock {
         Some(_) => text!("presenter-pieces-left-of", initial = sale.initial),
         None => Label("presenter-pieces-left-unknown").to_owned(),
@@ -325,13 +326,13 @@ fn left(app: &App, sale: &SaleLine) -> Figure {
 fn sold(app: &App, sale: &SaleLine) -> Figure {
     let Some(admitted) = sale.admitted else { return left(app, sale) };
     let label = wording::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
-    let figure = Figure::new(figures::thousands(admitted), app.theme.key, label);
+    let figure = Figure::new(figures::thousands(admitted), app.display.theme.key, label);
     aged(app, Source::Redis, figure.up_to(sale.initial))
 }
 
 /// The admission rate while the sale is active; afterwards the number of oversold pieces.
 fn second(app: &App, sale: &SaleLine) -> Figure {
-    let theme = app.theme;
+    let theme = app.display.theme;
     match sale.phase {
         Phase::Planned => {
             let pieces = figures::thousands(sale.initial);
@@ -350,7 +351,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
             // An old rate is not a rate.
-            let (signs, style) = if is_stale(&app.shown.redis, app.seen()) {
+            let (signs, style) = if is_stale(&app.display.shown.redis, app.display.seen()) {
                 ("?".to_owned(), theme.soft)
             } else {
                 (figures::thousands(rate), Style::new())
@@ -373,12 +374,12 @@ fn written(app: &App, sale: &SaleLine) -> Figure {
 /// Outdated figures are faint and labelled.
 fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     let health = match source {
-        Source::Redis => &app.shown.redis,
-        Source::Sql => &app.shown.sql,
+        Source::Redis => &app.display.shown.redis,
+        Source::Sql => &app.display.shown.sql,
     };
-    if is_stale(health, app.seen()) {
-        let age = wording::old(health.last_ok.map(|at| app.seen().since(at)));
-        figure.style = app.theme.soft;
+    if is_stale(health, app.display.seen()) {
+        let age = wording::old(health.last_ok.map(|at| app.display.seen().since(at)));
+        figure.style = app.display.theme.soft;
         figure.age = Some(age);
     }
     figure

@@ -88,14 +88,14 @@ pub(super) fn draw(
     rule: Rect,
     buffer: &mut Buffer,
 ) -> Vec<(Range<u16>, View)> {
-    let theme = app.theme;
-    let stream = app.shown.stream.as_ref();
+    let theme = app.display.theme;
+    let stream = app.display.shown.stream.as_ref();
     let tab = |view: &View| {
         let count = match view {
-            View::Sales => Some(app.shown.sales.len() as u64),
-            View::Pending => Some(pending::pending_in(&app.shown)),
+            View::Sales => Some(app.display.shown.sales.len() as u64),
+            View::Pending => Some(pending::pending_in(&app.display.shown)),
             View::Letters => Some(stream.map_or(0, |it| it.dead)),
-            View::Locks => Some(app.shown.locks.total),
+            View::Locks => Some(app.display.shown.locks.total),
             _ => None,
         };
         Tab { view: *view, key: key_of(Action::Go(*view)), name: view.tab(), count }
@@ -143,6 +143,6 @@ pub(super) fn draw(
 }
 
 fn has_dead_holder(app: &App) -> bool {
-    let consumers = app.shown.stream.iter().flat_map(|stream| &stream.consumers);
+    let consumers = app.display.shown.stream.iter().flat_map(|stream| &stream.consumers);
     consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
 }

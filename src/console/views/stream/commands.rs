@@ -21,10 +21,10 @@ use crate::{
 
 impl App {
     pub(crate) fn next_partition(&mut self) {
-        if self.frozen {
+        if self.display.frozen {
             return self.note(conventions::frozen());
         }
-        if self.stream.next_partition(&self.shown) {
+        if self.tables.stream.next_partition(&self.display.shown) {
             self.look();
         } else {
             self.note(Label("stream-there-is-only-one-partition").read());
@@ -32,13 +32,13 @@ impl App {
     }
 
     pub(crate) fn ask_rewind(&mut self) {
-        let form = Form::rewind(self.stream.partition());
+        let form = Form::rewind(self.tables.stream.partition());
         self.dialog = Some(Dialog::Form(form));
     }
 
     /// Transfers the chosen entry, or all entries of the chosen consumer.
     pub(crate) fn ask_claim(&mut self) {
-        let (scope, title, holder) = match self.stream.pane {
+        let (scope, title, holder) = match self.tables.stream.pane {
             Pane::Consumers => {
                 let Some(consumer) = self.meant_consumer() else { return };
                 if consumer.pending == 0 {
@@ -50,7 +50,8 @@ impl App {
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
             }
             Pane::Entries => {
-                let Some(line) = self.stream.entries.chosen(&self.shown).cloned() else {
+                let Some(line) = self.tables.stream.entries.chosen(&self.display.shown).cloned()
+                else {
                     return self.note(commands::NOTHING_CHOSEN);
                 };
                 let DeliveryState::Pending { consumer, .. } = line.holding else {
@@ -62,7 +63,7 @@ impl App {
         };
         // A node has one consumer per partition.
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
-        for it in self.newest.entries.consumers.iter().filter(|it| it.takes) {
+        for it in self.display.newest.entries.consumers.iter().filter(|it| it.takes) {
             *held.entry(node_of(&it.name)).or_default() += it.pending;
         }
         held.remove(node_of(&holder));
@@ -73,8 +74,8 @@ impl App {
     }
 
     pub(crate) fn ask_remove(&mut self) {
-        if self.stream.pane == Pane::Entries {
-            self.stream.switch();
+        if self.tables.stream.pane == Pane::Entries {
+            self.tables.stream.switch();
             return self.note(text!(
                 "stream-select-consumer-in-list-above",
                 up = key_of(Action::Up),
@@ -91,12 +92,13 @@ impl App {
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
-        let chosen = self.stream.consumers.chosen(&self.shown).cloned();
+        let chosen = self.tables.stream.consumers.chosen(&self.display.shown).cloned();
         if chosen.is_none() {
             self.note(commands::NOTHING_CHOSEN);
         }
         let chosen = chosen?;
-        let newest = self.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
+        let newest =
+            self.display.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
         let newest = newest.cloned().reduce(|all, it| GroupConsumer {
             state: if it.state == NodeState::Alive { it.state } else { all.state },
             pending: all.pending + it.pending,
@@ -111,7 +113,7 @@ impl App {
     /// Asks for confirmation of a command on the group; confirming executes exactly this plan.
     pub(crate) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
-        if self.dialog.is_some() || self.filtering {
+        if self.dialog.is_some() || self.tables.filtering {
             let again = match preview {
                 Preview::Rewind(_) => Action::Rewind,
                 Preview::Claim(_) => Action::Claim,
@@ -126,7 +128,7 @@ impl App {
         let confirm = match preview {
             Preview::Rewind(plan) => {
                 let time = |it: &seckill_engine::commands::group::Rewind| {
-                    let at = |at: seckill_model::Millis| at.date_time(&self.zone);
+                    let at = |at: seckill_model::Millis| at.date_time(&self.display.zone);
                     (at(it.from_time), at(it.to_time))
                 };
                 Confirm::command(wording::rewind(plan, time), Command::Rewind(plan.clone()))
@@ -138,7 +140,7 @@ impl App {
                 Confirm::command(wording::remove(found), Command::RemoveConsumer(found.clone()))
             }
         };
-        self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.now)));
+        self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.display.now)));
     }
 }
 
