@@ -39,7 +39,7 @@ impl App {
         }
         match &mut self.dialog {
             Some(Dialog::Form(form)) => {
-                form.type_in(event, &self.display.newest.sales, self.display.now)
+                form.type_in(event, &self.display.newest.sales, self.display.now);
             }
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
