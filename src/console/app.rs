@@ -46,7 +46,7 @@ use super::{
         is_stale, is_too_small,
         letters::{
             self,
-            wording::{About, Settling},
+            wording::{LetterCommand, Selected},
         },
     },
 };
@@ -124,7 +124,7 @@ pub(super) struct Work {
     /// Outstanding replies.
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// Dead letters being counted for a pending question about this.
-    pub(super) counting: Option<(Settling, LetterScope, About)>,
+    pub(super) counting: Option<(LetterCommand, LetterScope, Selected)>,
     /// The order whose trace was requested.
     pub(super) tracing: Option<OrderId>,
     /// The sale whose creation is outstanding.
@@ -273,7 +273,7 @@ impl App {
 
     /// The engine has stopped: no more snapshots.
     pub(crate) fn on_engine_gone(&mut self) {
-        self.status.failure(text::commands::ENGINE_GONE.to_owned());
+        self.status.failure(Label("command-engine-has-stopped-display").to_owned());
         self.terminal.dirty = true;
     }
 

@@ -30,7 +30,7 @@ use super::{
     views::{
         View,
         ledger::wording as ledger,
-        letters::wording::{self as letters, Settling},
+        letters::wording::{self as letters, LetterCommand},
     },
 };
 
@@ -53,9 +53,9 @@ impl App {
             Action::NewSale => self.ask_new_sale(),
             Action::PlanRecovery => self.request_plan(),
             Action::Repair => self.ask_repair(),
-            Action::ReplayLetters => self.count_letters(Settling::Replay),
-            Action::Discard => self.count_letters(Settling::Discard),
-            Action::Compensate => self.count_letters(Settling::Compensate),
+            Action::ReplayLetters => self.count_letters(LetterCommand::Replay),
+            Action::Discard => self.count_letters(LetterCommand::Discard),
+            Action::Compensate => self.count_letters(LetterCommand::Compensate),
             Action::StopCommand => self.ask_stop(),
             Action::Rewind => self.ask_rewind(),
             Action::Claim => self.ask_claim(),
@@ -237,9 +237,9 @@ impl App {
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
-    fn count_letters(&mut self, act: Settling) {
+    fn count_letters(&mut self, act: LetterCommand) {
         if self.work.counting.is_some() {
-            return self.note(letters::COUNTING);
+            return self.note(Label("letters-counting-the-dead-letters"));
         }
         let (scope, about) = match self.letters_in_scope() {
             Ok(meant) => meant,
@@ -256,7 +256,11 @@ impl App {
         let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((act, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.tables.filtering {
-            let text = conventions::behind(letters::COUNTED, self.context(), act.action());
+            let text = conventions::behind(
+                Label("letters-the-dead-letters-are-counted"),
+                self.context(),
+                act.action(),
+            );
             return self.note(text);
         }
         let done = act.done(&found.counts);
@@ -265,9 +269,11 @@ impl App {
                 // Letters added after the count are excluded.
                 let scope = scope.as_counted(found);
                 let command = match act {
-                    Settling::Replay => Command::ReplayLetters { scope, force: false },
-                    Settling::Discard => Command::DiscardLetters { scope, compensate: false },
-                    Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
+                    LetterCommand::Replay => Command::ReplayLetters { scope, force: false },
+                    LetterCommand::Discard => Command::DiscardLetters { scope, compensate: false },
+                    LetterCommand::Compensate => {
+                        Command::DiscardLetters { scope, compensate: true }
+                    }
                 };
                 let confirm =
                     Confirm::command(question, command).about(done).unbidden(self.display.now);

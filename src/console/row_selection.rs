@@ -11,7 +11,7 @@ use super::{
     app::App,
     keymap::{Action, key_of},
     text::commands,
-    views::{Step, Turn, View, letters::wording::About},
+    views::{Step, Turn, View, letters::wording::Selected},
 };
 
 impl App {
@@ -44,7 +44,7 @@ impl App {
     }
 
     /// The letters that a command applies to: the marked ones, else the one under the cursor.
-    pub(super) fn letters_in_scope(&self) -> Result<(LetterScope, About), String> {
+    pub(super) fn letters_in_scope(&self) -> Result<(LetterScope, Selected), String> {
         let state = &self.tables.letters;
         let filtered = !state.controls.filter.value().is_empty();
         if state.all_marked {
@@ -52,16 +52,17 @@ impl App {
             let last = EntryId::MAX;
             let shown = filtered.then(|| state.rows(&self.display.shown).len());
             let scope = LetterScope::Matching { filter: Filter::default(), last };
-            return Ok((scope, About::All { shown }));
+            return Ok((scope, Selected::All { shown }));
         }
         if !state.marks.is_empty() {
-            let about = About::Marked(state.marked(&self.display.shown));
+            let about = Selected::Marked(state.marked(&self.display.shown));
             return Ok((LetterScope::Letters(state.marks.iter().copied().collect()), about));
         }
         match state.chosen(&self.display.shown) {
-            Some(line) => {
-                Ok((LetterScope::Letters(vec![line.letter]), About::One(line.letter.to_string())))
-            }
+            Some(line) => Ok((
+                LetterScope::Letters(vec![line.letter]),
+                Selected::One(line.letter.to_string()),
+            )),
             None => Err(commands::NOTHING_CHOSEN.to_string()),
         }
     }

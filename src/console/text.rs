@@ -34,26 +34,16 @@ pub(crate) const SQL: &str = "sql";
 pub(crate) const PROGRAM: &str = "seckill";
 pub(crate) const STOCK: Label = Label("console-stock");
 pub(crate) const ADMISSION: Label = Label("console-admission");
-pub(crate) const RATES: Label = Label("console-orders-per-second");
-pub(crate) const RUSH: Label = Label("console-rush");
 pub(crate) const STREAM: Label = Label("common-stream");
 pub(crate) const PENDING: Label = Label("console-pending");
 pub(crate) const DEAD: Label = Label("common-dead");
-pub(crate) const ATTENTION: Label = Label("console-attention");
-pub(crate) const ADMITTED: Label = Label("common-admitted");
-pub(crate) const PERSISTED: Label = Label("common-persisted");
 pub(crate) const FROZEN: Label = Label("console-frozen");
 pub(crate) const READ_ONLY: Label = Label("console-read-only");
 pub(crate) const UNKNOWN: Label = Label("common-unknown");
-pub(crate) const NOTHING_WRONG: Label = Label("console-no-open-alarms");
 pub(crate) const NO_DATA: Label = Label("console-waiting-for-first-snapshot");
 pub(crate) const READING: Label = Label("common-reading");
 pub(crate) const DEAD_HOLDER: Label = Label("console-dead");
 pub(crate) const ALIVE: Label = Label("console-alive");
-pub(crate) const NO_GROUP: Label = Label("console-no-group");
-pub(crate) const HELP_TITLE: Label = Label("console-keys");
-pub(crate) const PALETTE_TITLE: Label = Label("console-command");
-pub(crate) const NO_COMMAND: Label = Label("console-no-matching-command");
 pub(crate) const NOT_IN_REDIS: Label = Label("console-not-in-redis");
 pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
@@ -109,7 +99,6 @@ pub(crate) fn age(age: Option<u64>) -> String {
 }
 
 pub(crate) const BALANCED: Label = Label("console-audit-passed");
-pub(crate) const BOOKS: Label = Label("common-audit");
 
 pub(crate) fn in_flight(orders: u64) -> String {
     let orders = right(&within(orders, 6), 6, "");
@@ -129,8 +118,6 @@ pub(crate) fn funnel(
         (Label("console-busy").read(), funnel.busy),
     ]
 }
-
-pub(crate) const NO_LATENCY: Label = Label("console-no-recent-requests-through");
 
 pub(crate) fn drains_in(millis: u64) -> String {
     let (span, steady) = (span(millis), steady_span(millis));

@@ -7,10 +7,11 @@ use ratatui::{
     widgets::{Paragraph, Widget},
 };
 
+use seckill_model::message::Label;
+
 use super::more;
 use crate::{
     keymap::{Binding, Context, Key, table},
-    text,
     theme::Theme,
     widgets::{fit, left, popup},
 };
@@ -50,7 +51,7 @@ impl Help {
         let foot = self.foot.as_ref().map(|foot| Line::styled(format!(" {foot} "), theme.soft));
         let more = (rows > self.scroll + visible).then(|| more(theme));
         let bottom = foot.into_iter().chain(more);
-        let inside = popup(area, buffer, theme, (width, height), &text::HELP_TITLE, bottom);
+        let inside = popup(area, buffer, theme, (width, height), &Label("console-keys"), bottom);
         let areas: [Rect; 2] =
             Layout::horizontal([Constraint::Length(column), Constraint::Fill(1)])
                 .spacing(3)

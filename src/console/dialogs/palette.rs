@@ -14,7 +14,6 @@ use tui_input::Input;
 use super::{draw_input, draw_list, more, typed};
 use crate::{
     keymap::{Action, key_of},
-    text::{self},
     theme::Theme,
     widgets::{self, fit, left, popup, right},
 };
@@ -97,7 +96,7 @@ impl Palette {
         let matches = self.matches();
         let hidden = matches.len() > self.cursor.max(usize::from(height - 5)) + 1;
         let more = hidden.then(|| more(theme));
-        let inside = popup(area, buffer, theme, (width, height), &text::PALETTE_TITLE, more);
+        let inside = popup(area, buffer, theme, (width, height), &Label("console-command"), more);
         let [prompt, _, list] =
             Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)])
                 .areas(inside.inner(Margin::new(2, 0)));
@@ -106,7 +105,7 @@ impl Palette {
         Span::styled(":", theme.key).render(colon, buffer);
         let cursor = draw_input(input, buffer, &self.input, Style::new());
         if matches.is_empty() {
-            Span::styled(&*text::NO_COMMAND, theme.soft).render(list, buffer);
+            Span::styled(&*Label("console-no-matching-command"), theme.soft).render(list, buffer);
         }
         let line = |(row, offer): (usize, &&Offer)| {
             let style = if offer.why.is_some() { theme.soft } else { Style::new() };

@@ -98,14 +98,14 @@ fn places(tui: &mut Tui, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)
     let buffer = tui.draw(w, h);
     let titles = [
         text::STOCK,
-        text::RATES,
+        Label("console-orders-per-second"),
         text::ADMISSION,
-        text::RUSH,
+        Label("console-rush"),
         text::STREAM,
         text::PENDING,
         text::DEAD,
         Label("overview-locks"),
-        text::ATTENTION,
+        Label("console-attention"),
     ];
     let mut places: Vec<_> =
         titles.iter().map(|title| (title.to_string(), heading(&tui.app, &buffer, title))).collect();

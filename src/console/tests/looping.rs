@@ -6,7 +6,6 @@ use super::prelude::*;
 use crate::{
     event_loop::{Keyboard, drive},
     terminal::DrawTarget,
-    text,
 };
 
 /// Scripted keys; each waits its time, and input ends after the last.
@@ -172,5 +171,5 @@ async fn the_console_outlives_the_engine_and_the_guide() {
     assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(tui.app.story.title, "over");
     let message = tui.app.status.shown().map(|(_, message, _)| message.to_owned());
-    assert_eq!(message.as_deref(), Some(text::commands::ENGINE_GONE.read()));
+    assert_eq!(message.as_deref(), Some(Label("command-engine-has-stopped-display").read()));
 }

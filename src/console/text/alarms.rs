@@ -147,8 +147,11 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
         counted(unknown, |buyers| text!("alarms-buyers-may-be-missing", buyers)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
-    let parts =
-        if parts.is_empty() { text!("alarms-reconciled") } else { parts.join(COMMA.read()) };
+    let parts = if parts.is_empty() {
+        text!("alarms-reconciled")
+    } else {
+        parts.join(Label("alarms-list-separator").read())
+    };
     let mut text = if keys.is_empty() {
         text!("alarms-redis-had-lost-data", parts)
     } else {
@@ -182,8 +185,6 @@ fn short(keys: &[String]) -> Vec<String> {
     let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
     keys.iter().map(short).collect()
 }
-
-const COMMA: Label = Label("alarms-list-separator");
 
 /// Another program locks the database. It cannot be ended from here, so the text states the consequence.
 fn locked(waiting: Option<u64>) -> AlarmText {

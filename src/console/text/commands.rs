@@ -25,7 +25,6 @@ pub(crate) const NOTHING_UNDER_WAY: Label = Label("command-no-command-is-running
 pub(crate) const NOTHING_CHOSEN: Label = Label("command-no-row-is-selected");
 pub(crate) const NOTHING_MARKED: Label = Label("command-there-is-no-entry");
 pub(crate) const NO_FILTER: Label = Label("command-this-view-has-no-rows");
-pub(crate) const ENGINE_GONE: Label = Label("command-engine-has-stopped-display");
 pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-created-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
 pub(crate) const CANCELLED: Label = Label("command-nothing-was-changed");

@@ -12,8 +12,6 @@ use crate::{
 
 pub(crate) const PIECES: Label = Label("presenter-pieces");
 pub(crate) const BALANCED: Label = Label("presenter-audit-passed");
-pub(crate) const OPEN: Label = Label("presenter-audit-open");
-pub(crate) const OFF: Label = Label("presenter-audit-failed");
 pub(crate) const UNKNOWN: Label = Label("presenter-audit-unknown");
 pub(crate) const OPENS: Label = Label("presenter-until-the-sale-opens");
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     text::{self},
     theme::Theme,
-    widgets::{Canvas, left, wrap},
+    widgets::{Canvas, left, wrap, wrap_to},
 };
 
 /// Cells of the labels.
@@ -62,14 +62,7 @@ impl Detail {
         value: impl Into<Cow<'a, str>>,
         style: Style,
     ) {
-        let mut parts = wrap(&value.into(), self.room);
-        let is_cut = parts.len() > most;
-        parts.truncate(most);
-        if let Some(last) = parts.last_mut().filter(|_| is_cut) {
-            let cut = left(last, self.room.saturating_sub(1), "");
-            *last = format!("{}{}", cut.trim_end(), self.theme.glyphs.ellipsis);
-        }
-        for part in parts {
+        for part in wrap_to(&value.into(), self.room, most, self.theme.glyphs.ellipsis) {
             self.line(label, vec![Span::styled(part, style)]);
         }
     }

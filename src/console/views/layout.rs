@@ -30,7 +30,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::Theme,
-    widgets::{Canvas, fit, left, plain, right, width, wrap},
+    widgets::{Canvas, fit, left, plain, right, width, wrap, wrap_to},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -233,7 +233,7 @@ fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
         Balance::Unknown => ("?", theme.warn, text!("console-audit-unknown")),
     };
     if !wide {
-        return [Span::raw(format!("{} ", text::BOOKS)), Span::styled(glyph, style)];
+        return [Span::raw(format!("{} ", Label("common-audit"))), Span::styled(glyph, style)];
     }
     // As wide as the widest state, so that nothing beside it moves.
     let widest = width(&text::in_flight(MOST_IN_FLIGHT)).max(width(&text::BALANCED));
@@ -333,44 +333,31 @@ pub(super) fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The guide in one or two lines, three below 80 columns, its title first.
+/// The guide in one or two lines, three below 80 columns, its title first. In the presenter layout the figures matter
+/// more.
 pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (story, theme) = (&app.story, app.display.theme);
     if story.is_blank() {
         return Vec::new();
     }
-    let reserved = story_key(app).width() + 6;
     let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
-    let whole = format!("{head} {}  {}", story.title, story.text);
     let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
+    let whole = fit(&format!("{title} {}", story.text), usize::MAX, "");
     // The key is beside the first line only; the others have the full width.
-    let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
-    if lines.len() > 1 {
-        // Lines of wide characters break without a blank.
-        let flat = fit(&whole.split_whitespace().collect::<Vec<_>>().join(" "), usize::MAX, "");
-        let rest = lines.split_off(1).join(" ");
-        let rest = flat.get(lines.iter().map(String::len).sum()..).map_or(rest, str::to_owned);
-        let (rest, room) = (rest.trim_start(), usize::from(cells).saturating_sub(4));
-        // The next step is at the end. In the presenter layout the figures matter more.
-        if cells < COMPLETE.0 && !app.presenter.on {
-            let more = wrap(rest, room);
-            let cut = more.len() > 2;
-            lines.extend(more.into_iter().take(2));
-            if let Some(last) = lines.last_mut().filter(|_| cut) {
-                *last = fit(&format!("{last}{}", " ".repeat(room)), room, theme.glyphs.ellipsis);
-            }
-        } else {
-            lines.push(fit(rest, room, theme.glyphs.ellipsis));
-        }
+    let beside_key = usize::from(cells).saturating_sub(story_key(app).width() + 6);
+    let first = wrap(&whole, beside_key).swap_remove(0);
+    let rest = whole.get(first.len()..).unwrap_or_default().trim();
+    let most = if cells < COMPLETE.0 && !app.presenter.on { 2 } else { 1 };
+    let room = usize::from(cells).saturating_sub(4);
+    let mut lines = vec![match first.strip_prefix(&title) {
+        Some(text) => vec![Span::styled(title, theme.key), Span::raw(format!(" {text}"))].into(),
+        None => Line::styled(first, theme.key),
+    }];
+    if !rest.is_empty() {
+        let rest = wrap_to(rest, room, most, theme.glyphs.ellipsis);
+        lines.extend(rest.into_iter().map(|line| Line::raw(format!("  {line}"))));
     }
-    let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {
-        Some(rest) if row == 0 => {
-            Line::from(vec![Span::styled(title.clone(), theme.key), Span::raw(format!(" {rest}"))])
-        }
-        _ if row == 0 => Line::styled(line, theme.key),
-        _ => Line::raw(format!("  {line}")),
-    });
-    styled.collect()
+    lines
 }
 
 fn story_key(app: &App) -> Line<'static> {

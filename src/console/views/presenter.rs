@@ -400,8 +400,8 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
 fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
         Balance::Balanced { .. } => ("✔", theme.good, wording::BALANCED),
-        Balance::InFlight { .. } => ("≈", theme.accent, wording::OPEN),
-        Balance::Off { .. } => ("✖", theme.bad, wording::OFF),
+        Balance::InFlight { .. } => ("≈", theme.accent, Label("presenter-audit-open")),
+        Balance::Off { .. } => ("✖", theme.bad, Label("presenter-audit-failed")),
         Balance::Unknown => ("?", theme.warn, wording::UNKNOWN),
     };
     Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).reserving("✔")

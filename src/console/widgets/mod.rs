@@ -22,4 +22,4 @@ pub(crate) use halves::Halves;
 pub(crate) use popup::popup;
 pub(crate) use sanitize::plain;
 pub(crate) use sparkline::{Curve, curve};
-pub(crate) use text_width::{fit, left, right, width, wrap};
+pub(crate) use text_width::{fit, left, right, width, wrap, wrap_to};

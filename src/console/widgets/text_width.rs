@@ -80,6 +80,18 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
+/// As [`wrap`], with at most `most` lines; the last one ends with an ellipsis if text was cut.
+pub(crate) fn wrap_to(text: &str, limit: usize, most: usize, ellipsis: &str) -> Vec<String> {
+    let mut lines = wrap(text, limit);
+    let is_cut = lines.len() > most;
+    lines.truncate(most);
+    if let Some(last) = lines.last_mut().filter(|_| is_cut) {
+        let cut = fit(last, limit.saturating_sub(width(ellipsis)), "");
+        *last = format!("{}{ellipsis}", cut.trim_end());
+    }
+    lines
+}
+
 /// Breaks at spaces, and at wide characters where Unicode allows one. Unicode's other breaks would cut a path or an ID
 /// that a person copies: it breaks after a hyphen, and not before a slash.
 fn breaks(text: &str) -> Vec<usize> {

@@ -16,14 +16,10 @@ use crate::{
 };
 
 pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
-pub(crate) const COUNTING: Label = Label("letters-counting-the-dead-letters");
-pub(crate) const COUNTED: Label = Label("letters-the-dead-letters-are-counted");
-
-pub(crate) const ALL_GONE: Label = Label("letters-these-letters-are-no-longer");
 
 /// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settling {
+pub(crate) enum LetterCommand {
     /// Puts letters with a waiting buyer back into the stream.
     Replay,
     /// Removes letters without a waiting buyer.
@@ -34,7 +30,7 @@ pub(crate) enum Settling {
 
 /// Which letters a command applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum About {
+pub(crate) enum Selected {
     /// The one under the cursor.
     One(String),
     Marked(Marked),
@@ -45,14 +41,14 @@ pub(crate) enum About {
 }
 
 /// Describes the scope, given the `total`.
-fn scope(about: &About, total: u64) -> String {
+fn scope(about: &Selected, total: u64) -> String {
     match about {
-        About::One(letter) => text!("letters-1-dead-letter", letter),
-        About::All { shown: None } => text!("letters-all", count = total),
-        About::All { shown: Some(shown) } => {
+        Selected::One(letter) => text!("letters-1-dead-letter", letter),
+        Selected::All { shown: None } => text!("letters-all", count = total),
+        Selected::All { shown: Some(shown) } => {
             text!("letters-all-not-only-filtered-ones", count = total, shown)
         }
-        About::Marked(Marked { count, filtered, elsewhere }) => {
+        Selected::Marked(Marked { count, filtered, elsewhere }) => {
             let mut text = text!("letters-marked", count);
             if *filtered > 0 {
                 text += &text!("letters-of-them-hidden-by-filter", hidden = filtered);
@@ -67,14 +63,14 @@ fn scope(about: &About, total: u64) -> String {
 
 /// The effect on letters of one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Back,
+enum Effect {
+    Replayed,
     Removed,
-    GivenBack,
+    Cancelled,
     Stays,
 }
 
-impl Settling {
+impl LetterCommand {
     /// The action that triggers it.
     pub(crate) fn action(self) -> Action {
         match self {
@@ -84,25 +80,25 @@ impl Settling {
         }
     }
 
-    fn fate(self, verdict: LetterVerdict) -> Fate {
+    fn effect(self, verdict: LetterVerdict) -> Effect {
         match (self, verdict) {
-            (Self::Replay, LetterVerdict::Awaited) => Fate::Back,
-            (Self::Replay, _) | (_, LetterVerdict::IdTaken) => Fate::Stays,
-            (Self::Discard, verdict) if verdict.is_awaited() => Fate::Stays,
-            (Self::Compensate, verdict) if verdict.is_awaited() => Fate::GivenBack,
-            _ => Fate::Removed,
+            (Self::Replay, LetterVerdict::Awaited) => Effect::Replayed,
+            (Self::Replay, _) | (_, LetterVerdict::IdTaken) => Effect::Stays,
+            (Self::Discard, verdict) if verdict.is_awaited() => Effect::Stays,
+            (Self::Compensate, verdict) if verdict.is_awaited() => Effect::Cancelled,
+            _ => Effect::Removed,
         }
     }
 
     /// How many of them it changes.
     pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
-        counts.total() - self.count(counts, Fate::Stays)
+        counts.total() - self.count(counts, Effect::Stays)
     }
 
     /// How many of them have that effect.
-    fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
+    fn count(self, counts: &LetterCounts, effect: Effect) -> u64 {
         let verdicts = LetterVerdict::ALL.iter().copied();
-        verdicts.filter(|it| self.fate(*it) == fate).map(|it| counts.of(it)).sum()
+        verdicts.filter(|it| self.effect(*it) == effect).map(|it| counts.of(it)).sum()
     }
 }
 
@@ -136,31 +132,32 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
 
 /// What the command would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
-    act: Settling,
+    act: LetterCommand,
     found: &LettersCounted,
-    about: &About,
+    about: &Selected,
 ) -> Result<Question, String> {
     let LettersCounted { counts, gone, .. } = found;
-    let stay = act.count(counts, Fate::Stays);
+    let stay = act.count(counts, Effect::Stays);
     let (total, done) = (counts.total(), counts.total() - stay);
-    let given_back = act.count(counts, Fate::GivenBack);
+    let given_back = act.count(counts, Effect::Cancelled);
     if total == 0 {
-        let all = matches!(about, About::All { .. });
-        return Err(if all { NOTHING_DEAD } else { ALL_GONE }.to_string());
+        let all = matches!(about, Selected::All { .. });
+        return Err(if all { NOTHING_DEAD } else { Label("letters-these-letters-are-no-longer") }
+            .to_string());
     }
-    if done == 0 || (act == Settling::Compensate && given_back == 0) {
+    if done == 0 || (act == LetterCommand::Compensate && given_back == 0) {
         let only = LetterVerdict::ALL.iter().copied().find(|it| total == 1 && counts.of(*it) == 1);
         return Err(only.map_or_else(|| nothing_to_do(act, total), why));
     }
     let (title, yes) = match act {
-        Settling::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
-        Settling::Discard => (Label("letters-discard-them"), Label("letters-discard")),
-        Settling::Compensate => {
+        LetterCommand::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
+        LetterCommand::Discard => (Label("letters-discard-them"), Label("letters-discard")),
+        LetterCommand::Compensate => {
             (Label("letters-cancel-orders-and-return-stock"), Label("letters-give-back"))
         }
     };
     let fate = match act {
-        Settling::Replay => text!("letters-into-the-order-stream", count = done),
+        LetterCommand::Replay => text!("letters-into-the-order-stream", count = done),
         _ => text!("letters-will-be-deleted-permanently", count = done),
     };
     let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
@@ -176,41 +173,41 @@ pub(crate) fn question(
         lines.push(text!("letters-marked-no-longer-present", gone = format!("{gone:>9}")));
     }
     lines.push(match act {
-        Settling::Replay => {
+        LetterCommand::Replay => {
             text!("letters-engine-tries-to-write-their")
         }
-        Settling::Discard => FOR_GOOD.to_string(),
-        Settling::Compensate => {
+        LetterCommand::Discard => FOR_GOOD.to_string(),
+        LetterCommand::Compensate => {
             text!("letters-orders-are-cancelled-and-stock", orders = given_back)
         }
     });
-    Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
+    Ok(Question::new(title, lines, yes))
 }
 
 /// The effect on letters of this verdict.
-fn effect_text(act: Settling, verdict: LetterVerdict) -> &'static str {
-    let text = match (act.fate(verdict), act, verdict) {
-        (Fate::Back, ..) => Label("letters-go-back"),
-        (Fate::Removed, ..) => Label("letters-removed"),
-        (Fate::GivenBack, ..) => Label("letters-cancelled-given-back-removed"),
-        (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => {
+fn effect_text(act: LetterCommand, verdict: LetterVerdict) -> &'static str {
+    let text = match (act.effect(verdict), act, verdict) {
+        (Effect::Replayed, ..) => Label("letters-go-back"),
+        (Effect::Removed, ..) => Label("letters-removed"),
+        (Effect::Cancelled, ..) => Label("letters-cancelled-given-back-removed"),
+        (Effect::Stays, LetterCommand::Replay, LetterVerdict::CameBack) => {
             Label("letters-stay-dead-replay-force")
         }
-        (Fate::Stays, ..) => Label("letters-stay"),
+        (Effect::Stays, ..) => Label("letters-stay"),
     };
     text.read()
 }
 
-fn nothing_to_do(act: Settling, total: u64) -> String {
+fn nothing_to_do(act: LetterCommand, total: u64) -> String {
     let (discard, replay, give_back) =
         (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
     let (count, open) = (total, key_of(Action::Open));
     match act {
-        Settling::Replay => text!("letters-none-can-be-replayed", count, open),
-        Settling::Discard => {
+        LetterCommand::Replay => text!("letters-none-can-be-replayed", count, open),
+        LetterCommand::Discard => {
             text!("letters-dead-letters-may-have-waiting", count, replay, give_back)
         }
-        Settling::Compensate => text!("letters-no-buyer-is-waiting", count, discard),
+        LetterCommand::Compensate => text!("letters-no-buyer-is-waiting", count, discard),
     }
 }
 
@@ -225,10 +222,10 @@ mod tests {
     #[test]
     fn no_letter_of_a_waiting_buyer_is_removed_without_compensation() {
         for &verdict in LetterVerdict::ALL {
-            let discarded = Settling::Discard.fate(verdict);
-            assert_eq!(discarded == Fate::Stays, verdict.is_awaited(), "{verdict}");
-            let given_back = Settling::Compensate.fate(verdict);
-            assert_eq!(given_back == Fate::Removed, !verdict.is_awaited(), "{verdict}");
+            let discarded = LetterCommand::Discard.effect(verdict);
+            assert_eq!(discarded == Effect::Stays, verdict.is_awaited(), "{verdict}");
+            let given_back = LetterCommand::Compensate.effect(verdict);
+            assert_eq!(given_back == Effect::Removed, !verdict.is_awaited(), "{verdict}");
             assert!(!why(verdict).contains("  "), "{verdict}");
         }
     }

@@ -14,9 +14,6 @@ use crate::{
 
 pub(crate) const LOOKING: Label = Label("orders-searching");
 
-pub(crate) const ASK_PAY: Label = Label("orders-pay-the-order");
-pub(crate) const PAY: Label = Label("orders-pay");
-
 pub(crate) fn status(status: OrderStatus) -> String {
     text!("orders-status-name", status)
 }
@@ -77,16 +74,9 @@ pub(crate) fn location(location: &Location) -> Option<String> {
 
 /// Asks for confirmation of a payment.
 pub(crate) fn pay(order: &Order, buyer: String, written: &str) -> Question {
-    let id = order.id;
-    Question {
-        title: ASK_PAY.read().to_owned(),
-        lines: vec![
-            text!("orders-order", id),
-            buyer,
-            text!("orders-unpaid-since-once-paid", written),
-        ],
-        yes: PAY.read().to_owned(),
-    }
+    let unpaid = text!("orders-unpaid-since-once-paid", written);
+    let lines = vec![text!("orders-order", id = order.id), buyer, unpaid];
+    Question::new(Label("orders-pay-the-order"), lines, Label("orders-pay"))
 }
 
 pub(crate) fn not_unpaid(order: &Order) -> String {

@@ -23,7 +23,7 @@ pub(crate) use self::{
 use super::{Scene, Source};
 use crate::{
     text::{self, figures},
-    widgets::{Canvas, bar, left, right, width, wrap},
+    widgets::{Canvas, bar, left, right, width, wrap, wrap_to},
 };
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
@@ -141,7 +141,7 @@ pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, 
 /// The progress of all load tests together; the row is always reserved.
 fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
     let theme = scene.theme;
-    canvas.text(0, y, &text::RUSH, theme.heading);
+    canvas.text(0, y, &Label("console-rush"), theme.heading);
     let rushes = &scene.snapshot.load_tests;
     if rushes.is_empty() {
         canvas.text(NAMES, y, &Label("overview-none-from-here"), theme.soft);
@@ -182,7 +182,7 @@ fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
             continue;
         }
         let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
-        let rows = in_rows(scene, &shown, cells, 2);
+        let rows = wrap_to(&shown, cells.into(), 2, theme.glyphs.ellipsis);
         let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
         free = rest;
         blocks.push((at, weight, rows));
@@ -228,22 +228,12 @@ fn right_column(mut canvas: Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewS
     }
 }
 
-/// Most rows of text: an error of another program may be a page long.
-fn in_rows(scene: &Scene<'_>, text: &str, cells: u16, most: usize) -> Vec<String> {
-    let mut rows = wrap(text, usize::from(cells));
-    if rows.len() > most {
-        let rest = rows.split_off(most.saturating_sub(1)).join(" ");
-        rows.push(scene.fit(&rest, cells));
-    }
-    rows
-}
-
 /// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
 fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
     if alarms.is_empty() {
-        return (vec![Line::styled(text::NOTHING_WRONG, theme.soft)], 0);
+        return (vec![Line::styled(Label("console-no-open-alarms"), theme.soft)], 0);
     }
     let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
     let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
@@ -262,7 +252,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
         let fits = wrap(&line.text, usize::from(room(column))).len() <= most;
         let indent = if fits { column } else { line.indent() };
-        let lines = in_rows(scene, &line.text, room(indent), most);
+        let lines = wrap_to(&line.text, room(indent).into(), most, theme.glyphs.ellipsis);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {
@@ -282,7 +272,7 @@ fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
     let theme = scene.theme;
     let most = canvas.height().saturating_sub(1);
     let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
-    let x = canvas.text(0, 0, &text::ATTENTION, theme.heading) + 3;
+    let x = canvas.text(0, 0, &Label("console-attention"), theme.heading) + 3;
     if more > 0 {
         canvas.text(x, 0, &text!("console-and-more", count = more), theme.warn);
     }

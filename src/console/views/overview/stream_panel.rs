@@ -153,7 +153,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
     let mut spans = vec![Span::styled(head, theme.heading)];
     let (text, style) = match stream.lag {
-        _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad),
+        _ if !stream.group => (Label("console-no-group").to_string(), theme.bad),
         None => (text!("console-lag", lag = text::UNKNOWN), theme.warn),
         Some(lag) => (text!("console-lag", lag = figures::within(lag, 9)), Style::new()),
     };

@@ -68,7 +68,7 @@ pub(super) fn draw(
     let until = until(scene.snapshot);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
-    let titles = sources.map(|sources| scene.heading(&text::RATES, sources));
+    let titles = sources.map(|sources| scene.heading(&Label("console-orders-per-second"), sources));
     let fits = |title: &Line<'_>| title.width() <= usize::from(canvas.width());
     let title = titles.into_iter().find(fits).unwrap_or_default();
     let heading = title.width();
@@ -153,8 +153,8 @@ fn margin(width: u16) -> u16 {
 fn legend(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     let theme = scene.theme;
     let legend = [
-        (text::ADMITTED, point.and_then(|point| point.admitted), theme.chart_1, '⠤'),
-        (text::PERSISTED, point.and_then(|point| point.persisted), theme.chart_2, '⣿'),
+        (Label("common-admitted"), point.and_then(|point| point.admitted), theme.chart_1, '⠤'),
+        (Label("common-persisted"), point.and_then(|point| point.persisted), theme.chart_2, '⣿'),
     ];
     let mut spans = Vec::new();
     let margin = margin(canvas.width());
@@ -187,7 +187,7 @@ fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
             labelled(canvas, scene, &text);
         }
         None => {
-            canvas.text(0, 0, &text::NO_LATENCY, scene.theme.soft);
+            canvas.text(0, 0, &Label("console-no-recent-requests-through"), scene.theme.soft);
         }
     }
 }

@@ -17,8 +17,6 @@ use crate::{
     views::View,
 };
 
-const STOPPED: Label = Label("stream-stopped");
-
 /// The pending list is empty; undelivered entries are not in it.
 pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
     let key = key_of(Action::Go(View::Stream));
@@ -45,7 +43,7 @@ pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     match state {
         NodeState::Alive => text::ALIVE.read(),
         NodeState::Stopped if holds => text::STRANGER.read(),
-        NodeState::Stopped => STOPPED.read(),
+        NodeState::Stopped => Label("stream-stopped").read(),
         NodeState::Dead => text::DEAD_HOLDER.read(),
     }
 }
